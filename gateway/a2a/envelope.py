@@ -8,25 +8,25 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a import agent_error
+from gateway.a2a import agent_error, document
 from gateway.a2a.agent_error import AgentError
-from gateway.a2a.bindings import body, jsonrpc, rest
+from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import GrpcMethod, method_of
 from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.document import Tree
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing import grpc as framing
 from gateway.a2a.framing import sse
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
 
 
 def read_params(call: Call, *, typed: bool) -> Tree:
     """Return the parameters of a client's call, for its form, without any tenant.
 
     Args:
-        typed: As `bindings.body.given`.
+        typed: As `parameter.given`.
 
     Raises:
         ParseFailed, BadParams: a value cannot be read.
@@ -120,7 +120,7 @@ def raw_result(call: Call, frame: bytes) -> msgspec.Raw | None:
         case Binding.REST:
             return msgspec.Raw(frame) if frame.strip() else None
         case Binding.GRPC:
-            return msgspec.Raw(body.write(_grpc().read_answer(call.operation, call.dialect.version, frame)))
+            return msgspec.Raw(document.write(_grpc().read_answer(call.operation, call.dialect.version, frame)))
     answer = jsonrpc.open_answer(frame)
     if answer is None:
         raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
@@ -156,7 +156,7 @@ def result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: AN
             return _grpc().read_event(call.dialect.version, frame)
         return _grpc().read_answer(call.operation, call.dialect.version, frame)
     raw = raw_result(call, frame)
-    return None if raw is None else body.read(raw)
+    return None if raw is None else document.read(raw)
 
 
 def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
@@ -174,7 +174,7 @@ def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
         case Binding.REST:
             return rest.write_answer(call.operation, told)
         case Binding.GRPC:
-            tree = body.read(told) if isinstance(told, msgspec.Raw) else told
+            tree = document.read(told) if isinstance(told, msgspec.Raw) else told
             return framing.frame(_grpc().write_answer(call.operation, call.dialect.version, tree))
 
 
@@ -182,7 +182,33 @@ def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - as above
     """Return one event of a stream as `answer`, in the client's framing; over SSE it is on one line."""
     if call.dialect.binding is Binding.GRPC:
         return framing.frame(_grpc().write_event(call.dialect.version, told))
-    return sse.encode(answer(call, body.on_one_line(told) if isinstance(told, msgspec.Raw) else told))
+    return sse.encode(answer(call, _on_one_line(told) if isinstance(told, msgspec.Raw) else told))
+
+
+def object_of(raw: msgspec.Raw | None) -> msgspec.Raw:
+    """Return a result that must be an object, as all of 1.0 are.
+
+    Raises:
+        UpstreamProtocol: it is none.
+    """
+    if raw is None or bytes(raw).lstrip()[:1] != b"{":
+        raise UpstreamProtocol("the agent's answer is not what its version of A2A says", detail="no object")
+    return raw
+
+
+def _on_one_line(raw: msgspec.Raw) -> msgspec.Raw:
+    """Return a result on one line, as an event needs it.
+
+    Raises:
+        UpstreamProtocol: it is nested too deeply.
+    """
+    written = bytes(raw)
+    if b"\n" in written or b"\r" in written:
+        try:
+            return msgspec.Raw(msgspec.json.format(written, indent=-1))
+        except RecursionError as error:
+            raise UpstreamProtocol("the agent's event is nested too deeply") from error
+    return raw
 
 
 _TENANT_IN_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})

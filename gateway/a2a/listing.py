@@ -14,8 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a import envelope
-from gateway.a2a.bindings import body
+from gateway.a2a import document, envelope
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol
@@ -167,11 +166,11 @@ class Listing:
 
     def _split_json(self, frame: bytes) -> "_Split":
         raw = envelope.raw_result(replace(self._client, dialect=self._theirs), frame)
-        page = _page.decode(body.object_of(raw))
+        page = _page.decode(envelope.object_of(raw))
         token, twin = page.next_page_token or "", page.next_page_token_ or ""
         if token and twin and token != twin:
             raise Misfit("next_page_token", "is another name of nextPageToken, which says something else")
-        return token or twin, [(_named.decode(task).id, partial(body.read, task)) for task in page.tasks or ()]
+        return token or twin, [(_named.decode(task).id, partial(document.read, task)) for task in page.tasks or ()]
 
     def _lifted(self, task: Any) -> Tree:  # noqa: ANN401 - any JSON
         page = FORMS[self._theirs].lift_result(Operation.LIST_TASKS, {"tasks": [task]}, Memo())

@@ -13,7 +13,7 @@ from typing import Optional
 
 import msgspec
 
-from gateway.a2a.bindings import body as bodies
+from gateway.a2a import document
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.operation import Operation
@@ -101,7 +101,7 @@ def translate(
         return body
     memo = Memo(task_id=task_id or None)
     try:
-        event = _lift(bodies.read(msgspec.Raw(body)), theirs, memo)
+        event = _lift(document.read(msgspec.Raw(body)), theirs, memo)
         for member, told in event.items():
             if name:
                 told["id" if member == "task" else "taskId"] = name
@@ -109,7 +109,7 @@ def translate(
                 told["contextId"] = session
         memo.task_id = name or memo.task_id
         lowered = _lower(event, ours, memo)
-        return None if lowered is None else bodies.write(lowered)
+        return None if lowered is None else document.write(lowered)
     except Misfit as misfit:
         words = "the agent's notification is not what its version of A2A says"
         raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit

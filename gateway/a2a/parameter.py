@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from gateway.a2a import document
-from gateway.a2a.document import Members
+from gateway.a2a.document import Members, Tree
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
 
@@ -79,6 +79,31 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
     inner = tuple(way for way in pushes if "tenant" in way[-1][1])
     tenants += [document.text(way[-1][1], "tenant") for way in inner]
     return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
+
+
+def given(params: Parameters, *, typed: bool) -> Tree:
+    """Return the members of a body, without any place for a tenant.
+
+    Args:
+        typed: Whether their values are trees. If not, they are `msgspec.Raw`, but for those with a tenant inside.
+
+    Raises:
+        ParseFailed: a value cannot be read.
+    """
+    if not typed and not params.inner:
+        return {name: raw for name, raw in params.members.items() if name != "tenant"}
+    opened = {way[0][0] for way in params.inner}
+    found: Tree = {
+        name: document.read(raw) if typed or name in opened else raw
+        for name, raw in params.members.items()
+        if name != "tenant"
+    }
+    for way in params.inner:
+        inside = found
+        for name, _ in way:
+            inside = inside[name]
+        inside.pop("tenant", None)
+    return found
 
 
 def refuse_strays(operation: Operation, params: Parameters) -> None:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from gateway.a2a import agent_error, envelope, push_config
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import jsonrpc
-from gateway.a2a.bindings.body import object_of
 from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -219,7 +218,7 @@ class Translation:
         return envelope.answer(self._client, result)
 
     def _plainly(self, frame: bytes) -> bytes:
-        return self.wrapped(object_of(envelope.raw_result(self.call, frame)))
+        return self.wrapped(envelope.object_of(envelope.raw_result(self.call, frame)))
 
     def result(self, frame: bytes) -> Tree:
         """A good answer in the hub's words, for `tell`.
@@ -343,7 +342,7 @@ class Translation:
         if error is not None:
             return self.fail(error)
         if self._plain:
-            return envelope.event(self._client, object_of(envelope.raw_result(self.call, data)))
+            return envelope.event(self._client, envelope.object_of(envelope.raw_result(self.call, data)))
         event = _translated(self._lift_event, data)
         before = self.held(last=False)
         if not self._begun:

@@ -9,13 +9,13 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from gateway.a2a.bindings.body import write
 from gateway.a2a.bindings.grpc import read_answer, with_tenant
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
 from gateway.a2a.bindings.grpc_status import CODES, Status
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.document import write
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.catalog.cards import Told

@@ -9,8 +9,8 @@ import msgspec
 from a2a.types import a2a_pb2
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
-from gateway.a2a import envelope
-from gateway.a2a.bindings import body, grpc, jsonrpc, rest
+from gateway.a2a import document, envelope
+from gateway.a2a.bindings import grpc, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -61,5 +61,5 @@ def result_of(ours: Dialect, answer: bytes) -> Tree:
     if ours.binding is Binding.GRPC:
         [message] = unframe(answer)
         return dict(grpc.read_answer(LIST, ours.version, message))
-    found = body.read(msgspec.Raw(answer))
+    found = document.read(msgspec.Raw(answer))
     return dict(found["result"] if ours.binding is Binding.JSONRPC else found)

@@ -91,27 +91,9 @@ def test_the_types_of_0_3_hold_whatever_is_written(kind: ErrorKind) -> None:
     assert found.error.code == json.loads(written)["error"]["code"]
 
 
-@pytest.mark.parametrize("kind", KNOWN)
-def test_in_streams_of_1_0_it_is_the_same_exception(kind: ErrorKind) -> None:
-    error = error_of(kind.code)
-    envelope = write_jsonrpc(error, id=b'"1"', version=Version.V1_0).decode()
-    rpc = JsonRpcTransport(httpx.AsyncClient(verify=False), card(), URL)
-    assert type(raised(rpc._handle_sse_error, envelope)) is BY_NAME[kind.name]
-    if kind.code != WITHOUT_REASON:
-        body = write_rest(error, version=Version.V1_0)[1].decode()
-        rest = RestTransport(httpx.AsyncClient(verify=False), card(), URL)
-        assert type(raised(rest._handle_sse_error, body)) is BY_NAME[kind.name]
-
-
 def test_an_error_of_the_agents_own_shows_its_code_or_its_words() -> None:
     error = error_of(-32050, "the printer is on fire")
     for version in (Version.V1_0, Version.V0_3):
         assert "the printer is on fire" in str(heard_jsonrpc(error, version))
         assert "the printer is on fire" in str(heard_rest(error, version))
     assert "-32050" in str(heard_jsonrpc(error, Version.V1_0))
-
-
-def test_no_client_hears_of_a_bad_credential() -> None:
-    found = heard_jsonrpc(error_of(-31401), Version.V1_0), heard_rest(error_of(-31401), Version.V1_0)
-    assert [type(each).__name__ for each in found] == ["InvalidAgentResponseError"] * 2
-    assert {str(each) for each in found} == {"the agent does not accept the gateway"}

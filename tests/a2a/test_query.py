@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
-from gateway.a2a.query import named_in, query_value, refuse_other_ids, split_query, with_context
+from gateway.a2a.query import named_in, refuse_other_ids, split_query, with_context
 
 TASK = PathCall(Operation.GET_TASK, task_id="t")
 CONFIG = PathCall(Operation.GET_PUSH_CONFIG, task_id="t", config_id="c")
@@ -214,12 +214,3 @@ def test_the_ids_that_any_query_names_are_found() -> None:
     assert named_in(b"x=1&taskId=t%20&context_id=c") == ("t ", "c")
     assert named_in(b"task_id=t&contextId=") == ("t", None)
     assert named_in(b"id=t&name=n&sessionId=c") == (None, None)
-
-
-def test_a_parameter_is_found_whatever_its_case_is() -> None:
-    assert query_value(b"x=1&a2a-version=1.0", "A2A-Version") == "1.0"
-    assert query_value(b"A2A%2DVersion=0.3", "A2A-Version") == "0.3"
-    assert query_value(b"A2A-Version", "A2A-Version") == ""
-    assert query_value(b"version=1.0", "A2A-Version") is None
-    with pytest.raises(BadRequest):
-        query_value(b"A2A-Version=%ff", "A2A-Version")

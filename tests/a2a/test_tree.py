@@ -1,39 +1,11 @@
 """Reading a JSON object strictly."""
 
 import contextlib
-import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.a2a.document import MAX_DEPTH, MAX_PARTS, TreeInvalid, parse_tree
 from tests.doubles.yardstick import cpu_seconds
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8"), max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), inner, max_size=4)
-    ),
-    max_leaves=20,
-)
-
-
-@given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), values, max_size=5))
-def test_what_is_written_is_what_is_read(tree: dict[str, object]) -> None:
-    assert parse_tree(json.dumps(tree, ensure_ascii=False).encode(), max_bytes=10**6) == tree
-    assert parse_tree(json.dumps(tree).encode(), max_bytes=10**6) == tree
-
-
-@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode(errors="surrogatepass")))
-def test_no_bytes_do_more_than_be_refused(raw: bytes) -> None:
-    with contextlib.suppress(TreeInvalid):
-        assert isinstance(parse_tree(raw, max_bytes=1000), dict)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_plus
 
 import msgspec
 
-from gateway.a2a.bindings import body
+from gateway.a2a import document
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import decode_id, encode_id
@@ -136,7 +136,7 @@ def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str
     for name in names:
         value = params.get(name)
         if type(value) is msgspec.Raw:
-            value = body.read(value)
+            value = document.read(value)
         if value is None:
             continue
         text = kind.write(value)

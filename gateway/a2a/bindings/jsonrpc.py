@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import document, parameter
-from gateway.a2a.bindings import body as bodies
 from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -154,12 +153,12 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """Return the parameters of a call, for a form, without any tenant.
 
     Args:
-        typed: As `body.given`.
+        typed: As `parameter.given`.
 
     Raises:
         ParseFailed: a value cannot be read.
     """
-    return bodies.given(call.params, typed=typed)
+    return parameter.given(call.params, typed=typed)
 
 
 def write_call(
@@ -184,7 +183,7 @@ def write_call(
     if not params and version is not Version.V1_0:
         # The older generations' only operation without parameters has no such member.
         return method, head + b"}"
-    return method, b'%b,"params":%b}' % (head, bodies.write(params))
+    return method, b'%b,"params":%b}' % (head, document.write(params))
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -244,7 +243,7 @@ def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-
         id: The client's raw id.
         result: A tree or `msgspec.Raw`; None for null.
     """
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, bodies.write(result))
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, document.write(result))
 
 
 def write_error(id: bytes, code: int, message: str) -> bytes:  # noqa: A002 - JSON-RPC's word

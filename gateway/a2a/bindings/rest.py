@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import document, parameter
-from gateway.a2a.bindings import body as bodies
 from gateway.a2a.bindings.field import path_id, read_query, write_query
 from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
@@ -77,7 +76,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     Those of path and query are always typed. The path's ids replace those in the body, which agree or were refused.
 
     Args:
-        typed: As `body.given`.
+        typed: As `parameter.given`.
 
     Raises:
         ParseFailed: a value of the body cannot be read.
@@ -85,7 +84,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """
     operation, path = call.operation, call.path
     in_body = operation in _MAY_HAVE_BODY
-    found = bodies.given(call.params, typed=typed) if in_body else read_query(operation, call.query)
+    found = parameter.given(call.params, typed=typed) if in_body else read_query(operation, call.query)
     if operation is Operation.CREATE_PUSH_CONFIG and call.dialect.version is Version.V0_3:
         _add_config_id(found, call.query)
     if operation.kind is Kind.PUSH:
@@ -180,7 +179,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         if operation is Operation.CREATE_PUSH_CONFIG and not newest:
             # Only the path names the task there, and parsers refuse members that their protobuf does not have.
             params = {name: value for name, value in params.items() if name not in ("taskId", "task_id")}
-        body = bodies.write(params)
+        body = document.write(params)
     method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
     if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
         method = "POST"
@@ -191,7 +190,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """Return the body of a successful answer; the result is a tree or `msgspec.Raw`, and ignored for a deletion."""
     # Some clients take an empty body for a failure (protocol trap 30).
-    return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else bodies.write(result)
+    return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else document.write(result)
 
 
 def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> bytes:

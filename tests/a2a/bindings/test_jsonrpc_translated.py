@@ -1,10 +1,5 @@
 """JSON-RPC towards agents and clients of other dialects."""
 
-import json
-from decimal import Decimal
-from typing import Any
-
-import msgspec
 import pytest
 
 from gateway.a2a import progress
@@ -13,41 +8,10 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
-from tests.a2a.sample import VECTORS, Sample, samples
 
 
 def read(body: bytes) -> Call:
     return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
-
-
-def between() -> list[Any]:
-    """The vectors of 1.0 that both bindings have: the operation, the JSON-RPC side, the other."""
-    return [
-        pytest.param(Operation(tree["operation"].partition("_")[0]), tree, id=path.stem)
-        for path in sorted(VECTORS.glob("*.json"))
-        if "v1.0-jsonrpc" in (tree := json.loads(path.read_bytes())).get("request", {})
-    ]
-
-
-@pytest.mark.parametrize("typed", [True, False])
-@pytest.mark.parametrize(("operation", "tree"), between())
-def test_a_call_of_the_other_binding_becomes_the_same_call(operation: Operation, tree: Any, *, typed: bool) -> None:
-    ours = tree["request"]["v1.0-jsonrpc"]["http"]["body"]
-    params = jsonrpc.read_params(read(json.dumps(ours).encode()), typed=typed)
-    assert "tenant" not in params
-    method, body = jsonrpc.write_call(operation, Version.V1_0, {"tenant": "acme", **params}, b'"req-1"')
-    assert method == ours["method"]
-    assert json.loads(body) == ours
-
-
-@pytest.mark.parametrize("sample", samples("jsonrpc"))
-def test_a_call_is_written_under_its_generations_own_name(sample: Sample) -> None:
-    call = read(sample.body)
-    params = jsonrpc.read_params(call)
-    if call.tenant is not None:
-        params["tenant"] = call.tenant
-    assert jsonrpc.write_call(call.operation, sample.version, params, call.id)[0] == call.method
-    assert json.loads(jsonrpc.write_call(call.operation, sample.version, params, call.id)[1]) == sample.tree
 
 
 def test_a_generation_without_an_operation_cannot_be_asked_for_it() -> None:
@@ -61,18 +25,6 @@ def test_numbers_of_parameters_keep_their_digits() -> None:
     )
     params = jsonrpc.read_params(read(body))
     assert jsonrpc.write_call(Operation.SEND_MESSAGE, Version.V1_0, params, b"1")[1] == body
-
-
-@pytest.mark.parametrize("identity", [b"1", b"null", b'"a\\u0062"', b"-12345678901234567890"])
-def test_an_answer_bears_the_id_byte_for_byte(identity: bytes) -> None:
-    assert jsonrpc.write_answer(identity, {"a": 1}) == b'{"jsonrpc":"2.0","id":' + identity + b',"result":{"a":1}}'
-
-
-@pytest.mark.parametrize(
-    ("result", "written"), [(None, b"null"), (msgspec.Raw(b"[ 1 ]"), b"[ 1 ]"), (Decimal("1.0"), b"1.0")]
-)
-def test_a_result_may_be_anything(result: object, written: bytes) -> None:
-    assert jsonrpc.write_answer(b"1", result) == b'{"jsonrpc":"2.0","id":1,"result":' + written + b"}"
 
 
 @pytest.mark.parametrize(

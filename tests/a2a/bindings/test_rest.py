@@ -44,11 +44,6 @@ def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
     assert call.told
 
 
-def test_a_path_without_an_operation_is_no_call() -> None:
-    with pytest.raises(BadRequest):
-        read(PathCall(), {})
-
-
 @pytest.mark.parametrize(
     "operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG]
 )
@@ -140,13 +135,6 @@ def test_in_0_3_the_id_of_a_new_push_configuration_may_stand_in_the_query(body: 
     assert "configId" not in rest.read_params(read(CREATE, {"config": {}}, query=query))
 
 
-@pytest.mark.parametrize("body", [{"configId": "d"}, {"config_id": "d"}, {"configId": "c", "config_id": "d"}])
-def test_query_and_body_name_one_new_push_configuration(body: dict[str, Any]) -> None:
-    call = read(CREATE, {**body, "config": {}}, query=b"configId=c", version=Version.V0_3)
-    with pytest.raises(BadParams, match="configId"):
-        rest.read_params(call)
-
-
 @pytest.mark.parametrize(("tenant", "scope"), [("acme", "globex"), (None, "globex")])
 def test_the_scope_of_0_3_is_the_tenant_wherever_it_stands(tenant: str | None, scope: str) -> None:
     path = PathCall(Operation.LIST_PUSH_CONFIGS, tenant, prefixed=True, task_id="t")
@@ -182,14 +170,6 @@ def test_a_message_is_read_under_both_of_its_names(shape: str) -> None:
 def test_messages_that_could_be_read_in_two_ways_are_refused(body: object) -> None:
     with pytest.raises(BadParams):
         read(SEND, body)
-
-
-@pytest.mark.parametrize(
-    "body", [b"[]", b"{}{}", b"\xef\xbb\xbf{}", b'{"message":{},"message":{}}', b"x", b'{"Tenant":""}']
-)
-def test_bodies_are_one_strict_object(body: bytes) -> None:
-    with pytest.raises(BadRequest):
-        rest.read_call(SEND, body, b"", Version.V1_0)
 
 
 def test_the_context_of_a_list_is_read_from_its_query() -> None:

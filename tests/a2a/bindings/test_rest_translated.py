@@ -3,30 +3,19 @@
 import json
 import re
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings import jsonrpc, rest
+from gateway.a2a.bindings import rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.path import PathCall, read_rest, rest_path, segments
 from gateway.a2a.query import split_query
-from tests.a2a.sample import TENANT, VECTORS
-
-
-def pairs() -> list[Any]:
-    """The vectors of 1.0 that both bindings have: the operation, and all that the file holds."""
-    return [
-        pytest.param(Operation(tree["operation"].partition("_")[0]), tree, id=path.stem)
-        for path in sorted(VECTORS.glob("*.json"))
-        if "v1.0-rest" in (tree := json.loads(path.read_bytes())).get("request", {})
-    ]
 
 
 def received(sent: rest.RestCall, version: Version = Version.V1_0) -> Call:
@@ -35,67 +24,6 @@ def received(sent: rest.RestCall, version: Version = Version.V1_0) -> Call:
     assert path is not None
     assert path == sent.path
     return rest.read_call(path, sent.body, sent.query, version)
-
-
-def from_jsonrpc(tree: Any) -> Call:
-    body = json.dumps(tree["request"]["v1.0-jsonrpc"]["http"]["body"]).encode()
-    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
-
-
-@pytest.mark.parametrize("typed", [True, False])
-@pytest.mark.parametrize(("operation", "tree"), pairs())
-def test_a_call_of_jsonrpc_becomes_the_same_call(operation: Operation, tree: Any, *, typed: bool) -> None:
-    theirs = tree["request"]["v1.0-rest"]["http"]
-    params = jsonrpc.read_params(from_jsonrpc(tree), typed=typed)
-    sent = rest.write_call(operation, Version.V1_0, {"tenant": TENANT, **params})
-    assert sent.method == theirs["method"]
-    assert f"/{TENANT}{rest_path(sent.path, Version.V1_0)}" == theirs["path"]
-    assert dict(parse_qsl(sent.query.decode())) == theirs.get("query", {})
-    assert (json.loads(sent.body) if sent.body else None) == theirs.get("body")
-
-
-@pytest.mark.parametrize("typed", [True, False])
-@pytest.mark.parametrize(("operation", "tree"), pairs())
-def test_a_call_becomes_the_same_call_of_jsonrpc(operation: Operation, tree: Any, *, typed: bool) -> None:
-    http = tree["request"]["v1.0-rest"]["http"]
-    path = read_rest(http["method"], segments(http["path"].encode()), tenanted=True)
-    assert path is not None
-    body = json.dumps(http["body"]).encode() if http.get("body") is not None else b""
-    call = rest.read_call(path, body, urlencode(http.get("query", {})).encode(), Version.V1_0)
-    params = rest.read_params(call, typed=typed)
-    assert "tenant" not in params
-    method, written = jsonrpc.write_call(operation, Version.V1_0, {"tenant": TENANT, **params}, b'"req-1"')
-    assert method == operation.value
-    assert json.loads(written) == tree["request"]["v1.0-jsonrpc"]["http"]["body"]
-
-
-def unwrapped(tree: Any) -> list[tuple[Any, Any]]:
-    """Answers and events of the vectors: the JSON-RPC side, the other."""
-    found = [(event["v1.0-jsonrpc"]["sse_data"], event["v1.0-rest"]["sse_data"]) for event in tree.get("events", ())]
-    if "v1.0-rest" in tree.get("response", {}):
-        found.append(tuple(tree["response"][f"v1.0-{binding}"]["http"]["body"] for binding in ("jsonrpc", "rest")))
-    return found
-
-
-@pytest.mark.parametrize(("operation", "tree"), pairs())
-def test_answers_and_events_of_jsonrpc_become_the_same(operation: Operation, tree: Any) -> None:
-    for theirs, ours in unwrapped(tree):
-        answer = jsonrpc.open_answer(json.dumps(theirs).encode())
-        assert answer is not None
-        assert json.loads(rest.write_answer(operation, answer.result)) == ours
-
-
-@pytest.mark.parametrize(("operation", "tree"), pairs())
-def test_answers_and_events_become_the_same_of_jsonrpc(operation: Operation, tree: Any) -> None:
-    for ours, theirs in unwrapped(tree):
-        deletes = operation is Operation.DELETE_PUSH_CONFIG
-        result = None if deletes else msgspec.Raw(json.dumps(theirs).encode())
-        assert json.loads(jsonrpc.write_answer(b'"req-1"', result)) == ours
-
-
-@pytest.mark.parametrize("result", [None, {}, msgspec.Raw(b"null"), msgspec.Raw(b'{"id":"c"}')])
-def test_the_answer_of_a_deletion_is_an_empty_object(result: object) -> None:
-    assert rest.write_answer(Operation.DELETE_PUSH_CONFIG, result) == b"{}"
 
 
 @pytest.mark.parametrize(

@@ -80,21 +80,6 @@ def test_a_chunk_that_is_one_message_is_read_at_once(message: bytes) -> None:
     assert decoder.last is None
 
 
-@pytest.mark.parametrize(
-    "chunk",
-    [b"", b"\x00", frame(b"ab")[:-1], frame(b"a") + frame(b"b"), prefixed(b"a", flag=1), frame(b"x" * 11)],
-)
-def test_any_other_chunk_is_not_read_at_once(chunk: bytes) -> None:
-    assert FrameDecoder(10).only(chunk) is None
-
-
-def test_nothing_is_read_at_once_inside_a_message() -> None:
-    decoder = FrameDecoder(20)
-    assert decoder.feed(frame(frame(b"inner"))[:5]) == []
-    assert decoder.only(frame(b"inner")) is None
-    assert decoder.feed(frame(b"inner")) == [event(frame(b"inner"))]
-
-
 def test_a_message_reads_as_an_event_without_a_name() -> None:
     [found] = FrameDecoder(10).feed(frame(b"data: x"))
     assert found.read() == ("message", b"data: x")
@@ -142,19 +127,3 @@ def test_a_stream_that_ends_within_a_message_did_not_end_well(rest: bytes) -> No
 
 
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_message_in_many_pieces_is_looked_at_once() -> None:
-    decoder = FrameDecoder(1_000_000)
-    framed = frame(b"x" * 1_000_000)
-    pieces = [framed[start : start + 10] for start in range(0, len(framed), 10)]
-    assert [found for piece in pieces for found in decoder.feed(piece)] == [event(b"x" * 1_000_000)]
-
-
-def test_no_more_is_kept_than_one_message() -> None:
-    decoder = FrameDecoder(1000)
-    for _ in range(100):
-        decoder.feed(frame(b"x" * 1000) + frame(b"y" * 1000)[:500])
-        assert len(decoder._buffer) == 500
-        decoder.feed(frame(b"y" * 1000)[500:])
-        assert not decoder._buffer

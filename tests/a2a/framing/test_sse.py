@@ -100,14 +100,6 @@ def test_any_bytes_are_read_as_the_standard_reads_them(stream: bytes, places: li
     assert b"".join(event.raw for event in events) + rest == stream
 
 
-@given(st.lists(blocks, min_size=1, max_size=4), st.integers(0, 3))
-def test_line_ends_do_not_matter(found: list[tuple[list[bytes], bytes]], shift: int) -> None:
-    ends = [b"\n", b"\r\n", b"\r"]
-    other = [(lines, ends[(ends.index(end) + shift) % 3]) for lines, end in found]
-    [one, two] = [reads(feed([b"".join(map(written, these))])[0]) for these in (found, other)]
-    assert one == two
-
-
 def test_an_event_is_there_with_the_byte_that_ends_it() -> None:
     decoder = SseDecoder(CAP)
     assert reads(decoder.feed(b"data: 1\r\n\r")) == [("message", b"1")]
@@ -212,25 +204,6 @@ def test_an_event_of_many_lines_is_read_in_little_time_and_memory(raw: bytes, re
 def test_an_event_of_too_many_lines_of_several_kinds_is_refused(kind: bytes) -> None:
     with pytest.raises(UpstreamProtocol, match="too many lines"):
         Event(lines(kind, 20_000)).read()
-
-
-@pytest.mark.parametrize(
-    ("raw", "read"),
-    [
-        (b"data:  x\ndata:y\n\n", (" x\ny", "message")),
-        (b"event: e\ndata: x\n\n", ("x", "e")),
-        (b"event:e\n: c\ndata: x\ndata: y\n\n", ("x\ny", "e")),
-        (b"data\ndata: x\ndata: y\n\n", ("\nx\ny", "message")),
-        (b"event: a\nevent: b\ndata: x\n\n", ("x", "b")),
-        (b"data: x\nevent: e\n\n", ("x", "e")),
-        (b"\n\ndata: x\n", ("x", "message")),
-        (b": " + b"c" * 300 + b"\nevent: e\ndata: x\ndata: y\n\n", ("x\ny", "e")),
-        (b"data: \n\n", ("", "message")),
-        (b"data: x\ndata: \n\n", ("x\n", "message")),
-    ],
-)
-def test_a_short_way_to_the_data_says_the_same(raw: bytes, read: tuple[str, str]) -> None:
-    assert Event(raw).read() == (read[1], read[0].encode())
 
 
 def test_reading_byte_by_byte_takes_time_in_proportion() -> None:
