@@ -109,9 +109,26 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_alarm", "_answering", "_buffer", "_distrusted", "_exchanges", "_expired", "_header_bytes",
-        "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
-        "_writing_paused", "begun", "loop", "place", "retires", "streams",
+        "_alarm",
+        "_buffer",
+        "_distrusted",
+        "_expired",
+        "_header_bytes",
+        "_header_count",
+        "_is_used",
+        "_keeper",
+        "_plain",
+        "_poll",
+        "_reading_paused",
+        "_response",
+        "_transport",
+        "_unsent",
+        "_writing_paused",
+        "begun",
+        "loop",
+        "place",
+        "retires",
+        "streams",
     )  # fmt: skip
 
     def __init__(
@@ -136,19 +153,13 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._poll: select.poll | None = None
         self._response: Response | None = None
-        self._exchanges = 0
-        self._answering = False  # a byte of the current answer came
+        self._is_used = False
         self._distrusted = False  # an earlier answer was not to what was asked
         self._unsent: memoryview | None = None
         self._writing_paused = False
         self._reading_paused = False
         self._expired: Callable[[], Fault] = late
         self._alarm = Alarm(self.loop, self._ring)
-
-    @property
-    def stale(self) -> bool:
-        """Whether the agent may have closed before it saw the last request: used before, and no byte came back."""
-        return self._exchanges > 1 and not self._answering
 
     def usable(self) -> bool:
         """Whether an exchange may start: open, not too old, and nothing has come that the loop has not read yet.
@@ -183,9 +194,8 @@ class Connection(asyncio.BufferedProtocol):
         """
         transport = self._transport
         reader = ResponseReader(self._header_bytes, self._header_count, self._plain)
-        response = self._response = Response(self, reader, alone=self._exchanges == 0)
-        self._exchanges += 1
-        self._answering = False
+        response = self._response = Response(self, reader, alone=not self._is_used)
+        self._is_used = True
         if transport is None or transport.is_closing():
             self.fail(UpstreamReset(CUT, detail="closed before the request was sent"))
         elif len(body) <= _SLICE:
@@ -276,7 +286,6 @@ class Connection(asyncio.BufferedProtocol):
             self.drop()
             return
         data = self._buffer.whole[:nbytes].tobytes()
-        self._answering = True
         reader = response.reader
         if response.flows and (piece := reader.chunk(data)) is not None:
             if response.pour(piece):

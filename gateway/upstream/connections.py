@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
+from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.policy.gate import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
@@ -163,49 +163,37 @@ class ConnectionPool:
         *,
         connect: float,
         first_byte: float,
-        repeatable: bool,
         fresh: bool = False,
         tenant: str = "",
         weight: float = 1.0,
         streams: bool = False,
     ) -> Response:
-        """Send a request; returns when the head of the answer is there.
+        """Send a request once, and return the answer when its head is there.
 
-        A request that met a connection which the agent had closed meanwhile is sent once more, on a new connection,
-        if it is `repeatable`: nothing proves that the agent has not seen it. Cancellation closes the connection, or
-        leaves the queue.
+        Cancellation closes the connection, or leaves the queue.
 
         Args:
             head: The complete head, as `request_head` makes it.
-            connect: Seconds to connect in, name look-up and TLS included.
-            first_byte: Seconds from the first byte sent to the complete head of the answer, second try included.
-            repeatable: Whether the agent may see the request twice.
-            fresh: Whether it goes on a new connection, whatever rests: the agent is known to have closed others.
-            tenant: Who asks; empty for the gateway itself, for whom no other call is ended.
-            weight: The tenant's share among those that want connections.
-            streams: Whether the answer is meant to last.
+            connect: Seconds to connect, DNS and TLS included.
+            first_byte: Seconds from the first byte sent to the complete head of the answer.
+            fresh: Whether to use a new connection: the agent is known to have closed others.
+            tenant: The caller; empty for the gateway itself, for which no other call is ended.
+            weight: The tenant's weight in its share of connections.
+            streams: Whether the answer may be a stream.
 
         Raises:
             UpstreamConnect: no connection; nothing was sent.
             UpstreamTimeout: no answer in time.
             UpstreamReset: the agent closed before it answered.
             UpstreamProtocol: the answer is no HTTP.
-            Overloaded: too many wait for a connection, or this one waited too long. `Reclaimed` where it had one, and
-                a tenant that had less than its share needed it.
+            Overloaded: too many wait for a connection, or this one waited too long. `Reclaimed` if its connection was
+                given to a tenant below its share.
             Unsent: the pool is closed.
-            Draining: it was closed meanwhile.
+            Draining: the pool was closed meanwhile.
         """
         connection = await self._obtain(connect, tenant, weight, fresh=fresh)
         connection.streams = streams
-        deadline = connection.loop.time() + first_byte
-        try:
-            return await connection.exchange(head, body, deadline)
-        except UpstreamReset:
-            if not repeatable or not connection.stale or self._closed:
-                raise
-        connection = await self._obtain(connect, tenant, weight, fresh=True)
-        connection.streams = streams
-        return await connection.exchange(head, body, deadline)
+        return await connection.exchange(head, body, connection.loop.time() + first_byte)
 
     async def aclose(self) -> None:
         """Close every connection, cutting what is on its way; returns when none is left."""

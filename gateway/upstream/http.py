@@ -36,9 +36,8 @@ __all__ = (
 )
 
 _LONGEST_START = 256
-_LONGEST_OPENING = 4096
 _MOST_KNOWN = 16
-"""What is worked out from one head that is kept at most: a client may call many agents with it."""
+"""Prepared headers, and request lines, that are kept: a client may call many agents, and an agent have many paths."""
 
 
 class HttpUpstream:
@@ -102,34 +101,27 @@ class HttpUpstream:
     def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
     ) -> Coroutine[Any, Any, Response]:
-        """Send the call, once; the answer's head has arrived when this was awaited, and whoever gets it closes it.
+        """Send the call once, and return the answer when its head is there; the caller closes it.
 
         Args:
-            fresh: As the pool.
-
-        Raises:
-            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
+            fresh: As in `ConnectionPool.request`, as are the faults.
         """
         tenant = self.tenant(call, interface)
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
-        known = head.known.get(self)
-        if isinstance(known, _Opening) and known.opens(call, interface, body, caller):
-            opening = known.lines
-        else:
-            opening = self._opening(call, interface, tenant, body, head=head, caller=caller)
-        sized = body or call.dialect.binding is Binding.JSONRPC or self._method(call, head) == b"POST"
+        is_jsonrpc = call.dialect.binding is Binding.JSONRPC
+        method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
+        opening = self._start(method, self._target(call, interface, tenant)) + self._lines(call, body, head, caller)
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
             own += header_lines(session(call, caller, self.treatment.identity))
+        is_sized = body or is_jsonrpc or method == b"POST"
         timeouts = self.timeouts
-        # Not awaited here: each frame in between is gone through again when the answer comes.
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self.pool.request(
-            whole_head(opening, own, content_length=len(body) if sized else None),
+            whole_head(opening, own, content_length=len(body) if is_sized else None),
             body,
             connect=timeouts.connect,
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
-            # Whether it may be sent again is for whoever knows of other replicas.
-            repeatable=False,
             fresh=fresh,
             tenant=caller.principal.tenant,
             weight=caller.weight,
@@ -139,11 +131,6 @@ class HttpUpstream:
     async def aclose(self) -> None:
         """Close every connection, cutting what is on its way."""
         await self.pool.aclose()
-
-    def _method(self, call: Call, head: Head) -> bytes:
-        if call.dialect.binding is Binding.JSONRPC:
-            return b"POST"
-        return (call.verb or head.method).encode("ascii")
 
     def _target(self, call: Call, interface: Interface, tenant: str | None) -> bytes:
         if call.path.legacy_card:
@@ -166,18 +153,8 @@ class HttpUpstream:
                 self._starts[method, target] = start
         return start
 
-    def _opening(
-        self, call: Call, interface: Interface, tenant: str | None, body: bytes, *, head: Head, caller: Caller
-    ) -> bytes:
-        """The head but for the request's id and its length; kept where the next call is likely to have the same."""
-        opening = self._start(self._method(call, head), self._target(call, interface, tenant))
-        opening += self._lines(call, body, head, caller)
-        if _is_plain(call) and body and len(opening) <= _LONGEST_OPENING:
-            head.known[self] = _Opening(interface, caller.principal, caller.forwarded_for, opening)
-        return opening
-
     def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
-        """The headers but for the request id; the same for the next request with the same head of the same caller."""
+        """Return the headers but for the request id, kept for the caller's next request with the same head."""
         dialect = call.dialect
         key = (self, dialect if call.verb else dialect.binding, body != b"", call.verb and call.operation.streams)
         found = head.known.get(key)
@@ -203,30 +180,6 @@ class HttpUpstream:
         headers += credentials(self.treatment, head)
         headers.append((b"accept-encoding", b"identity"))
         return headers + identity(caller, self.treatment.identity)
-
-
-def _is_plain(call: Call) -> bool:
-    """Whether nothing of the request's head depends on what is called."""
-    return call.dialect.binding is Binding.JSONRPC and not call.query and not call.verb and not call.path.legacy_card
-
-
-class _Opening(msgspec.Struct, frozen=True, eq=False):
-    """The beginning of the requests that are plain, of one caller behind one client to one interface."""
-
-    interface: Interface
-    principal: Principal
-    peer: str
-    lines: bytes
-
-    def opens(self, call: Call, interface: Interface, body: bytes, caller: Caller) -> bool:
-        """Whether a request with this body begins with it."""
-        return (
-            self.interface is interface
-            and self.principal is caller.principal
-            and self.peer == caller.forwarded_for
-            and body != b""
-            and _is_plain(call)
-        )
 
 
 class _Prepared(msgspec.Struct, frozen=True, eq=False):
