@@ -1,7 +1,7 @@
-"""One agent over HTTP: the request it gets.
+"""One agent over HTTP.
 
-The request is built from what was decided on, never copied from the client's: method, path and query from the parsed
-call, headers from allow-lists, the body as it came unless its `tenant` has to change.
+The request is built from the parsed call, never copied: method, path and query from the call, headers from allow-lists,
+the body as it came unless its `tenant` changes.
 """
 
 from collections.abc import Coroutine
@@ -77,25 +77,25 @@ class HttpUpstream:
             version=version,
             public_url=public_url,
         )
-        # Its own methods, and no calls to them: each call of the line would cost one more.
+        # Bound methods instead of calls to them, one hop less on each.
         self.interfaces = repertoire.interfaces
         self.interface = repertoire.interface
         self.tenant = repertoire.tenant
         self.restores_tenant = repertoire.restores_tenant
         self._host = urlsplit(url).netloc.encode("ascii")
-        # What the gateway sets itself no client adds to.
+        # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
         self._allowed = (TO_AGENT | treatment.forwarded) - own
         self._starts: dict[tuple[bytes, bytes], bytes] = {}
 
     @property
     def active(self) -> int:
-        """Connections that serve a call, or are being made for one."""
+        """Return the number of connections that serve a call, or are being made for one."""
         return self.pool.active
 
     @property
     def idle(self) -> int:
-        """Connections that rest."""
+        """Return the number of idle connections."""
         return self.pool.idle
 
     def send(
@@ -129,7 +129,7 @@ class HttpUpstream:
         )
 
     async def aclose(self) -> None:
-        """Close every connection, cutting what is on its way."""
+        """Close every connection and cut open calls."""
         await self.pool.aclose()
 
     def _target(self, call: Call, interface: Interface, tenant: str | None) -> bytes:
@@ -173,7 +173,7 @@ class HttpUpstream:
         else:
             headers = pass_on(head.headers, self._allowed)
         if body:
-            # Never the client's own words: by another charset an agent would read another document (safety T8).
+            # Never the client's own value: with another charset an agent would read another document (safety T8).
             relayed = call.dialect.binding is Binding.REST and not call.verb
             a2a = relayed and media_type(head.first(b"content-type")) == A2A_JSON
             headers.append((b"content-type", A2A_JSON if a2a else b"application/json"))
@@ -183,7 +183,7 @@ class HttpUpstream:
 
 
 class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The headers for one caller behind one client."""
+    """The headers for one caller at one address."""
 
     principal: Principal
     peer: str
@@ -191,11 +191,11 @@ class _Prepared(msgspec.Struct, frozen=True, eq=False):
 
 
 _SPOKEN = frozenset({b"a2a-version", b"a2a-extensions", b"x-a2a-extensions", b"accept", b"content-type"})
-"""Headers in which a generation and a binding show; who translates says them itself."""
+"""Headers that tell a version and a binding; a translated call has its own."""
 
 
 def _spoken(call: Call, head: Head) -> Pairs:
-    """What the agent's own generation says in headers."""
+    """Return the headers of the agent's version."""
     version = call.dialect.version
     headers: Pairs = [(b"accept", b"text/event-stream" if call.operation.streams else b"application/json")]
     if version is Version.V0_1:
@@ -208,6 +208,6 @@ def _body(call: Call, tenant: str | None) -> bytes:
     if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
         return call.body
     if call.dialect.binding is Binding.REST and not call.in_body:
-        # The path says it to an HTTP+JSON agent; a body that says it too must agree.
+        # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.
         return call.body
     return parameter.with_tenant(call.params, call.body, tenant)
