@@ -8,16 +8,13 @@ from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import msgspec
-
 from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
-from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, prepared, session
 from gateway.upstream.repertoire import HTTP, Interface, Reading, Repertoire, spellings
 from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
@@ -36,8 +33,8 @@ __all__ = (
 )
 
 _LONGEST_START = 256
-_MOST_KNOWN = 16
-"""Prepared headers, and request lines, that are kept: a client may call many agents, and an agent have many paths."""
+_MOST_STARTS = 16
+"""Request lines that are kept."""
 
 
 class HttpUpstream:
@@ -148,23 +145,16 @@ class HttpUpstream:
         if start is None:
             start = start_lines(method, target, self._host)
             if len(target) <= _LONGEST_START:
-                if len(self._starts) >= _MOST_KNOWN:
+                if len(self._starts) >= _MOST_STARTS:
                     self._starts.clear()
                 self._starts[method, target] = start
         return start
 
     def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
-        """Return the headers but for the request id, kept for the caller's next request with the same head."""
+        """Return the headers but for the request id."""
         dialect = call.dialect
         key = (self, dialect if call.verb else dialect.binding, body != b"", call.verb and call.operation.streams)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.lines
-        lines = header_lines(self._headers(call, body, head, caller))
-        if len(head.known) >= _MOST_KNOWN:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)
-        return lines
+        return prepared(head, key, caller, lambda: header_lines(self._headers(call, body, head, caller)))
 
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
         headers: Pairs
@@ -180,14 +170,6 @@ class HttpUpstream:
         headers += credentials(self.treatment, head)
         headers.append((b"accept-encoding", b"identity"))
         return headers + identity(caller, self.treatment.identity)
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The headers for one caller at one address."""
-
-    principal: Principal
-    peer: str
-    lines: bytes
 
 
 _SPOKEN = frozenset({b"a2a-version", b"a2a-extensions", b"x-a2a-extensions", b"accept", b"content-type"})

@@ -6,8 +6,6 @@ from allow-lists. The header of a frame is plain ASCII; other fields are left ou
 
 from typing import Any
 
-import msgspec
-
 from gateway.a2a import parameter
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
@@ -16,15 +14,12 @@ from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
-from gateway.principal import Principal
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, prepared, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
 from gateway.upstream.stdio.agent import Agent, State
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 
-_MOST_PREPARED = 16
-"""Prepared headers that are kept for one head: a client may call many agents."""
 _MOST_PASSED = 4096
 """Bytes of a client's headers; the header of a frame has 8 KiB."""
 _FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
@@ -93,7 +88,9 @@ class StdioUpstream:
         """
         version = interface.dialect.version
         tenant = self.tenant(call, interface)
-        body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
+        body = call.body
+        if not (call.told and tenant == call.tenant) and (tenant is not None or call.in_body):
+            body = parameter.with_tenant(call.params, call.body, tenant)
         # The request of 0.2 is a path without a body.
         heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
         if heard is None:
@@ -133,18 +130,12 @@ class StdioUpstream:
 
     def _fields(self, call: Call, version: Version, head: Head, caller: Caller) -> bytes:
         """Return the header fields of the call's frame."""
-        own: Pairs = [
-            (b"x-request-id", caller.request_id.encode("ascii")),
-            *session(call, caller, self.treatment.identity),
-        ]
-        return self._prepared(version, head, caller) + header_lines(own)
+        own: Pairs = [(b"x-request-id", caller.request_id.encode("ascii"))]
+        own += session(call, caller, self.treatment.identity)
+        shared = prepared(head, (self, version), caller, lambda: self._shared_fields(version, head, caller))
+        return shared + header_lines(own)
 
-    def _prepared(self, version: Version, head: Head, caller: Caller) -> bytes:
-        """Return the fields but for the request id, kept for the caller's next request with the same head."""
-        key = (self, version)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.fields
+    def _shared_fields(self, version: Version, head: Head, caller: Caller) -> bytes:
         pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
         if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
             # An agent with the same bound would end, for all clients, because of this one.
@@ -152,27 +143,9 @@ class StdioUpstream:
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
-        fields = header_lines(pair for pair in pairs if can_be_header(*pair))
-        if len(head.known) >= _MOST_PREPARED:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, fields)
-        return fields
+        return header_lines(pair for pair in pairs if can_be_header(*pair))
 
 
 def trouble_of(upstream: Upstream) -> str:
     """Return why an agent on stdio cannot be asked; empty where it can be, and for every other agent."""
     return upstream.trouble if isinstance(upstream, StdioUpstream) else ""
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The header fields for one caller at one address."""
-
-    principal: Principal
-    peer: str
-    fields: bytes
-
-
-def _body(call: Call, tenant: str | None) -> bytes:
-    if tenant is None and not call.in_body:
-        return call.body
-    return parameter.with_tenant(call.params, call.body, tenant)
