@@ -32,10 +32,6 @@ __all__ = (
     "spellings",
 )
 
-_LONGEST_START = 256
-_MOST_STARTS = 16
-"""Request lines that are kept."""
-
 
 class HttpUpstream:
     """One backend of one agent, over HTTP.
@@ -83,7 +79,6 @@ class HttpUpstream:
         # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
         self._allowed = (TO_AGENT | treatment.forwarded) - own
-        self._starts: dict[tuple[bytes, bytes], bytes] = {}
 
     @property
     def active(self) -> int:
@@ -107,7 +102,18 @@ class HttpUpstream:
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
-        opening = self._start(method, self._target(call, interface, tenant)) + self._lines(call, body, head, caller)
+        is_fixed = is_jsonrpc and not call.query and not call.path.legacy_card
+
+        def make() -> bytes:
+            lines = header_lines(self._headers(call, body, head, caller))
+            return start_lines(method, interface.path.encode("ascii"), self._host) + lines if is_fixed else lines
+
+        path = interface.path if is_fixed else ""
+        opening = prepared(
+            head, (self, path, call.dialect, body != b"", call.verb, call.operation.streams), caller, make
+        )
+        if not is_fixed:
+            opening = start_lines(method, self._target(call, interface, tenant), self._host) + opening
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
             own += header_lines(session(call, caller, self.treatment.identity))
@@ -139,22 +145,6 @@ class HttpUpstream:
             middle = "" if tenant is None else "/" + quote(tenant, safe="")
             path = interface.path.rstrip("/") + middle + rest_path(call.path, call.dialect.version)
         return path.encode("ascii") + (b"?" + call.query if call.query else b"")
-
-    def _start(self, method: bytes, target: bytes) -> bytes:
-        start = self._starts.get((method, target))
-        if start is None:
-            start = start_lines(method, target, self._host)
-            if len(target) <= _LONGEST_START:
-                if len(self._starts) >= _MOST_STARTS:
-                    self._starts.clear()
-                self._starts[method, target] = start
-        return start
-
-    def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
-        """Return the headers but for the request id."""
-        dialect = call.dialect
-        key = (self, dialect if call.verb else dialect.binding, body != b"", call.verb and call.operation.streams)
-        return prepared(head, key, caller, lambda: header_lines(self._headers(call, body, head, caller)))
 
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
         headers: Pairs
