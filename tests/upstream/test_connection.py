@@ -75,7 +75,7 @@ async def test_a_close_without_an_answer_is_a_reset_at_once_and_sent_once(script
     async with pooled(script) as (backend, pool):
         began = now()
         with pytest.raises(UpstreamReset):
-            await send(pool, repeatable=True)
+            await send(pool)
         assert now() - began < 3 * QUICK
         assert len(backend.requests) <= 1
         assert len(backend.wires) == 1
