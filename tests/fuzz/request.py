@@ -11,9 +11,7 @@ import httptools
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import ClientGone
-from gateway.listener.edge import Edge
-from gateway.listener.protocol import ClientConnection
-from gateway.listener.wire import ClientWire
+from gateway.listener.http1 import ClientConnection, ClientWire, Edge, ServerState
 from tests.fuzz.driver import run
 from tests.listener.front import limited
 
@@ -40,14 +38,6 @@ WORDS = [
 ]  # fmt: skip
 
 Request = tuple[str, bytes, list[tuple[bytes, bytes]], bytes]
-
-
-class _State:
-    def __init__(self) -> None:
-        self.default_headers: list[tuple[bytes, bytes]] = []
-        self.connections: set[Any] = set()
-        self.tasks: set[Any] = set()
-        self.total_requests = 0
 
 
 class _Transport(asyncio.Transport):
@@ -97,7 +87,7 @@ class _Client:
     def __init__(self) -> None:
         self.asked: list[Request] = []
         self.refused: list[int] = []
-        self.state = _State()
+        self.state = ServerState()
         edge = Edge(self._serve, LIMITS, lambda _peer, _id, status, _words: self.refused.append(status))
         self.connection = ClientConnection(edge, server_state=self.state)
         self.transport = _Transport()
