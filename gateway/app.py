@@ -22,7 +22,7 @@ from gateway.config.yaml import Marks
 from gateway.draining import OutgoingSnapshots
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
-from gateway.listener.callback import Callbacks
+from gateway.listener.callbacks import Callbacks
 from gateway.listener.server import ListenFailed
 from gateway.listeners import Listeners
 from gateway.opening import StartFailed, open_audit, open_ledger

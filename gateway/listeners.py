@@ -14,13 +14,12 @@ from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.config.model import Config
 from gateway.config.yaml import Marks
-from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS
+from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
 from gateway.listener.asgi import AsgiListener
-from gateway.listener.callback import Callbacks
-from gateway.listener.edge import Edge
-from gateway.listener.http import PublicListener
-from gateway.listener.pages import PagesListener
-from gateway.listener.server import HttpServer, PemTls, bind, client_limits, reserve
+from gateway.listener.callbacks import Callbacks, PublicListener
+from gateway.listener.http1 import Edge
+from gateway.listener.server import HttpServer, bind, client_limits, reserve
+from gateway.listener.tls import PemTls
 from gateway.opening import asked_of_clients, open_grpc_tls, open_tls
 from gateway.proxy import Line
 

@@ -13,7 +13,8 @@ from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
-from gateway.listener.server import ListenFailed, PemTls, server_tls
+from gateway.listener.server import ListenFailed, server_tls
+from gateway.listener.tls import PemTls
 from gateway.policy.shared import SharedRates
 from gateway.tasks import opening
 from gateway.tasks.counted import counted

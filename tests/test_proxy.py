@@ -8,7 +8,7 @@ import pytest
 
 from gateway import proxy
 from gateway.a2a.fault import Draining
-from gateway.listener import protocol
+from gateway.listener import http1 as protocol
 from tests.doubles.gateway import (
     CALL,
     JSON,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.config.model import Gateway
-from gateway.listener.protocol import ClientConnection
+from gateway.listener.http1 import ClientConnection
 from tests.doubles.gateway import RESULT, STREAM, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (

@@ -33,8 +33,7 @@ from gateway.command.file import examine_own
 from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined
 from gateway.config.routes import table
-from gateway.listener.pipes import Pipes
-from gateway.listener.stdio import StdioClient
+from gateway.listener.stdio import Pipes, StdioClient
 from gateway.proxy import Line
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.snapshot import Snapshot

@@ -16,7 +16,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
 from gateway.config.limit import Http
-from gateway.listener.request import Unreadable, host_name
+from gateway.listener.request_parser import Unreadable, host_name
 from gateway.wire import Wire
 
 Scope: TypeAlias = MutableMapping[str, Any]

@@ -40,8 +40,9 @@ from gateway.config.model import Gateway
 from gateway.identity.mtls import read_certificate
 from gateway.listener.grpc_health import Answer, Health
 from gateway.listener.grpc_reflection import Reflection
-from gateway.listener.grpc_wire import GrpcWire, Metadata, Pace
-from gateway.listener.server import ListenFailed, PemTls, address_of, client_limits
+from gateway.listener.grpc_responder import GrpcWire, Metadata, Pace
+from gateway.listener.server import ListenFailed, address_of, client_limits
+from gateway.listener.tls import PemTls
 from gateway.proxy import Line
 
 _KEEPALIVE_TIMEOUT = 20.0

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.edge import Crowd, Edge
-from gateway.listener.wire import ClientWire
+from gateway.listener.http1 import ClientWire, Crowd, Edge
 from tests.doubles.gateway import fronted, request
 from tests.doubles.scripted import answers, whole
 from tests.listener.front import Front, fronting, limited, patient

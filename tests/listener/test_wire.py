@@ -2,12 +2,13 @@
 
 import asyncio
 import tracemalloc
+from typing import Any
 
 import pytest
 
 from gateway.a2a.fault import BodyTooLarge, ClientGone
-from gateway.listener.request import read_head
-from gateway.listener.wire import ClientWire, header_lines, status_line
+from gateway.listener.http1 import ClientWire, header_lines, status_line
+from gateway.listener.request_parser import read_head
 from tests.listener.front import limited
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +64,8 @@ class Site:
     def __init__(self, *lines: bytes, first: bytes = b"POST / HTTP/1.1", length: int | None = 0) -> None:
         raw = b"\r\n".join((first, b"Host: x", *lines)) + b"\r\n\r\n"
         self.connection = Recorded()
-        self.wire = ClientWire(self.connection, read_head(raw, "p", "http", limited()), length, whole=length == 0)
+        connection: Any = self.connection
+        self.wire = ClientWire(connection, read_head(raw, "p", "http", limited()), length, whole=length == 0)
 
     @property
     def said(self) -> bytes:

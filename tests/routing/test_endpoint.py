@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.listener.request import host_name
+from gateway.listener.request_parser import host_name
 from gateway.principal import Principal
 from gateway.routing.endpoint import (
     HOST,

@@ -1,4 +1,4 @@
-"""What a client has shown of itself in its TLS handshake; found out once for each connection."""
+"""TLS: what a client showed in its handshake, found out once per connection, and the settings of gRPC clients."""
 
 import asyncio
 import ssl
@@ -59,3 +59,20 @@ def introduced(transport: asyncio.BaseTransport, tls: ServerTls | None) -> Intro
     if tls is not None:
         met.outlives(tls)
     return met
+
+
+@dataclass(frozen=True, slots=True)
+class PemTls:
+    """The TLS settings for gRPC clients, as grpc-core reads them.
+
+    Attributes:
+        chain: The certificate and those that sign it, PEM.
+        key: The private key, PEM.
+        authorities: Those that clients' certificates are verified by, PEM; None where none is asked for.
+        trusted: The SHA-256 of each of them.
+    """
+
+    chain: bytes
+    key: bytes
+    authorities: bytes | None = None
+    trusted: frozenset[bytes] = frozenset()

@@ -8,8 +8,9 @@ that their bodies have room. The others wait for a while.
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.exchange import FIELDS
 from gateway.origin import client_address, trace_id
+from gateway.proxy import Line
 from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
 from gateway.push.subscription import Subscription
@@ -200,3 +202,49 @@ async def _keys(service: PushService, head: Head) -> _Answer:
     if keys is None:
         return _Answer(404)
     return _Answer(200, msgspec.json.encode(keys), ((b"content-type", _JSON),))
+
+
+class PublicListener:
+    """What clients talk to.
+
+    Args:
+        ready: Whether the gateway takes new requests; `/-/ready` says so.
+        callbacks: Answers what is no call of a client's.
+        trouble: What else than draining keeps it from that; empty for nothing.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        ready: Callable[[], bool],
+        callbacks: Callbacks | None = None,
+        *,
+        trouble: Callable[[], str] = str,
+    ) -> None:
+        self._line = line
+        self._callbacks = callbacks
+        self._ready = ready
+        self._trouble = trouble
+
+    def __call__(self, head: Head, wire: Wire) -> Coroutine[Any, Any, None]:
+        """Serve one request."""
+        if head.path in (b"/-/live", b"/-/ready"):
+            return self._tell(head, wire)
+        if self._callbacks is not None and self._callbacks.takes(head):
+            return self._callbacks.serve(head, wire)
+        # Not awaited here: each frame in between is gone through again whenever the request goes on.
+        return self._line.serve(head, wire)
+
+    async def _tell(self, head: Head, wire: Wire) -> None:
+        if head.method not in ("GET", "HEAD"):
+            await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
+            return
+        good = head.path == b"/-/live" or self._ready()
+        status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        body = b"ok\n" if good else f"{self._trouble() or 'draining'}\n".encode()
+        await wire.answer(status, [(b"content-type", b"text/plain; charset=utf-8"), *_named()], body)
+
+
+def _named() -> Pairs:
+    """What names an answer that has no line in the log."""
+    return [(b"x-request-id", secrets.token_hex(8).encode("ascii"))]

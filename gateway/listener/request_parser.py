@@ -9,7 +9,9 @@ yet which dialect the client speaks.
 import re
 from functools import lru_cache
 from http import HTTPStatus
+from typing import Protocol
 
+import httptools
 import msgspec
 
 from gateway.a2a.call import Head
@@ -276,3 +278,211 @@ def _host_name(value: bytes) -> str | None:
     # RFC 9112 §3.2: a name or an address, and a port of digits or none.
     found = _AUTHORITY.fullmatch(value.decode("latin-1").lower())
     return None if found is None else found[1].removesuffix(".") or None
+
+
+_HEAD = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+# What chunks may cost beside the bytes that they bring: a size and two line ends for every byte, and something over.
+_COST, _SLACK = 16, 64 * 1024
+
+
+class Sink(Protocol):
+    """Where the data of the chunks goes."""
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the body."""
+
+
+class Chunks:
+    """The chunks of one body.
+
+    Fields behind the last chunk (trailers) are never told to anybody: a credential there would count (safety H4).
+
+    Args:
+        longest: Most bytes of trailers, give or take what comes at once.
+
+    Attributes:
+        done: Whether the body is whole.
+        excess: Whether something else came behind it.
+    """
+
+    __slots__ = ("_behind", "_empty", "_longest", "_parser", "_raw", "_sink", "_size", "done", "excess")
+
+    def __init__(self, sink: Sink, longest: int) -> None:
+        self._sink = sink
+        self._longest = longest
+        self._size = self._raw = self._behind = 0
+        # Whether no data has come behind the size that was read last: it may be that of the last chunk.
+        self._empty = False
+        self.done = False
+        self.excess = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._parser.feed_data(_HEAD)
+
+    def feed(self, data: bytes) -> int:
+        """Read on; the bytes of the body that it brought.
+
+        Raises:
+            Unreadable: these are no chunks, or next to nothing in a lot of bytes.
+        """
+        before, empty = self._size, self._empty
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            if not self.done:
+                raise Unreadable(400, "the chunks of the body are malformed") from None
+            self.excess = True
+        self._raw += len(data)
+        if self._raw > _SLACK + _COST * self._size:
+            raise Unreadable(400, "the chunks are too small")
+        if empty and self._size == before:
+            self._behind += len(data)
+            if self._behind > self._longest:
+                raise Unreadable(431, f"the trailers exceed {self._longest} bytes")
+        return self._size - before
+
+    # ---- What httptools calls ------------------------------------------------------------------------------------
+
+    def on_chunk_header(self) -> None:
+        """The size of a chunk."""
+        self._empty = True
+
+    def on_body(self, body: bytes) -> None:
+        """Bytes of a chunk."""
+        self._empty = False
+        self._size += len(body)
+        self._sink.feed(body)
+
+    def on_message_begin(self) -> None:
+        """Stop at what follows the body.
+
+        Raises:
+            ValueError: another request follows; it stops the parser.
+        """
+        if self.done:
+            raise ValueError("a request behind one that is not answered")
+
+    def on_message_complete(self) -> None:
+        """The end of the body."""
+        self.done = True
+
+
+_KEPT_HEAD = 2048
+"""Bytes of the longest head that is kept to know the next one by."""
+_KEPT_HEADERS = 32
+"""Headers of one that is kept at most."""
+_RATE_FROM = 10.0
+"""Seconds of a body after which its rate counts."""
+
+
+class IncomingHeads:
+    """The heads that come over one connection, one after the other.
+
+    Attributes:
+        received: What has come of one that is not whole.
+    """
+
+    __slots__ = ("_again", "_bounds", "_checked", "received")
+
+    def __init__(self, bounds: Http) -> None:
+        self._bounds = bounds
+        self._again: Again | None = None
+        self._checked = 0
+        self.received = bytearray()
+
+    @property
+    def knows(self) -> bool:
+        """Whether a head, and the credential in it, is kept to know the next one by."""
+        return self._again is not None
+
+    def forget(self) -> None:
+        """Let go of that one."""
+        self._again = None
+
+    def drop(self) -> None:
+        """Let go of everything: no other will come."""
+        self._again = None
+        self.received.clear()
+
+    def feed(
+        self, data: bytes, peer: str, scheme: str, certificate: Certificate | None
+    ) -> tuple[RequestHead, bytes] | None:
+        """Read on; the head and what came behind it, or None where it is not whole.
+
+        Raises:
+            Unreadable: it is none, or can come to no good end.
+        """
+        received = self.received
+        if received:
+            received += data
+            end = received.find(b"\r\n\r\n", max(self._checked - 3, 0))
+        else:
+            end = data.find(b"\r\n\r\n")
+        if end < 0:
+            if not received:
+                received += data
+            check_start(received, self._bounds, self._checked)
+            self._checked = len(received)
+            return None
+        if received:
+            data = bytes(received)
+            received.clear()
+            self._checked = 0
+        raw = data[: end + 4]
+        again = self._again
+        head = None if again is None else again.read(raw)
+        if head is None:
+            head = read_head(raw, peer, scheme, self._bounds, certificate=certificate)
+            keeps = end < _KEPT_HEAD and len(head.head.headers) <= _KEPT_HEADERS
+            self._again = Again(raw, head) if keeps else None
+        return head, data[end + 4 :]
+
+
+class IncomingBody:
+    """A body that has not come whole with its head.
+
+    Args:
+        sink: Where its bytes go.
+        trailers: Most bytes behind its last chunk.
+        now: Seconds of the loop's clock.
+
+    Attributes:
+        excess: Whether something else came behind it.
+    """
+
+    __slots__ = ("_began", "_chunks", "_left", "_sink", "_size", "excess")
+
+    def __init__(self, sink: Sink, head: RequestHead, trailers: int, now: float) -> None:
+        self._sink = sink
+        self._left = head.length
+        self._chunks = Chunks(sink, trailers) if head.chunked else None
+        self._size = 0
+        self._began = now
+        self.excess = False
+
+    def feed(self, data: bytes) -> bool:
+        """Read on; whether it is whole.
+
+        Raises:
+            Unreadable: these are no chunks.
+        """
+        chunks = self._chunks
+        if chunks is not None:
+            self._size += chunks.feed(data)
+            self.excess = chunks.excess
+            return chunks.done
+        if len(data) > self._left:
+            data, self.excess = data[: self._left], True
+        self._left -= len(data)
+        self._size += len(data)
+        self._sink.feed(data)
+        return self._left == 0
+
+    def count_from(self, now: float) -> None:
+        """Somebody reads it from now on: what came before says nothing of how fast its sender is."""
+        self._began = now
+        self._size = 0
+
+    def is_slow(self, now: float, rate: int) -> bool:
+        """Whether it has come for a while with fewer than `rate` bytes a second."""
+        taken = now - self._began
+        return taken > _RATE_FROM and self._size < rate * taken
