@@ -1,5 +1,4 @@
-"""What exists behind the gateway: the agents' cards, kept fresh in the background.
+"""The agents' cards: fetched in the background, rewritten, and served.
 
-A `CardSource` is where one backend's card comes from; its `CardPlace` says where that is; a `CardReport` is how one
-attempt to read it ended.
+A `CardSource` fetches the card of one backend from its `CardPlace`; a `CardReport` is the result of one attempt.
 """

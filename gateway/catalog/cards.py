@@ -1,13 +1,11 @@
-"""One backend's card: fetched in the background, revalidated, the last good one kept.
+"""The card of one backend: fetched in the background, revalidated, the last good one kept.
 
-An agent is another party's code, so a fetch trusts nothing: the size is capped while reading, nothing is decompressed,
-no redirect is followed, no cookie is kept, and one deadline covers it all, however slowly the bytes drip. A card that
-cannot be read changes nothing but `error`; calls never wait for any of this. Long cards are parsed and painted in a
-thread, since the worst of them take a tenth of a second.
+Agents are not trusted: the size is capped while reading, nothing is decompressed, no redirect is followed, no cookie is
+kept, and one deadline covers the whole fetch. A failed fetch changes only `error`; calls never wait for it. Long cards
+are parsed in a thread, because that can take a tenth of a second.
 
-States of a source: *unread* (no attempt has ended), then *settled*: with a card or without. A card whose agent gives
-none any more and was not heard of for `keep` seconds is *stale* until the next success. A static card is settled and
-fresh for ever.
+A source is *unread* until its first attempt ends, then *settled*, with a card or without. A card that the agent has not
+confirmed for `keep` seconds is *stale* until the next success. A static card is settled and never stale.
 """
 
 import asyncio
@@ -33,32 +31,32 @@ from gateway.tls_failure import kind
 from gateway.upstream.failure import explained
 
 TTL = 600.0
-"""Seconds between two successful fetches, by default."""
+"""Default of the seconds between two successful fetches."""
 KEEP = 3600.0
-"""Seconds for which the last good card serves after its agent was last heard of, by default."""
+"""Default of the seconds for which the last good card is served without a confirmation."""
 DEADLINE = 10.0
-"""Seconds that one request may take by default, from the wait for a connection to the last byte."""
+"""Default timeout of one request, with the wait for a connection and the whole body."""
 _WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 
 @dataclass(frozen=True, slots=True)
 class CardPlace:
-    """Where a backend's card is.
+    """The place of a backend's card.
 
     Attributes:
-        backend_url: Its well-known names are asked under this URL, path included.
-        card_url: Asked instead, if given: as it is where its path ends in `.json` or it has a query, else first with
-            the well-known names behind it.
-        static: The card itself, already checked; then nothing is fetched.
-        wrong: What is wrong with it, as `parse_card` says.
-        declared: Whether the file says how the agent is called, so that its card need not.
-        credentials: Headers that show the gateway to the agent; sent to the backend's own origin only.
+        backend_url: The backend; the well-known paths are below this URL, path included.
+        card_url: Fetched instead, if given: as it is if its path ends in `.json` or it has a query, else first with the
+            well-known paths.
+        static: The card itself, checked before; nothing is fetched then.
+        wrong: Its defects, as `parse_card` reports them.
+        declared: Whether the file has the dialect of the agent, so that the card need not.
+        credentials: Headers for the agent, sent to the backend's own origin only.
         ttl: Seconds between two successful fetches.
-        keep: Seconds for which the last good card serves although the agent gives none.
+        keep: Seconds for which the last good card is served without a confirmation.
         longest: Bytes of the longest card.
-        deadline: Seconds that one request may take.
-        others: URLs of other replicas, which are asked in turn where this one gives no card.
-        server_name: What is asked for over TLS, instead of the URL's host; None for that.
+        deadline: Timeout of one request in seconds.
+        others: URLs of other replicas, asked in turn when this one has no card.
+        server_name: The TLS server name instead of the URL's host, or None.
     """
 
     backend_url: str
@@ -75,7 +73,7 @@ class CardPlace:
     server_name: str | None = None
 
     def elsewhere(self) -> "CardPlace":
-        """The same at the next replica."""
+        """Time for one attempt if there is another replica."""
         if not self.others:
             return self
         following, *rest = self.others
@@ -83,7 +81,7 @@ class CardPlace:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The URLs to ask, in order; the next one counts when one answers 404."""
+        """Return the URLs to ask, in order; the next one is tried after a 404."""
         if self.card_url is None:
             return tuple(self.backend_url.rstrip("/") + name for name in _WELL_KNOWN)
         parts = urlsplit(self.card_url)
@@ -93,12 +91,12 @@ class CardPlace:
 
     @property
     def shown(self) -> str:
-        """The address for logs, without a query, which may hold a credential."""
+        """Return the address for logs, without a query, which may hold a credential."""
         return (self.card_url or self.backend_url).partition("?")[0]
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of a URL (RFC 6454); of what is none the whole of it, and no host."""
+    """Return scheme, host and port of a URL (RFC 6454), or the text itself if it is not one."""
     try:
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
@@ -110,12 +108,12 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The result of asking an agent for its card.
+    """The answer of an agent that was asked for its card over gRPC or stdio.
 
     Attributes:
-        spoken: The generations that it answered to.
-        card: The bytes of its card as JSON, or None where it gives none.
-        personal: Whether it is meant for who may call the agent: the extended one, or one for a credential.
+        spoken: The versions that it answered to.
+        card: The card as JSON, or None if it has none.
+        personal: Whether it is only for callers that may use the agent: the extended one, or one for a credential.
     """
 
     spoken: tuple[CardInterface, ...]
@@ -127,14 +125,14 @@ class CardAsker(Protocol):
     """Asks one agent for its card."""
 
     async def ask(self, deadline: float, longest: int) -> Told:
-        """Ask for it.
+        """Ask for the card.
 
         Args:
-            deadline: Seconds for each question.
+            deadline: Timeout of each request in seconds.
             longest: Bytes of the longest card.
 
         Raises:
-            Fault: it does not answer; UpstreamProtocol where what came is no card, or too long.
+            Fault: There is no answer. UpstreamProtocol: The answer is no card, or too long.
         """
 
     def turn(self) -> None:
@@ -142,35 +140,35 @@ class CardAsker(Protocol):
 
 
 ASIDE = 16 * 1024
-"""Bytes from which on a card is worked on in a thread; shorter ones take less than 5 ms, whatever is in them."""
+"""Bytes from which on a card is parsed in a thread; shorter ones take less than 5 ms."""
 READERS = 64
-"""Cards that one client reads at a time."""
+"""Cards that one client fetches at a time."""
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
 NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
-"""What operators are told of an agent behind gRPC or on stdio that has none."""
+"""Message for an agent behind gRPC or on stdio without a card."""
 
 logger = logging.getLogger("gateway.catalog.cards")
 
 
 class CardReport(StrEnum):
-    """How one attempt to read a card ended; the words are a metric's label."""
+    """The result of one attempt to fetch a card; a label of its metric."""
 
     READ = "read"
     UNCHANGED = "unchanged"
-    """304: the card that is held is still the agent's."""
+    """304: the current card is confirmed."""
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
-    """The agent answered, but with no card: a status, a redirect, an encoded body."""
+    """The answer was no card: an error status, a redirect, an encoded body."""
     INVALID = "invalid"
-    """The agent's answer is no card."""
+    """The body is not a card."""
     UNUSABLE = "unusable"
-    """It is a card, but offers no interface that the gateway speaks."""
+    """The card offers no interface that the gateway speaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardWatch:
-    """Who is told what becomes of a card; both are called on the loop and must not block."""
+    """Callbacks for changes of a card; both run on the loop and must not block."""
 
     on_report: Callable[[CardReport], None] = lambda _report: None
     on_change: Callable[[], None] = lambda: None
@@ -178,11 +176,11 @@ class CardWatch:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A source's clock and chance, so that tests can hold them still.
+    """Clock, sleep and random numbers of a source, which tests replace.
 
     Attributes:
         clock: Monotonic seconds.
-        rest: Waits for so many seconds.
+        rest: Sleeps for a number of seconds.
         chance: A number from 0 to 1.
     """
 
@@ -192,10 +190,10 @@ class Timing:
 
 
 def open_client(verify: SSLContext | bool = True) -> httpx.AsyncClient:  # noqa: FBT001, FBT002 - httpx's own word
-    """A client that all sources share; its owner closes it.
+    """Return a client that sources share; its owner closes it.
 
-    It reads no proxy or certificate settings from the environment, follows no redirect, keeps no cookie (one agent's
-    cookie would go to another on the same host) and no connection: between two fetches lie minutes.
+    It ignores proxies and certificates of the environment, follows no redirect, and keeps no cookie (which would go to
+    another agent of the same host) and no connection (fetches are minutes apart).
     """
     return httpx.AsyncClient(
         verify=verify,
@@ -212,31 +210,30 @@ Result = TypeVar("Result")
 
 
 async def aside(size: int, work: Callable[[], Result]) -> Result:
-    """What `work` makes of `size` bytes of a card: in a thread where it may take long, so that no request waits."""
+    """Return the result of `work` on a card of `size` bytes; a large card is worked on in a thread."""
     return work() if size < ASIDE else await asyncio.to_thread(work)
 
 
 class CardSource:
-    """One backend's card as it is known now; `run` keeps it so.
+    """Fetches the card of one backend; `run` keeps it current.
 
     Args:
-        turns: How many that share a client read at a time. Of a thousand that begin together httpx would look through
-            all whenever one is done, and nothing else would run for seconds.
+        turns: Limits the fetches of all sources with one client. httpx examines all waiting requests whenever one ends,
+            so a thousand at once would hold the loop for seconds.
 
     Attributes:
-        discretion: What the operator decides of the card.
+        discretion: The operator's settings for the card.
         longest: Bytes of the longest card, read or served.
         card: The last good card, or None.
-        spoken: The interfaces it offers, and those over gRPC that the agent answers to all the same; empty while
-            nothing is known.
-        portrait: What it says of the agent, as clients may read it; None while there is none.
-        version: Grows whenever `card`, `spoken` or `portrait` changes.
-        fetched_at: When the agent last confirmed the card, in monotonic seconds, or None.
-        error: Why the last attempt failed, for operators only, or None.
-        wrong: What was left out of the card for its type, as `parse_card` says, for operators only.
-        report: How the last attempt ended; None before the first one.
-        settled: Set once the first attempt has ended, well or badly.
-        personal: Whether the card is the extended one, which the agent gave to the gateway's credential.
+        spoken: Its interfaces, and those over gRPC that the agent answers to; empty while unknown.
+        portrait: The sanitized card for clients, or None.
+        version: Grows with each change of `card`, `spoken` or `portrait`.
+        fetched_at: Monotonic seconds of the last confirmation, or None.
+        error: Reason of the last failure, for operators only, or None.
+        wrong: Members that were left out for their type, as `parse_card` reports them, for operators only.
+        report: Result of the last attempt; None before the first one.
+        settled: Set when the first attempt has ended.
+        personal: Whether it is the extended card, given to the gateway's credential.
     """
 
     def __init__(
@@ -283,30 +280,30 @@ class CardSource:
 
     @property
     def stale(self) -> bool:
-        """Whether the card is one whose agent has given none for too long to vouch for it."""
+        """Return whether the agent has not confirmed the card for too long."""
         return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
 
     @property
     def age(self) -> float:
-        """Seconds since the agent last confirmed the card; 0 for a static one, `math.inf` while there is none."""
+        """Return the seconds since the last confirmation; 0 for a static card, `math.inf` without one."""
         if self._place.static is not None:
             return 0.0
         return math.inf if self.fetched_at is None else self._timing.clock() - self.fetched_at
 
     def begin_with(self, card: Tree) -> None:
-        """Serve what the operator wrote until the agent tells its own.
+        """Serve the operator's card until the agent gives its own.
 
         Raises:
-            CardInvalid: it is none that can be served.
+            CardInvalid: It cannot be served.
         """
         self._hold(card, paint(card, self.discretion))
         self._begun = True
 
     def follow(self, before: "CardSource") -> None:
-        """Serve what another source knows of the agent until it tells that itself.
+        """Serve the card of another source until the agent gives its own.
 
         Raises:
-            CardInvalid: it is none that can be served.
+            CardInvalid: It cannot be served.
         """
         if before.card is not None:
             self.begin_with(before.card)
@@ -314,10 +311,10 @@ class CardSource:
         self.personal = before.personal
 
     async def run(self) -> None:
-        """Keep the card fresh until cancelled; returns at once where it is static.
+        """Keep the card current until cancelled; return at once for a static card.
 
-        After a failure the next attempt follows in 1 s, then in twice as long each time, up to 30 s. Every pause is
-        up to a quarter shorter by chance, so that agents that fell together are not asked together.
+        After a failure the pause is 1 s and doubles up to 30 s. Each pause is up to a quarter shorter at random, so
+        that agents that failed together are not asked together.
         """
         if self._place.static is not None:
             return
@@ -330,7 +327,7 @@ class CardSource:
             await self._timing.rest(pause * (1 - self._timing.chance() / 4))
 
     async def refresh(self) -> CardReport:
-        """Make one attempt to read the card; what goes wrong is in `error`, never raised."""
+        """Fetch the card once; a failure is kept in `error` and never raised."""
         try:
             report = await self._read_somewhere()
             self.error = None
@@ -348,13 +345,13 @@ class CardSource:
         return report
 
     def _warn(self, wrong: tuple[str, ...]) -> None:
-        """Tell the operator what was left out of the card that was read last."""
+        """Log the members that were left out of the last card."""
         if wrong and wrong != self.wrong:
             logger.warning("left out of the card of %s: %s", self._place.shown, "; ".join(wrong))
         self.wrong = wrong
 
     async def _read_somewhere(self) -> CardReport:
-        """Read the card where one replica after the other was asked; the next time, begin where there was one."""
+        """Ask the replicas one after the other; the next attempt begins with the one that answered."""
         for _ in self._place.others:
             try:
                 return await self._read()
@@ -414,7 +411,7 @@ class CardSource:
         return CardReport.UNCHANGED if self.card is before else CardReport.READ
 
     def _speaks(self, answered: tuple[CardInterface, ...]) -> None:
-        """Know which generations the agent answers to, whatever its card says of them."""
+        """Record the versions that the agent answers to, in addition to those of its card."""
         written = () if self.card is None else spoken(self.card, services=True)
         known = {each.dialect for each in written}
         now = (*written, *(each for each in answered if each.dialect not in known))
@@ -424,10 +421,10 @@ class CardSource:
             self._watch.on_change()
 
     async def _take_called(self, card: Tree, size: int, wrong: tuple[str, ...]) -> None:
-        """Take a card that has to say how its agent is called, unless the file does.
+        """Accept a card that has an interface, unless the file has the dialect.
 
         Raises:
-            _Failed: it offers no interface that the gateway speaks.
+            _Failed: It offers no interface that the gateway speaks.
         """
         self._warn(wrong)
         if not self._place.declared and not is_callable(card):
@@ -451,7 +448,7 @@ class CardSource:
         self._watch.on_change()
 
     async def _ask_all(self, *, modern: bool) -> "_Held":
-        """Ask one candidate after the other until one is not missing, and hold its answer."""
+        """Ask the candidates until one is not missing, and keep its answer."""
         missing: _Missing | None = None
         for url in self._place.candidates:
             try:
@@ -469,10 +466,10 @@ class CardSource:
         raise missing or _Failed(CardReport.REFUSED, "no address to ask")
 
     async def _ask(self, url: str, headers: Mapping[str, str], held: "_Held | None") -> "_Held":
-        """Ask for the card at one URL.
+        """Fetch the card at one URL.
 
         Raises:
-            _Failed: there is none.
+            _Failed: There is none.
         """
         if origin(url)[1] is None:
             raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
@@ -496,7 +493,7 @@ class CardSource:
             raise _Failed(CardReport.UNREACHABLE, f"not reached: {kind(error, connecting=connecting)}") from error
 
     def _named(self, url: str) -> dict[str, str]:
-        """What httpx is told of the name that is asked for over TLS."""
+        """Extensions that tell httpx the TLS server name."""
         place = self._place
         if place.server_name is None or origin(url) != origin(place.backend_url):
             return {}
@@ -517,7 +514,7 @@ class CardSource:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """An answer that was read, kept to compare with the next one."""
+    """The last answer, to compare the next one with."""
 
     url: str
     etag: str
@@ -529,7 +526,7 @@ class _Held:
 
 
 class _Failed(Exception):  # noqa: N818 - it ends an attempt, it is no programming error
-    """An attempt that brought no card."""
+    """The attempt failed."""
 
     def __init__(self, report: CardReport, why: str) -> None:
         super().__init__(why)
@@ -537,7 +534,7 @@ class _Failed(Exception):  # noqa: N818 - it ends an attempt, it is no programmi
 
 
 class _Missing(_Failed):
-    """404: there may be a card under another name."""
+    """404: the card may have another name."""
 
 
 def _refuse_status(response: httpx.Response) -> None:
@@ -553,7 +550,7 @@ def _refuse_status(response: httpx.Response) -> None:
 
 
 async def _body(response: httpx.Response, longest: int) -> bytes:
-    """The body as it came, never decoded."""
+    """Return the raw body, never decoded."""
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk

@@ -1,8 +1,8 @@
-"""The card of an agent behind gRPC, which has no well-known path: it is asked for by the methods that give one.
+"""The card of an agent behind gRPC, which has no well-known path but methods that return a card.
 
-1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). Which of the two services answers at all
-tells which generations the agent speaks, also where it gives no card. The gateway shows its own credential there, so
-what it gets is shown to who may call the agent; anybody else sees a bare card, unless one is written down.
+1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). The services that answer tell which
+versions the agent speaks, also without a card. The gateway shows its own credential, so only callers that may use the
+agent see that card; others see a minimal one, unless the file has a card.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ class GrpcCards:
 
     Args:
         place: `host:port` of the agent.
-        credentials: Headers that show the gateway to the agent.
-        version: The generation that the file writes, or None for whichever answers.
-        tenant: The tenant that the file has the agent told in every call, or None.
-        scope_field: The number of `scope` in requests of the scoped service, by which 0.3 is told a tenant.
-        others: Those of other replicas, and where they are, which are asked after a `turn`.
+        credentials: Headers for the agent.
+        version: The version of the file, or None for any.
+        tenant: The tenant of the file for every call, or None.
+        scope_field: The number of `scope` in requests of the scoped service, which carries the tenant in 0.3.
+        others: The other replicas with their places, asked after a `turn`.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class GrpcCards:
             self._channel, self._place = self._others.popleft()
 
     async def ask(self, deadline: float, longest: int) -> Told:
-        """Ask for it in one generation after the other, until there is one.
+        """Ask in one version after the other until there is a card.
 
         Args:
-            deadline: Seconds for each.
+            deadline: Timeout of each call in seconds.
             longest: Bytes of the longest card.
 
         Raises:
-            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: as the channel.
-            UpstreamProtocol: what came is no card, or too long.
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: As the channel.
+            UpstreamProtocol: The answer is no card, or too long.
         """
         spoken: list[CardInterface] = []
         for version in self._versions:
@@ -101,9 +101,9 @@ def _card(version: Version, message: bytes) -> bytes:
 
 
 def _is_there(status: Status) -> bool:
-    """Whether a status tells that there is such a method: it is one of A2A's errors, or none that others make.
+    """Return whether a status shows that the method exists: it is an A2A error, or one that no proxy makes.
 
-    Whoever checks credentials, or stands in front, may answer before anybody looks for the method.
+    A check of credentials, or a proxy, may answer before the method is looked up.
     """
     return status.details != b"" or "Error:" in status.message or status.code not in _ANYBODY
 

@@ -1,9 +1,8 @@
-"""The cards that the gateway serves, made from what was fetched and kept until the agent's card changes.
+"""The cards that the gateway serves, cached until the agent's card changes.
 
-What a card says depends on the agent's card, on where it is asked for (the endpoint, its tenant) and on nothing else:
-never on `Host` or a credential's content, so one entry serves every caller who may see it. An extended card is the
-agent's answer to one caller; what is made of it is kept under the answer's very bytes, so it serves only those who got
-the same answer.
+A card depends on the agent's card and on the endpoint with its tenant, never on `Host` or a credential, so one entry
+serves every caller that may see it. An extended card is the agent's answer to one caller; its rewritten form is cached
+by the bytes of that answer, so it serves only callers with the same answer.
 """
 
 import asyncio
@@ -25,20 +24,20 @@ from gateway.catalog.cards import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
 
 MOST_KEPT = 64
-"""Most cards that are kept for one backend."""
+"""Most cached cards of one backend."""
 ROOM = 1024 * 1024
-"""Most bytes of them together; the card that was made last is kept however long it is."""
+"""Most bytes of them; the newest card is kept at any length."""
 _PERSONAL = "a card of one caller"
 _JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
 
 
 @dataclass(frozen=True, slots=True)
 class PublicUrl:
-    """Where clients find the gateway, as cards advertise it.
+    """The URL of the gateway on cards.
 
     Attributes:
-        origin: Scheme and authority, without a slash at the end.
-        prefix: Path in front of every endpoint; empty or starting with a slash.
+        origin: Scheme and authority, without a trailing slash.
+        prefix: Path in front of every endpoint; empty, or with a leading slash.
     """
 
     origin: str
@@ -46,17 +45,17 @@ class PublicUrl:
 
     @classmethod
     def parse(cls, url: str) -> "PublicUrl":
-        """From the URL that the file writes."""
+        """Return the place of the URL in the file."""
         parts = urlsplit(url)
         return cls(f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/"))
 
     def at(self, host: str | None, path: tuple[str, ...]) -> str:
-        """The URL of an endpoint; one with a host of its own keeps the scheme and port of the gateway's."""
+        """Return the URL of an endpoint; one with its own host keeps scheme and port of the gateway."""
         scheme, _, authority = self.origin.partition("://")
         return f"{scheme}://{authority if host is None else host + self._port}{self.prefix}/" + "/".join(path)
 
     def places(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """The gateway's own authorities: of its own URL, and of endpoints with these hosts or patterns of hosts."""
+        """Return the authorities of the gateway and of endpoints with these hosts or patterns."""
         own = self.origin.partition("://")[2]
         return (own.lower(), *(host.lower() + self._port for host in hosts))
 
@@ -68,7 +67,7 @@ class PublicUrl:
 
 @dataclass(frozen=True, slots=True)
 class GrpcPlace:
-    """Where clients of gRPC find the gateway, as cards advertise it.
+    """The gRPC address of the gateway on cards.
 
     Attributes:
         public: `host:port`.
@@ -82,20 +81,20 @@ class GrpcPlace:
 
 
 class Speaker(Protocol):
-    """Who knows what an agent speaks."""
+    """A source of the dialects that an agent speaks."""
 
     def interfaces(self) -> Mapping[Dialect, object]:
-        """By dialect, in the order of its card; empty where nothing is known."""
+        """Interfaces in the order of the card; empty while unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How who asks calls the agent: all of its card that is not the agent's own.
+    """The parts of a card that depend on the request.
 
     Attributes:
-        url: Over HTTP.
-        tenant: What must be in the `tenant` field there, or None.
-        grpc: `host:port` and the tenant there, or None for no way.
+        url: The URL over HTTP.
+        tenant: The `tenant` field there, or None.
+        grpc: `host:port` and tenant, or None if gRPC cannot reach the agent.
     """
 
     url: str
@@ -105,20 +104,20 @@ class _Way:
 
 @dataclass(frozen=True, slots=True)
 class ServedCard:
-    """A card as it goes out."""
+    """A card as it is sent."""
 
     body: bytes
     etag: str
 
 
 class ServedCards:
-    """The served cards of one backend of one agent.
+    """The served cards of one backend.
 
     Args:
-        schemes: Credentials that the gateway asks for.
-        exposed: Bindings that are listed, whichever the agent speaks: the gateway translates.
-        grpc: Where gRPC is served; None for nowhere, and then no card lists it.
-        methods: Operations that are relayed, None for all; the card promises no others.
+        schemes: Credentials that the gateway accepts.
+        exposed: Bindings on the cards, whatever the agent speaks, because the gateway translates.
+        grpc: The gRPC address; None lists no gRPC.
+        methods: Operations that are relayed, None for all; cards promise no others.
         require_tenant: Whether a call without a tenant is refused.
     """
 
@@ -148,65 +147,55 @@ class ServedCards:
     def card(
         self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False, modern: bool = False
     ) -> ServedCard:
-        """The card for who asks at a rule's endpoint.
+        """Return the card for a request at a rule's endpoint.
 
         Args:
-            bare: Only how to call the agent, with what the operator sets: the card is a customer's own, and who asks
-                is another.
-            old: The one for clients that look at `agent.json` only, instead of that of `agent-card.json`.
-            modern: The one with the members of 1.0 alone, for clients that ask for 1.0.
-            tenant: What the client must put into the `tenant` field, or None.
-            host: The request's host, for rules whose host is a wildcard; it has matched the rule.
+            bare: Show only how to call the agent, and the operator's settings: the card belongs to another customer.
+            old: Return the card for `agent.json` instead of that for `agent-card.json`.
+            modern: Return the card with the members of 1.0 alone.
+            tenant: The required value of the `tenant` field, or None.
+            host: The host of the request, for rules with a wildcard that it has matched.
 
         Raises:
-            UpstreamConnect: no card has been read yet.
-            UpstreamProtocol: what was read is no card that can be served, or offers no way to call its agent.
+            UpstreamConnect: No card was fetched yet.
+            UpstreamProtocol: The card cannot be served, or has no interface that can be used.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
         edition = OLD if old else MODERN if modern else DUAL
         key = (self._source.version, way, bare, edition)
-        kept = self._kept.get(key)
-        if kept is None:
-            if bare:
-                portrait = portrait.bare(rule.agent, self._source.discretion.overrides)
-            served = self._served(way)
-            kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, served, edition)))
-        if isinstance(kept, str):
-            raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
-        return kept
+
+        def make() -> ServedCard:
+            shown = portrait.bare(rule.agent, self._source.discretion.overrides) if bare else portrait
+            return self._encode(shown, self._served(way), edition)
+
+        return self._cached(key, make)
 
     def inside(self, rule: Rule, tenant: str | None, host: str, dialect: Dialect) -> bytes:
-        """The card in an answer of this dialect: 0.3 over gRPC has one method for this card and the extended one.
+        """Return the card inside an answer of this dialect: 0.3 over gRPC has one method for it and the extended one.
 
         Raises:
-            UpstreamConnect, UpstreamProtocol: as `card`.
+            UpstreamConnect, UpstreamProtocol: As `card`.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
         key = (self._source.version, way, dialect)
-        kept = self._kept.get(key)
-        if kept is None:
-            served, edition = self._served(way), Edition.inside(dialect)
-            kept = self._kept.put(key, _attempt(lambda: self._encode(portrait, served, edition)))
-        if isinstance(kept, str):
-            raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
-        return kept.body
+        return self._cached(key, lambda: self._encode(portrait, self._served(way), Edition.inside(dialect))).body
 
     async def extended(
         self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect, dual: bool = False
     ) -> bytes:
-        """An extended card as it goes out, in the dialect of the call; over gRPC the ProtoJSON of its message.
+        """Return an extended card in the dialect of the call; over gRPC the ProtoJSON of its message.
 
-        The longest of them are worked on in a thread, one of this backend at a time.
+        Long cards are rewritten in a thread, one of this backend at a time.
 
         Args:
-            raw: The agent's own: a JSON-RPC `result`, a REST body or the ProtoJSON of a message.
-            tenant: What the client wrote into the `tenant` field, or None.
-            dual: Whether the client may mean 1.0 by its words of 0.3, so that the card has the members of both.
+            raw: The agent's answer: a JSON-RPC `result`, a REST body or the ProtoJSON of a message.
+            tenant: The client's `tenant` field, or None.
+            dual: Whether the client may mean 1.0 with words of 0.3, so that the card has the members of both.
 
         Raises:
-            UpstreamProtocol: the agent's answer is no card.
+            UpstreamProtocol: The agent's answer is no card.
         """
         way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
@@ -226,6 +215,19 @@ class ServedCards:
         if isinstance(kept, str):
             raise UpstreamProtocol("the agent's answer is no card", detail=kept)
         return kept.body
+
+    def _cached(self, key: tuple[object, ...], make: Callable[[], ServedCard]) -> ServedCard:
+        """Return the card under a key, made once.
+
+        Raises:
+            UpstreamProtocol: It cannot be made, which is cached as well.
+        """
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept.put(key, _attempt(make))
+        if isinstance(kept, str):
+            raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
+        return kept
 
     def _encode_own(self, raw: bytes, served: Served, edition: Edition) -> ServedCard:
         if not served.interfaces:
@@ -289,14 +291,14 @@ class ServedCards:
 
 
 def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[Dialect, ...]:
-    """The dialects that cards list: both generations over every exposed binding, for the gateway translates.
+    """Return the dialects on cards: both versions over every exposed binding, because the gateway translates.
 
-    In each generation the bindings come first that the agent speaks itself, at that version and then at any; but gRPC
-    is last, whatever the agent speaks, for most clients take the first one that they know, and not all of them get
-    through to it. Nothing is listed where nothing is known of how the agent speaks.
+    In each version, bindings that the agent speaks come first, at that version and then at any. gRPC is always last:
+    most clients take the first interface that they know, and not all of them can reach gRPC. The list is empty while no
+    dialect of the agent is known.
 
     Args:
-        spoken: What the agent speaks, in the order of its card; empty where that is not known.
+        spoken: The agent's dialects in the order of its card; empty while unknown.
     """
     if not spoken:
         return ()
@@ -319,13 +321,13 @@ def sign_in_card(
     old: bool = False,
     modern: bool = False,
 ) -> ServedCard:
-    """The card of an endpoint where only a credential tells which agent answers: how to call, and what to show.
+    """Return the card of an endpoint where only a credential picks the agent: how to call, and what to show.
 
     Args:
         host: The endpoint's own, or None.
-        tenant: What stands behind the endpoint in the path, or None.
-        old: As of `ServedCards.card`.
-        modern: Likewise.
+        tenant: The tenant in the path behind the endpoint, or None.
+        old: As in `ServedCards.card`.
+        modern: As in `ServedCards.card`.
     """
     edition = OLD if old else MODERN if modern else DUAL
     url = public.at(host, path)
@@ -353,7 +355,7 @@ def _over_http(url: str, tenant: str | None, dialect: Dialect) -> ServedInterfac
 
 
 class _Shelf:
-    """Cards that were made, or why one cannot be; what was not asked for longest goes first."""
+    """A cache of cards and of errors; the least recently used is evicted."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, ServedCard | str] = OrderedDict()
@@ -378,7 +380,7 @@ class _Shelf:
 
 
 def _attempt(make: Callable[[], ServedCard]) -> ServedCard | str:
-    """What `make` gives, or why it cannot be made: to find that out costs as much, so it is kept too."""
+    """Return the cached result of `make`, or raise its cached error."""
     try:
         return make()
     except CardInvalid as error:
@@ -390,12 +392,12 @@ def _length(made: ServedCard | str) -> int:
 
 
 def _host(rule: Rule, host: str) -> str | None:
-    """The host that a card shows: the rule's, or for a wildcard the one that matched it; never another."""
+    """Return the host for a card: that of the rule, or for a wildcard the one that matched it."""
     return host if rule.host is not None and rule.host.startswith("*.") else rule.host
 
 
 def upstream_hosts(*urls: str | None) -> tuple[str, ...]:
-    """The hosts of backend URLs, with and without port, as no card may show them."""
+    """Return the hosts of backend URLs, with and without port, which no card may show."""
     found: dict[str, None] = {}
     for url in urls:
         if url is not None:

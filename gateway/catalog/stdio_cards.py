@@ -1,7 +1,7 @@
-"""The card of an agent on stdio: what the process says of itself, over what the operator has written down.
+"""The card of an agent on stdio: the process's own card, merged over that of the operator.
 
-Whatever it says of where it is means nothing: it is behind its pipe, and a command that a card names is never run. What
-counts are the generations in which it says that it speaks there, or else those in which it answered.
+Addresses on it are ignored: the agent is behind its pipe, and a command on a card is never run. Only the versions
+matter, from its stdio interfaces, or else those in which it answered.
 """
 
 import msgspec
@@ -19,9 +19,9 @@ class StdioCards:
     """Asks one agent for its card.
 
     Args:
-        stub: What the operator has written down, or None; the agent's own words go over it.
-        query: How it is asked.
-        start: Seconds that a process has to start, beside those for a question.
+        stub: The operator's card, or None; the card of the process overrides it, field by field.
+        query: The way to ask.
+        start: Seconds that the process has to start, beside those for a request.
     """
 
     def __init__(self, agent: Agent, stub: Tree | None, query: CardQuery, *, start: float = 0.0) -> None:
@@ -33,7 +33,7 @@ class StdioCards:
 
     @property
     def stub(self) -> Tree | None:
-        """The card to begin with, until the agent has told its own."""
+        """Return the card that is served until the agent gives its own."""
         if self._stub is None:
             return None
         return behind_pipe(self._stub, self._versions(self._stub, ()))
@@ -42,12 +42,12 @@ class StdioCards:
         """Ask the agent for its card.
 
         Args:
-            deadline: Seconds that it has.
+            deadline: Timeout in seconds.
             longest: Bytes of the longest card.
 
         Raises:
-            NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: it does not.
-            UpstreamProtocol: what came is no card, or too long.
+            NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: There is no answer.
+            UpstreamProtocol: The answer is no card, or too long.
         """
         told = await self._agent.handshake(self._query, self._start + deadline, again=self._asked)
         self._asked = True
@@ -62,7 +62,7 @@ class StdioCards:
         return Told(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
 
     def turn(self) -> None:
-        """There is no other to ask."""
+        """Do nothing: there is one agent."""
 
     def _versions(self, card: Tree, answered: tuple[Version, ...]) -> tuple[Version, ...]:
         return (self._query.version,) if self._query.version is not None else generations(card) or answered

@@ -1,4 +1,4 @@
-"""Who vouches for agents: the system's authorities, or those of a file, for calls and cards alike."""
+"""TLS with agents: contexts and clients for the authorities of the system or of a file."""
 
 import asyncio
 import hashlib
@@ -16,12 +16,12 @@ from gateway.upstream.connections import client_tls, shows
 
 @dataclass(frozen=True, slots=True)
 class Trusting:
-    """What the file says of the connections to an agent.
+    """The TLS settings of an agent.
 
     Attributes:
-        authorities: PEM file of those who vouch for it, or None for the system's.
-        shown: PEM files of the certificate that the gateway shows and of its key, or None for none.
-        server_name: What is asked for and has to be on the agent's certificate, or None for the host.
+        authorities: PEM file of its authorities, or None for those of the system.
+        shown: PEM files of the gateway's certificate and key, or None for none.
+        server_name: The required name on the agent's certificate, or None for the host.
     """
 
     authorities: Path | None = None
@@ -34,9 +34,9 @@ class Trusted:
     """One set of authorities.
 
     Attributes:
-        tls: For connections.
-        client: Reads cards.
-        turns: How many at a time.
+        tls: The context for connections.
+        client: Fetches cards.
+        turns: Limits concurrent fetches.
     """
 
     tls: ssl.SSLContext
@@ -45,10 +45,10 @@ class Trusted:
 
 
 class Trust:
-    """Every set of authorities that a configuration names, each made once: making one costs 20 ms.
+    """All sets of authorities of a configuration, each made once, because that takes 20 ms.
 
     Args:
-        holdings: What else there is of them; whoever has these closes the clients.
+        holdings: Shared resources; they close the clients.
     """
 
     def __init__(self, holdings: Holdings | None = None) -> None:
@@ -57,13 +57,13 @@ class Trust:
         self._read: dict[Path | None, bytes] = {}
 
     def of(self, file: Path | None = None, shown: tuple[Path, Path] | None = None) -> Trusted:
-        """The authorities of a PEM file, or of the system.
+        """Return the authorities of a PEM file, or of the system.
 
         Args:
-            shown: The certificate that the gateway shows with them, as `Trusting.shown`.
+            shown: The gateway's certificate, as `Trusting.shown`.
 
         Raises:
-            OSError: the file is gone, or is no longer what it was when it was checked.
+            OSError: The file is missing, or has changed since it was checked.
         """
         made = self._made.get((file, shown))
         if made is None:
@@ -79,10 +79,10 @@ class Trust:
         return made
 
     def roots(self, file: Path | None = None) -> bytes:
-        """The certificates themselves, for gRPC, which knows no contexts.
+        """Return the certificates for gRPC, which knows no contexts.
 
         Raises:
-            OSError: as `of`.
+            OSError: As `of`.
         """
         if file not in self._read:
             self._read[file] = authorities(file)
@@ -100,13 +100,12 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 
 
 def authorities(file: Path | None = None) -> bytes:
-    """The certificates of a PEM file, or of the authorities that the system trusts; costs milliseconds.
+    """Return the certificates of a PEM file, or of the authorities that the system trusts; takes milliseconds.
 
-    The system's are those of `connections.client_tls`. The environment has no say (safety K9), as it would if gRPC were
-    left to look for them.
+    Those of the system are the same as in `connections.client_tls`; the environment is ignored (safety K9).
 
     Raises:
-        OSError: the file is gone.
+        OSError: The file is missing.
     """
     if file is not None:
         return file.read_bytes()

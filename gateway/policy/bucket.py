@@ -1,33 +1,27 @@
-"""What may be had per time: a token bucket that keeps one figure, what was spent and has not been made good.
+"""A token bucket that stores one figure: the spent tokens that are not refilled yet.
 
     spent   falls by `rate` a second, never below 0
-    take    is granted while `spent` and one more fit into `burst`, and spends one
-    charge  spends whatever it was, also beyond `burst`: then the bucket is in debt, and time pays it
+    take    is granted while `spent` plus one fits into `burst`, and spends one
+    charge  spends any number, also beyond `burst`; the bucket is then in debt until it is refilled
 
-From this follows, for any instants whatever: no more is taken within t seconds than burst + rate x t. A clock that
-stands still or goes back gives nothing.
+At most burst + rate x t tokens are granted within t seconds. A clock that stands still or goes back grants none.
 
-New figures apply from the moment they are set, and what was spent before stays spent: a greater burst gives the
-difference at once, a smaller one leaves nothing to have but makes nobody wait longer than for the next one. So whoever
-sets one burst after another gives what all the raises between them come to, and no more.
+New figures apply at once and spent tokens stay spent: a larger burst grants the difference, a smaller one delays the
+next token by one refill at most.
 """
 
 import math
 
 _TOLERANCE = 1e-6
-"""Of one token: sums of fractions are not exact, and whoever comes at the very moment it was told must not be early.
-
-The error of a sum is some 1e-16 of the burst for each request, whatever the clock shows; the tolerance is not spent
-again and again, as a request that used it has spent all of itself.
-"""
+"""Tolerance in tokens: float sums are inexact, and a retry exactly after `Retry-After` must succeed."""
 
 
 class Bucket:
-    """A bucket that is full at first.
+    """A token bucket, full at first.
 
     Args:
-        rate: How many a second, above 0.
-        burst: How many at once; for `take`, at least 1.
+        rate: Tokens per second, above 0.
+        burst: Capacity; for `take`, at least 1.
     """
 
     __slots__ = ("_seen", "_spent", "burst", "rate")
@@ -39,7 +33,7 @@ class Bucket:
         self._seen = -math.inf
 
     def take(self, now: float) -> float:
-        """Take one; gives 0, or the seconds until there will be one: then nothing was taken.
+        """Take one token; return 0, or the seconds until there is one if none was taken.
 
         Args:
             now: Monotonic seconds, as everywhere here.
@@ -58,37 +52,37 @@ class Bucket:
         return 0.0
 
     def delay(self, now: float) -> float:
-        """Seconds until one can be taken; 0 for now."""
+        """Return the seconds until a token is available; 0 if there is one."""
         missing = self._settle(now) + 1.0 - self.burst
         return missing / self.rate if missing > _TOLERANCE else 0.0
 
     def charge(self, size: float, now: float) -> None:
-        """Spend so many, whether they are there or not."""
+        """Spend a number of tokens, available or not."""
         self._spent = self._settle(now) + size
 
     def debt(self, now: float) -> float:
-        """Seconds until what was charged beyond the burst has been made good; 0 where nothing is owed."""
+        """Return the seconds until the debt is refilled; 0 without debt."""
         owed = self._settle(now) - self.burst
         return owed / self.rate if owed > 0.0 else 0.0
 
     def mirror(self, now: float) -> None:
-        """Spend one that was had elsewhere; whatever is left, where that is less."""
+        """Spend one token that another bucket granted, or the rest if that is less."""
         spent = self._settle(now)
         self._spent = max(spent, min(spent + 1.0, self.burst))
 
     @property
     def left(self) -> float:
-        """How many could have been taken when it was last asked; a fraction is one that is still coming."""
+        """Return the tokens that were available at the last call; a fraction is a token that is being refilled."""
         return max(0.0, self.burst - self._spent)
 
     def change(self, rate: float, burst: float, now: float) -> None:
-        """Go on with other figures; debt stays debt."""
+        """Change rate and burst; debt stays."""
         debt = max(0.0, self._settle(now) - self.burst)
         self._spent = min(self._spent, burst + debt)
         self.rate, self.burst = rate, burst
 
     def _settle(self, now: float) -> float:
-        """What is spent at `now`."""
+        """Return the spent tokens at `now`."""
         if now > self._seen:
             self._spent = max(0.0, self._spent - (now - self._seen) * self.rate)
             self._seen = now

@@ -1,30 +1,27 @@
-"""Calls at a time: so many places, and a bounded queue before them that no tenant can fill or overtake.
+"""A concurrency limiter: slots for calls, with a bounded queue that is fair between tenants.
 
-    at once    a place is free, so nobody waits                → it is had
-    waiting    all places are taken, and the queue has room    → in the queue of its tenant, behind its own
-    refused    the queue is full, and of it the tenant has its share already
-    displaced  it waits, the queue is full, its tenant has more than its share of it, and another one comes
-    late       it has waited for `timeout`
+    granted    a slot is free
+    queued     all slots are taken, and the queue has room
+    refused    the queue is full, and the tenant uses its share of it
+    displaced  the queue is full, the waiting tenant exceeds its share, and another tenant needs room
+    timed out  the call has waited for `timeout`
 
-A freed place goes to a tenant, and within it to who waits longest. Which one is *start-time fair queueing*, which is
-stride scheduling for tenants that come and go: each has a virtual time, which one call moves by 1/weight, the lowest is
-next, and who had nothing to ask for meanwhile has saved nothing. So of tenants that all wait, each gets calls in
-proportion to its weight, however many it sends.
+A freed slot goes to a tenant, and to its longest waiting call. The tenant is chosen by start-time fair queueing: each
+tenant has a virtual time, which a call advances by 1/weight, and the lowest is next. Idle tenants save nothing. So
+waiting tenants get calls in proportion to their weights.
 
-Calls are not alike: those of a tenant whose tasks hang keep their places, and calls by turns would end with all places
-in its hands. So a tenant that has its share of the *places* (among those that have or want some, by weight) and two
-more is passed over while another waits that has not. If there is none, the place is its own: no place is empty while
-somebody waits.
+A tenant whose calls hang would end with all slots. So a tenant that already uses its weighted share (plus two slots)
+yields to waiting tenants that are below theirs. No slot stays free while a call waits.
 
-Decision (2026-11-22): places and not an estimate of each tenant's cost per call, which would be forecast from calls
-that say nothing of the next; and no reserved places, which would be empty most of the time.
+Decision (2026-11-22): shares of slots, not estimates of the cost of each tenant's calls, which past calls do not
+predict; no reserved slots, which would be free most of the time.
 
-Where places are held for hours, as streams hold connections, turns alone help nobody: none comes free. There a gate is
-told with each call how to `reclaim` one. A call that has waited for a part of `timeout`, and whose tenant has less than
-its share of the places, takes one from the tenant that has most above its own.
+Streams hold connections for hours, so that no slot becomes free. A call may therefore bring a function to `reclaim` a
+slot. After a part of `timeout`, if its tenant is below its share, it takes a slot from the tenant that exceeds its own
+most.
 
-Decision (2026-11-23): not at once, for where calls are short a place comes free by itself; and not never, for then one
-tenant's streams shut out all others.
+Decision (2026-11-23): not at once, because slots of short calls become free by themselves; and not never, because the
+streams of one tenant would shut out all others.
 """
 
 import asyncio
@@ -34,25 +31,25 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _KEPT = 256
-"""Tenants that are remembered at least, so that those who come and go are not made anew."""
+"""Tenants that are kept at least, so that returning ones are not created again."""
 _MORE = 2
-"""Places above its share: without them, whose calls happen to last a little longer would get fewer (up to a half)."""
+"""Slots above the share of a tenant: without them, tenants with longer calls would get up to half as many."""
 _PATIENCE = 0.25
-"""The part of `timeout` after which a place is taken from who has more than its share."""
+"""Part of `timeout` after which a slot is reclaimed."""
 
 
-class NoPlace(Exception):  # noqa: N818 - it is what it is
-    """The queue is full, or it was waited in for too long; the text says which, for logs."""
+class NoPlace(Exception):  # noqa: N818 - callers turn it into a fault
+    """The queue is full, or the call timed out; the text says which, for logs."""
 
 
 class Flow:
     """The calls of one tenant at one gate.
 
     Attributes:
-        held: Places that it has.
-        waiting: Its calls in the queue, the longest first.
+        held: Slots that it holds.
+        waiting: Its queued calls, the oldest first.
         due: The virtual time of its next call, unless that of the gate is later.
-        listed: Whether it has an entry in the gate's heap, if only an old one.
+        listed: Whether the gate's heap has an entry for it, possibly an outdated one.
     """
 
     __slots__ = ("due", "gate", "held", "listed", "waiting", "weight")
@@ -66,7 +63,7 @@ class Flow:
         self.listed = False
 
     def leave(self) -> None:
-        """Give one place back; whoever is next has it at once."""
+        """Release one slot; the next call gets it at once."""
         gate = self.gate
         self.held -= 1
         gate.taken -= 1
@@ -77,12 +74,12 @@ class Flow:
 
 
 class Gate:
-    """Places for calls, and who waits for one.
+    """Slots for calls, and the queue for them.
 
     Attributes:
-        limit: Most places; those above a limit that was lowered are not taken away.
-        taken: Places that are taken.
-        waiting: Calls in the queue.
+        limit: Most slots; a lowered limit revokes none.
+        taken: Slots in use.
+        waiting: Queued calls.
     """
 
     __slots__ = (
@@ -109,13 +106,13 @@ class Gate:
         *,
         more: float = _MORE,
     ) -> None:
-        """A gate with all places free.
+        """A gate with all slots free.
 
         Args:
             limit: `math.inf` for no limit.
-            queue: Most calls that wait.
-            timeout: Seconds for which each does, at the longest.
-            more: Places that a tenant has above its share before it is passed over.
+            queue: Most queued calls.
+            timeout: Longest wait in seconds.
+            more: Slots above its share before a tenant is passed over.
         """
         self._more = more
         self.limit = limit
@@ -125,22 +122,22 @@ class Gate:
         self.waiting = 0
         self._flows: dict[str, Flow] = {}
         self._prune_at = _KEPT
-        # Those with calls in the queue, by virtual time; old entries are left where they are until their turn.
+        # Flows with queued calls, by virtual time; outdated entries stay until they are popped.
         self._heap: list[tuple[float, int, Flow]] = []
         self._serial = 0
-        # Virtual time: that of the call that was let in last.
+        # Virtual time of the call that was granted last.
         self._now = 0.0
-        # The weights of the flows that have or want places, and of those that want some.
+        # The weights of the flows that hold or want slots, and of those that want some.
         self._weight = 0.0
         self._wanted = 0.0
 
     def change(self, limit: float, queue: int, timeout: float) -> None:
-        """Go on with other figures: whoever has a place now is let in, and nobody is turned away who waits already."""
+        """Change the limits; queued calls stay, and get slots that are free now."""
         self.limit, self.queue, self.timeout = limit, queue, timeout
         self.serve()
 
     def enter(self, tenant: str, weight: float) -> Flow | None:
-        """Take a place that is free; None where there is none. It is given back with `Flow.leave`."""
+        """Take a free slot, or return None. `Flow.leave` releases it."""
         if self.taken >= self.limit:
             return None
         flow = self._flow(tenant, weight)
@@ -151,19 +148,19 @@ class Gate:
         return flow
 
     def full(self, tenant: str, weight: float) -> bool:
-        """Whether a call of the tenant would be refused, if it had to wait now."""
+        """Return whether a call of the tenant would be refused if it had to wait now."""
         return self.waiting >= self.queue and self._victim(self._flow(tenant, weight)) is None
 
     async def wait(self, tenant: str, weight: float, reclaim: Callable[[Flow], None] | None = None) -> Flow:
-        """Take a place, as soon as it is this call's turn. It is given back with `Flow.leave`.
+        """Wait for a slot and take it. `Flow.leave` releases it.
 
-        Cancellation leaves the queue, and passes on the place that arrived in the same moment.
+        Cancellation leaves the queue, and passes on a slot that was granted at the same moment.
 
         Args:
-            reclaim: Takes one place from a flow, at once, if it can; None where no place is taken away for this call.
+            reclaim: Takes a slot from a flow at once, if it can; None if no slot is to be reclaimed for this call.
 
         Raises:
-            NoPlace: there was no room in the queue, or it is not one's turn in time, or another one's room is needed.
+            NoPlace: The queue is full, the wait timed out, or another tenant needs the room.
         """
         entered = self.enter(tenant, weight)
         if entered is not None:
@@ -199,7 +196,7 @@ class Gate:
         return flow
 
     def dismiss(self, reason: Callable[[], Exception]) -> None:
-        """Turn away all that wait."""
+        """Refuse all queued calls."""
         for flow in list(self._flows.values()):
             while flow.waiting:
                 turn = flow.waiting.pop()
@@ -207,14 +204,14 @@ class Gate:
                 if not turn.done():
                     turn.set_exception(reason())
 
-    # ---- Whose turn it is ----------------------------------------------------------------------------------------
+    # ---- Order ---------------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Give free places to those that wait."""
+        """Grant free slots to queued calls."""
         while self.waiting and self.taken < self.limit:
             flow = self._next()
             turn = flow.waiting.popleft()
-            # One that is done was cancelled, and its task has not run since.
+            # A future that is done was cancelled, and its task has not run since.
             if not turn.done():
                 flow.held += 1
                 self.taken += 1
@@ -222,7 +219,7 @@ class Gate:
             self._left(flow)
 
     def _next(self) -> Flow:
-        """The flow whose turn it is; its virtual time has moved on."""
+        """Return the next flow, and advance its virtual time."""
         heap, passed = self._heap, list[tuple[float, int, Flow]]()
         chosen: tuple[float, int, Flow] | None = None
         while chosen is None and heap:
@@ -239,7 +236,7 @@ class Gate:
         for entry in passed:
             heapq.heappush(heap, entry)
         due, _, flow = chosen
-        # Never before the gate's own: time in which it wanted nothing, or was passed over, is not made up for.
+        # Not before the gate's own time: idle time is not made up for.
         self._now = max(self._now, due)
         flow.due = self._now + 1.0 / flow.weight
         flow.listed = False
@@ -248,7 +245,7 @@ class Gate:
         return flow
 
     def _insist(self, flow: Flow, turn: "asyncio.Future[None]", reclaim: Callable[[Flow], None]) -> None:
-        """Take a place from who has most above its share, for a call whose tenant has less than its own."""
+        """Reclaim a slot from the flow that exceeds its share most, for a call whose flow is below its own."""
         if turn.done() or flow.held + 1 > self._share(flow):
             return
         above = [each for each in self._flows.values() if each.held > self._share(each)]
@@ -256,7 +253,7 @@ class Gate:
             reclaim(max(above, key=lambda each: each.held / each.weight))
 
     def _share(self, flow: Flow) -> float:
-        """The places that are a flow's among those that have or want some; one at least."""
+        """Return the share of a flow among those that hold or want slots; at least one."""
         return max(1.0, self.limit * flow.weight / self._weight)
 
     def _list(self, flow: Flow) -> None:
@@ -265,12 +262,12 @@ class Gate:
         heapq.heappush(self._heap, (max(flow.due, self._now), self._serial, flow))
 
     def _victim(self, newcomer: Flow) -> Flow | None:
-        """Of a full queue, the flow that has most of what is more than its share; None if the newcomer has its own."""
+        """Return the flow of a full queue that exceeds its share most; None if the new flow does."""
         wanted = self._wanted if newcomer.waiting else self._wanted + newcomer.weight
         each = self.queue / wanted
         if len(newcomer.waiting) + 1 > max(1.0, each * newcomer.weight):
             return None
-        # Where shares add up to the queue, somebody is above; where tenants are more than places in it, maybe nobody.
+        # With more tenants than room in the queue, no flow may exceed its share.
         flows = [entry[2] for entry in self._heap if len(entry[2].waiting) > max(1.0, each * entry[2].weight)]
         return max(flows, key=lambda flow: len(flow.waiting) / flow.weight, default=None)
 
@@ -292,13 +289,13 @@ class Gate:
             turn.set_exception(NoPlace(f"no place within {self.timeout:g} s"))
 
     def _drop(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
-        """Out of the queue, unless a place came to it meanwhile."""
+        """Leave the queue, unless a slot was granted meanwhile."""
         with suppress(ValueError):
             flow.waiting.remove(turn)
             self._left(flow)
 
     def _left(self, flow: Flow) -> None:
-        """One less waits."""
+        """Count one queued call less."""
         self.waiting -= 1
         if not flow.waiting:
             self._wanted = self._wanted - flow.weight if self.waiting else 0.0
@@ -306,8 +303,8 @@ class Gate:
                 self.rested(flow)
 
     def rested(self, flow: Flow) -> None:
-        """A flow neither has nor wants a place."""
-        # Exactly nothing, where nothing is left, or errors of rounding would add up.
+        """Note that a flow neither holds nor wants a slot."""
+        # Reset to exactly zero, or rounding errors would add up.
         self._weight = self._weight - flow.weight if self.taken or self.waiting else 0.0
 
     def _flow(self, tenant: str, weight: float) -> Flow:
@@ -328,7 +325,7 @@ class Gate:
         flow.weight = weight
 
     def _prune(self) -> None:
-        """Forget the flows that neither have nor want a place, and the entries of those that want none."""
+        """Remove flows that neither hold nor want slots, and outdated entries of the heap."""
         self._flows = {tenant: flow for tenant, flow in self._flows.items() if flow.held or flow.waiting}
         for flow in self._flows.values():
             flow.listed = bool(flow.waiting)

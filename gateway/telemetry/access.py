@@ -35,7 +35,7 @@ class AccessLog:
 
     @property
     def dropped(self) -> int:
-        """How many lines were never written: the queue was full, or the disk, or the pipe was closed."""
+        """Return the number of lost lines, because of a full queue, a full disk or a closed pipe."""
         return self._sink.dropped
 
     def write(self, line: Mapping[str, object], *, flat: bool = False) -> None:

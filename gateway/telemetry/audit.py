@@ -21,7 +21,7 @@ STRANGERS = 10
 
 
 class Event(StrEnum):
-    """What happened; the closed set of the field `event`."""
+    """The closed set of the field `event`."""
 
     IDENTITY_REFUSED = "identity_refused"
     """A credential was missing or proved nothing."""
@@ -34,13 +34,13 @@ class Event(StrEnum):
     WEBHOOK_REFUSED = "webhook_refused"
     """A push configuration pointed where none may, or its webhook may not be called any more."""
     NOTIFICATION_REFUSED = "notification_refused"
-    """What an agent posted named a task that is another's, or did not show the token of its callback."""
+    """A notification named a task of another owner, or lacked the token of its callback."""
     CONFIGURATION_CHANGED = "configuration_changed"
     """A configuration was put to use."""
     ADMIN_CALLED = "admin_called"
     """Somebody asked the operators' listener for more than health and metrics."""
     STATE_ERASED = "state_erased"
-    """What was known of a tenant was erased."""
+    """The state of a tenant was erased."""
     KEY_ROTATED = "key_rotated"
     """Another key was made to sign notifications."""
 
@@ -61,7 +61,7 @@ FIELDS = (
     "request_id", "trace_id", "tenant", "principal", "auth_method", "client_ip", "agent", "operation", "a2a_tenant",
     "task_id", "context_id", "reason", "detail",
 )  # fmt: skip
-"""What an event of a call has of the call's line in the access log."""
+"""Fields of the access log line that an event of a call has."""
 
 
 class AuditLog:
@@ -95,7 +95,7 @@ class AuditLog:
 
     @property
     def dropped(self) -> int:
-        """How many events were never written."""
+        """Return the number of lost events."""
         return 0 if self._lines is None else self._lines.dropped
 
     def write(self, event: Event, fields: Mapping[str, object]) -> None:

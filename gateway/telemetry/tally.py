@@ -76,7 +76,7 @@ class Tally(Collector):
 
 @dataclass(slots=True)
 class Spread:
-    """How values are spread over the buckets of one series.
+    """The buckets of one series of a histogram.
 
     Attributes:
         bounds: Upper bounds, ascending, without infinity.
@@ -121,7 +121,7 @@ class Distribution(Collector):
         return self._labels
 
     def drop(self, is_gone: Gone) -> None:
-        """As `Tally.drop`."""
+        """Drop series; as `Tally.drop`."""
         for values in [values for values in self._spreads if is_gone(values)]:
             del self._spreads[values]
 

@@ -264,8 +264,8 @@ def test_the_log_says_when_it_goes_and_when_it_comes_back(caplog: pytest.LogCapt
 
     run(main())
     assert [record.getMessage() for record in caplog.records] == [
-        "rates are not shared, each process gives its share of them: silent for 0.05 s",
-        "rates are shared again",
+        "rate limits are not shared, each process applies its share: silent for 0.05 s",
+        "rate limits are shared through Redis again",
     ]
 
 
