@@ -41,8 +41,8 @@ from gateway.tasks import opening
 from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
-from gateway.telemetry.access import AccessLog
-from gateway.telemetry.audit import AuditLog, Event
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.version import package_version

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from gateway.a2a.dialect import Binding
-from gateway.catalog.cards import CardAsker, CardSource
-from gateway.catalog.trust import Trust, Trusting
+from gateway.cards.fetch import CardAsker, CardSource
+from gateway.cards.trust import Trust, Trusting
 from gateway.config.address import is_grpc
 from gateway.config.agent import Backend, replica_name
 from gateway.config.model import Gateway
@@ -151,7 +151,7 @@ class Approach:
         """Who asks replicas behind gRPC for their card; None over HTTP."""
         if not self._is_grpc:
             return None
-        from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above
+        from gateway.cards.fetch_grpc import GrpcCards  # noqa: PLC0415 - see above
 
         credentials = {name.decode(): value.decode("latin-1") for name, value in self._treatment.credentials}
         told = self._treatment.tenant

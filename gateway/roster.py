@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from gateway.approach import Approach, OverGrpc, OverHttp
-from gateway.catalog.cards import CardSource
+from gateway.cards.fetch import CardSource
 from gateway.config.agent import Affinity, Backend, Health, is_several, is_stdio, place_name, replica_name
 from gateway.group import Group, Keeping, Named, member
 from gateway.headless import Headless, port_of

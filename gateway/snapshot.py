@@ -15,8 +15,8 @@ import httpx
 from gateway.a2a.bounds import BodyBounds
 from gateway.background import Background
 from gateway.backing import Backing, Backings
-from gateway.catalog.served import GrpcPlace, PublicUrl
-from gateway.catalog.trust import Trust
+from gateway.cards.serve import GrpcPlace, PublicUrl
+from gateway.cards.trust import Trust
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined

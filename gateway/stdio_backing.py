@@ -4,8 +4,8 @@ import os
 
 from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_lines
 from gateway.a2a.tree import Tree
-from gateway.catalog.cards import CardSource
-from gateway.catalog.stdio_cards import StdioCards
+from gateway.cards.fetch import CardSource
+from gateway.cards.fetch_stdio import StdioCards
 from gateway.config.agent import Backend, Stdio
 from gateway.config.command import program
 from gateway.holdings import Holdings

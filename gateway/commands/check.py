@@ -24,7 +24,7 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
-from gateway.catalog.cards import DEADLINE
+from gateway.cards.fetch import DEADLINE
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.model import Issuer

@@ -18,7 +18,7 @@ from gateway.config.state import StateUrl, read_state
 from gateway.push.signing import Rotated, rotate
 from gateway.tasks import opening
 from gateway.tasks.store import Figures, Row, Store, StoreBroken
-from gateway.telemetry.audit import AuditLog, Event
+from gateway.telemetry.audit_log import AuditLog, Event
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.a2a.tenant import fits_path
 from gateway.background import Background
-from gateway.catalog.served import PublicUrl
+from gateway.cards.serve import PublicUrl
 from gateway.commands.config_file import examine_own
 from gateway.commands.find_agent import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
 from gateway.commands.output import CommandFailed
@@ -38,7 +38,7 @@ from gateway.proxy import Line
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
-from gateway.telemetry.access import AccessLog
+from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from gateway.version import package_version
 from gateway.webhooks import Webhooks

@@ -33,9 +33,9 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.bucket import Bucket
-from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.policy.concurrency import Flow, Gate, NoPlace
 from gateway.policy.shared import Rate, SharedRates
+from gateway.policy.token_bucket import Bucket
 
 _POLICY, _LIMIT = b"ratelimit-policy", b"ratelimit"
 

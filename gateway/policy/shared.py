@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.policy.bucket import Bucket
+from gateway.policy.token_bucket import Bucket
 
 PATIENCE = 0.05
 """Timeout of a decision of Redis, in seconds."""

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
-from gateway.telemetry.tally import Distribution, Gone, Labels, Spread, Tally
+from gateway.telemetry.counters import Distribution, Gone, Labels, Spread, Tally
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 NO_AGENT = "-"

@@ -1,6 +1,6 @@
 """The connections to one origin: bounded, shared fairly between tenants, reused newest first, never after anything odd.
 
-A *place* is the right to have one exchange (`policy/gate.py`). It is held from the moment that a request gets a
+A *place* is the right to have one exchange (`policy/concurrency.py`). It is held from the moment that a request gets a
 connection, or begins to make one, until its answer is complete or given up. There are as many places as there may be
 connections, and connections that rest make room for those that are needed, so both together never exceed the limit.
 
@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
-from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.policy.concurrency import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.failure import Reclaimed, TlsFailed

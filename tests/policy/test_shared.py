@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.a2a.fault import RateLimited, StateUnavailable
-from gateway.policy.bucket import Bucket
 from gateway.policy.limits import Limits, OverRate, Permit, Quota, Standing
 from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
+from gateway.policy.token_bucket import Bucket
 from gateway.tasks.redis_address import RedisAddress, read_address
 from gateway.tasks.redis_client import RedisClient, Reply
 from tests.doubles.redis_peer import until_up

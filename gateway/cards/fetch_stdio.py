@@ -11,7 +11,7 @@ from gateway.a2a.command import URL, behind_pipe, generations
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.tree import Tree
-from gateway.catalog.cards import Told
+from gateway.cards.fetch import Told
 from gateway.upstream.stdio.agent import Agent, CardQuery
 
 

@@ -10,10 +10,10 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.catalog.served import GrpcPlace
+from gateway.cards.serve import GrpcPlace
 from gateway.routing.route import AgentRules, Reach, Route, Rule
 from gateway.routing.table import Table
-from tests.catalog.serving import HERE, HOSTED, LEGACY, OWN, SHARED, WILD, cards, extended
+from tests.cards.serving import HERE, HOSTED, LEGACY, OWN, SHARED, WILD, cards, extended
 from tests.doubles.gateway import card_of
 
 pytestmark = pytest.mark.anyio

@@ -148,7 +148,7 @@ _LONGEST_RETRY = 30.0
 NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
 """Message for an agent behind gRPC or on stdio without a card."""
 
-logger = logging.getLogger("gateway.catalog.cards")
+logger = logging.getLogger("gateway.cards.fetch")
 
 
 class CardReport(StrEnum):

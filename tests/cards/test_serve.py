@@ -15,10 +15,10 @@ from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.portrait import Portrait, paint
-from gateway.catalog import served
-from gateway.catalog.cards import ASIDE, KEEP
-from gateway.catalog.served import PublicUrl, upstream_hosts
-from tests.catalog.serving import (
+from gateway.cards import served
+from gateway.cards.fetch import ASIDE, KEEP
+from gateway.cards.serve import PublicUrl, upstream_hosts
+from tests.cards.serving import (
     ANCIENT,
     DIALECTS,
     HOSTED,

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from gateway.a2a.card import MAX_CARD
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
-from tests.catalog.double import ECHO, Asked, agent, always, reply
+from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
+from tests.cards.double import ECHO, Asked, agent, always, reply
 
 pytestmark = pytest.mark.anyio
 

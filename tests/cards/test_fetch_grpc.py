@@ -12,8 +12,8 @@ from google.protobuf.any_pb2 import Any as AnyMessage  # type: ignore[import-unt
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it brings no types
 
 from gateway.a2a.dialect import Version
-from gateway.catalog.cards import NO_CARD, CardPlace, CardReport, CardSource, CardWatch, open_client
-from gateway.catalog.grpc_cards import GrpcCards
+from gateway.cards.fetch import NO_CARD, CardPlace, CardReport, CardSource, CardWatch, open_client
+from gateway.cards.fetch_grpc import GrpcCards
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from tests.doubles.grpc_agent import Answer, GrpcAgent, by_path, fails, grpc_agent, hangs, says
 from tests.doubles.scripted import WAIT

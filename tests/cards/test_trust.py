@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.catalog.trust import Trust, authorities
+from gateway.cards.trust import Trust, authorities
 from gateway.holdings import Holdings
 from gateway.upstream.connections import client_tls
 

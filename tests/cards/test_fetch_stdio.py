@@ -7,8 +7,8 @@ import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
-from gateway.catalog.stdio_cards import StdioCards
+from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
+from gateway.cards.fetch_stdio import StdioCards
 from gateway.upstream.stdio.agent import Agent, CardQuery, Handshake
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import httpx
 from gateway.a2a.card import MAX_CARD, parse_card
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Discretion, paint
-from gateway.catalog.cards import CardPlace, CardSource, Timing
-from gateway.catalog.served import PublicUrl, ServedCards
+from gateway.cards.fetch import CardPlace, CardSource, Timing
+from gateway.cards.serve import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
 from gateway.upstream.connections import ConnectionPool, Origin
 from gateway.upstream.http import HttpUpstream, Timeouts, Treatment

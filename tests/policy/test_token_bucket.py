@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.bucket import Bucket
+from gateway.policy.token_bucket import Bucket
 
 # Sums of floats in the test; the bucket's own tolerance is a millionth of a token.
 _ROUNDING = 1e-4

@@ -20,7 +20,7 @@ from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.portrait import Portrait, paint
 from gateway.a2a.served_card import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
 from gateway.a2a.tenant import fits_path
-from gateway.catalog.cards import ASIDE, CardReport, CardSource
+from gateway.cards.fetch import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
 
 MOST_KEPT = 64

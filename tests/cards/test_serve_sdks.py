@@ -20,10 +20,10 @@ from a2a.client.transports.grpc import GrpcTransport
 from a2a.client.transports.tenant_decorator import TenantTransportDecorator
 
 from gateway.a2a.dialect import Binding
-from gateway.catalog.served import GrpcPlace
+from gateway.cards.serve import GrpcPlace
 from gateway.routing.route import AgentRules, Route, Rule
 from gateway.routing.table import Table
-from tests.catalog.serving import HOSTED, OWN, cards
+from tests.cards.serving import HOSTED, OWN, cards
 from tests.e2e.previous import interpreter
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.policy.gate import Gate, NoPlace
+from gateway.policy.concurrency import Gate, NoPlace
 from tests.policy.simulated import run
 
 _WARM_UP, _MEASURED = 500, 4000

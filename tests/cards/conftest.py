@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from gateway.catalog.cards import open_client
+from gateway.cards.fetch import open_client
 from tests.doubles.grpc_agent import grpc_over
 
 __all__ = ("client", "grpc_over")

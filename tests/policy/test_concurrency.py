@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.policy.concurrency import Flow, Gate, NoPlace
 from tests.policy.simulated import now, run, settle
 
 ACME, GLOBEX, INITECH = "acme", "globex", "initech"

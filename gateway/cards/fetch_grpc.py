@@ -18,7 +18,7 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
-from gateway.catalog.cards import Told
+from gateway.cards.fetch import Told
 from gateway.upstream.grpc_channel import GrpcChannel
 
 

@@ -15,9 +15,9 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
-from gateway.catalog import cards
-from gateway.catalog.cards import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
-from tests.catalog.double import ECHO, Asked, agent, always, choose, reply
+from gateway.cards import cards
+from gateway.cards.fetch import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
+from tests.cards.double import ECHO, Asked, agent, always, choose, reply
 
 pytestmark = pytest.mark.anyio
 
@@ -311,7 +311,7 @@ async def test_a_card_that_no_operator_keeps_goes_with_its_agent(client: httpx.A
 
 
 async def test_one_kind_of_failure_is_logged_once(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "gateway.catalog.cards")
+    caplog.set_level(logging.WARNING, "gateway.cards.fetch")
     async with agent(always(reply(b"", status=500))) as echo:
         source = CardSource(CardPlace(echo.url, card_url=echo.url + "/c.json?token=secret"), client)
         await source.refresh()

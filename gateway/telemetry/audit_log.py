@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gateway.telemetry.access import AccessLog
+from gateway.telemetry.access_log import AccessLog
 
 logger = logging.getLogger("gateway.audit")
 

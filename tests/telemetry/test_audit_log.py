@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.fault import Fault
-from gateway.telemetry.audit import BY_REASON, FIELDS, STRANGERS, AuditLog, Event, _Rotated
+from gateway.telemetry.audit_log import BY_REASON, FIELDS, STRANGERS, AuditLog, Event, _Rotated
 
 LINE = {
     "request_id": "r1",

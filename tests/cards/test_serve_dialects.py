@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.catalog.served import offered
-from tests.catalog.serving import LEGACY, cards, extended, places
+from gateway.cards.serve import offered
+from tests.cards.serving import LEGACY, cards, extended, places
 from tests.doubles.gateway import card_of
 
 pytestmark = pytest.mark.anyio

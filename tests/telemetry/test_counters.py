@@ -4,7 +4,7 @@ import threading
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from gateway.telemetry.tally import Distribution, Spread, Tally
+from gateway.telemetry.counters import Distribution, Spread, Tally
 
 
 def rendered(*collectors: Tally | Distribution) -> str:

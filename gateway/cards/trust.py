@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from gateway.catalog.cards import READERS, open_client
+from gateway.cards.fetch import READERS, open_client
 from gateway.holdings import Holdings
 from gateway.upstream.connections import client_tls, shows
 

@@ -10,7 +10,7 @@ from typing import Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.telemetry.access import LONGEST, AccessLog
+from gateway.telemetry.access_log import LONGEST, AccessLog
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
