@@ -20,7 +20,7 @@ from gateway.kept import FREE, Kept
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.routing.route import Rule
-from gateway.telemetry.access import DIGITS, flat, short
+from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 from gateway.webhooks import Pushing
 

@@ -44,8 +44,8 @@ from gateway.request_id import RequestIds
 from gateway.revocation import revoked
 from gateway.routing.route import Knock, Verdict
 from gateway.snapshot import Snapshot
-from gateway.telemetry.access import AccessLog
-from gateway.telemetry.audit import BY_REASON, Event
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.audit_log import BY_REASON, Event
 from gateway.webhooks import Pushing
 from gateway.wire import Wire
 

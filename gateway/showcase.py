@@ -14,7 +14,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.path import PathCall
 from gateway.a2a.query import query_value
 from gateway.backing import Backing
-from gateway.catalog.served import ServedCard, sign_in_card
+from gateway.cards.serve import ServedCard, sign_in_card
 from gateway.exchange import Exchange
 from gateway.routing.route import Rule, Verdict
 from gateway.snapshot import Snapshot

@@ -16,7 +16,7 @@ from gateway.a2a.progress import Progress
 from gateway.exchange import FIELDS, Exchange, unread_line
 from gateway.principal import Principal
 from gateway.routing.route import Place, Rule
-from gateway.telemetry.access import LONGEST
+from gateway.telemetry.access_log import LONGEST
 from gateway.telemetry.metrics import NO_AGENT, AgentMeter
 
 

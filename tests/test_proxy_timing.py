@@ -9,7 +9,7 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.proxy import Line
-from gateway.telemetry.access import AccessLog
+from gateway.telemetry.access_log import AccessLog
 from tests.doubles.gateway import CALL, bearer, compiled, keys
 from tests.doubles.wire import RecordedWire
 

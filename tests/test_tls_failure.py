@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.push_config import PushConfig
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
+from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
 from gateway.config.push import read_pattern
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result

@@ -26,7 +26,7 @@ from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
 from gateway.push.subscription import Subscription
 from gateway.snapshot import Snapshot
-from gateway.telemetry.access import AccessLog
+from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import NO_TENANT, OTHER
 from gateway.wire import Wire
 

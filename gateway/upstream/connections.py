@@ -1,8 +1,8 @@
 """The connections to one origin: bounded, shared fairly between tenants, and reused newest first.
 
-A *place* is the right to have one exchange (`policy/gate.py`). A request holds one from the moment that it gets a
-connection, or begins to make one, until its answer is complete or given up. There are as many places as connections may
-be open, and idle connections make room for new ones, so both together never exceed the limit.
+A *place* is the right to have one exchange (`policy/concurrency.py`). A request holds one from the moment that it gets
+a connection, or begins to make one, until its answer is complete or given up. There are as many places as connections
+may be open, and idle connections make room for new ones, so both together never exceed the limit.
 
 When places run short, tenants take turns by weight. Streams hold their places for hours, so turns are not enough: if a
 tenant below its share waits, the newest stream of a tenant above its share ends, or its newest call if it has no
@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect
-from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.policy.concurrency import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.failure import Reclaimed, TlsFailed

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway import app
 from gateway.app import Gateway
-from gateway.command.key import new_key
+from gateway.commands.key import new_key
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
 from tests.doubles.assembly import until
