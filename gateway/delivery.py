@@ -218,10 +218,14 @@ class Delivery:
         """Return the error that a status of gRPC tells."""
         return read_status(status, self.call.dialect.version)
 
-    def unmarked(self, frame: bytes) -> bytes:
-        """Return an answer without context prefixes."""
+    def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
+        """Return an answer, or an event of a stream, without context prefixes."""
         claims = self.exchange.claims
-        return frame if claims is None else claims.mark.unmarked_message(self.call, frame, event=False)
+        if claims is None:
+            return frame
+        if self.call.dialect.binding is Binding.GRPC:
+            return claims.mark.unmarked_message(self.call, frame, event=event)
+        return claims.mark.unmarked(frame)
 
     def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:
         """Return what `work` makes of a frame, in a thread if the frame is long."""

@@ -113,7 +113,10 @@ async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> Non
         body = await delivery.work(delivery.unmarked, body)
     if translation is not None:
         delivery.forget()
-        await _deliver_translated(delivery, wire, translation, body, is_good=is_good)
+        delivering = _deliver_translated(delivery, wire, translation, body, is_good=is_good)
+        # The agent's bytes are released while the client reads.
+        del body
+        await delivering
         return
     if is_good and call.operation is Operation.GET_EXTENDED_CARD:
         body = await _card(delivery, _changeable(body))
@@ -151,7 +154,6 @@ async def _deliver_translated(
         said = translation.tell(result)
     else:
         said = await delivery.work(translation.answer, body)
-    # The agent's bytes are released while the client reads.
     del body
     exchange.hold(len(said))
     await answer.tell(said, streamed=streamed)

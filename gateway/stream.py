@@ -377,7 +377,7 @@ class Stream:
         if claims is None or not (mark := claims.mark.raw) or mark not in raw:
             return raw
         if self._is_grpc and event.line is not None:
-            return frame(claims.mark.unmarked_message(self._call, event.line, event=True))
+            return frame(self._delivery.unmarked(event.line, event=True))
         return raw.replace(mark, b"")
 
     def _translated(self, translation: Translation, event: Event) -> bytes:
@@ -392,10 +392,7 @@ class Stream:
         data = read[1]
         if not data.strip():
             return b""
-        claims = self._exchange.claims
-        if claims is not None:
-            data = claims.mark.unmarked_message(self._call, data, event=True)
-        said = translation.event(data)
+        said = translation.event(self._delivery.unmarked(data, event=True))
         if translation.complaint is not None:
             self._exchange.saw(Progress(event="error", error=translation.complaint.code))
             # A client of gRPC is told by a status, which nothing can follow.

@@ -202,17 +202,6 @@ class Translation:
         """
         return _translated(self._plainly if self._plain else self._answer, frame)
 
-    def inside(self, frame: bytes) -> bytes:
-        """The result in the agent's envelope, as JSON.
-
-        Raises:
-            UpstreamProtocol: there is no envelope, or nothing in it.
-        """
-        result = envelope.raw_result(self.call, frame)
-        if result is None:
-            raise UpstreamProtocol("the agent's answer is empty")
-        return bytes(result)
-
     def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
         """A result in the client's envelope."""
         return envelope.answer(self._client, result)
