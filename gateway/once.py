@@ -1,17 +1,15 @@
-"""A message that comes twice is sent once, where the agent takes two messages with one id for one.
+"""Idempotent sends: a message that comes twice is sent once, to agents that treat two messages with one id as one.
 
-The second of two equal sends of one caller waits for the first, or gets the answer that it had; for ten minutes after
-that. The same id with another body is refused. What went wrong is told to those who wait, and not kept: the next one is
-sent. Answers that are streamed, or too long to be kept, are not kept either.
-
-What is remembered lies in this process alone.
+The second of two equal sends of one caller waits for the first, or gets the answer that it had within the last ten
+minutes. The same id with another body is refused. A failure goes to the callers that wait and is not kept: the next
+send is tried again. Streamed and long answers are not kept either. Everything is in the memory of this process.
 """
 
 import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -34,6 +32,7 @@ MOST_BYTES = 16 * 1024 * 1024
 """Bytes of one backend's answers that are kept."""
 
 _Key: TypeAlias = tuple[object, ...]
+_Send: TypeAlias = Callable[[Wire], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +45,15 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Message:
-    """One message: what it says, since when it is answered (monotonic seconds), and its answer, if it has one yet."""
+    """One message: the digest of its parameters, when it was answered (monotonic seconds), and its answer if kept."""
 
     digest: bytes
-    since: float
-    answer: "asyncio.Future[_Answer | None]"
+    answer: "asyncio.Future[_Answer | None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    since: float = math.inf
 
 
-class Once:
-    """The messages of one backend.
+class Idempotency:
+    """The messages of all backends that are idempotent; they outlive a configuration.
 
     Args:
         clock: Monotonic seconds.
@@ -62,104 +61,72 @@ class Once:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known: dict[_Key, _Message] = {}
-        # Those of them that are answered, the first one first: one that an agent works on for long keeps no other.
-        self._answered: dict[_Key, None] = {}
-        self._bytes = 0
+        self._backends: dict[str, _Messages] = {}
 
-    def key(self, exchange: Exchange, call: Call) -> _Key | None:
-        """By what a call is known again; None for one that is always sent."""
-        id_ = message_id(call) if call.operation is Operation.SEND_MESSAGE else None
-        principal = exchange.principal
-        if id_ is None or principal is None:
-            return None
-        return principal.tenant, principal.issuer, principal.who, call.tenant, call.dialect, id_
-
-    async def send(
-        self,
-        key: _Key,
-        exchange: Exchange,
-        call: Call,
-        wire: Wire,
-        forward: Callable[[Wire], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Answer a call: by sending it, or by the answer that the same one had.
+    async def send(self, backend: str, exchange: Exchange, call: Call, wire: Wire, send: _Send) -> None:
+        """Answer a call: by sending it, or by the answer that an equal one had.
 
         Args:
-            forward: Sends it, and answers on the wire.
+            send: Sends it, and answers on the wire.
 
         Raises:
             BadParams: another message has this id.
-            Fault: as `forward`; also that of the call that was waited for.
+            Fault: as `send`; also that of the call that was waited for.
         """
+        id_ = message_id(call) if call.operation is Operation.SEND_MESSAGE else None
+        principal = exchange.principal
+        if id_ is None or principal is None:
+            await send(wire)
+            return
+        key = (principal.tenant, principal.issuer, principal.who, call.tenant, call.dialect, id_)
+        messages = self._backends.setdefault(backend, _Messages())
         digest = _digest(call)
         while True:
-            known = self._find(key)
-            if known is None:
-                await self._lead(key, digest, exchange, wire, forward)
+            message = messages.find(key, self._clock())
+            if message is None:
+                await self._first(messages, key, digest, exchange, wire=wire, send=send)
                 return
-            if known.digest != digest:
+            if message.digest != digest:
                 raise BadParams("another message has this id", field="message.messageId")
-            # Whoever waits may leave, and the others wait on.
-            answer = await asyncio.shield(known.answer)
+            # A waiting client may leave without ending the wait of others.
+            answer = await asyncio.shield(message.answer)
             if answer is not None:
-                await self._tell(answer, exchange, wire)
+                await self._repeat(answer, exchange, wire)
                 return
-            if self._known.get(key) is known:
-                # It was sent, and answered in a way that nobody else can be told.
-                await forward(wire)
+            if messages.known.get(key) is message:
+                # Its answer was not kept.
+                await send(wire)
                 return
 
-    async def _lead(
-        self,
-        key: _Key,
-        digest: bytes,
-        exchange: Exchange,
-        wire: Wire,
-        forward: Callable[[Wire], Coroutine[Any, Any, None]],
+    async def _first(
+        self, messages: "_Messages", key: _Key, digest: bytes, exchange: Exchange, *, wire: Wire, send: _Send
     ) -> None:
-        message = _Message(digest, math.inf, asyncio.get_running_loop().create_future())
-        self._known[key] = message
-        keeping = _Keeping(wire)
-        answer: _Answer | None = None
+        message = messages.known[key] = _Message(digest)
+        recording = _Recording(wire)
         try:
-            await forward(cast("Wire", keeping))
+            await send(cast("Wire", recording))
         except Fault as fault:
-            del self._known[key]
+            del messages.known[key]
             message.answer.set_exception(fault)
-            # Nobody has to wait for it.
+            # Perhaps nobody waits for it.
             message.answer.exception()
             raise
         except BaseException:
-            # Whoever waits does it instead.
-            del self._known[key]
+            # The next that waits sends it instead.
+            del messages.known[key]
             message.answer.set_result(None)
             raise
-        told = keeping.told
-        if told is not None and told[0] < 300 and exchange.progress.error is None and len(told[2]) <= MOST_BYTES // 16:
-            answer = _Answer(*told, exchange.progress)
-            self._bytes += len(answer.body)
-        if (told is not None and told[0] >= 300) or exchange.progress.error is not None:
-            del self._known[key]
-        else:
-            message.since = self._clock()
-            self._answered[key] = None
-        message.answer.set_result(answer)
+        status, headers, body = recording.answered or (200, [], b"")
+        if status >= 300 or exchange.progress.error is not None:
+            del messages.known[key]
+            message.answer.set_result(None)
+            return
+        answer = None
+        if recording.answered is not None and len(body) <= MOST_BYTES // 16:
+            answer = _Answer(status, headers, body, exchange.progress)
+        messages.answered(key, message, answer, self._clock())
 
-    def _find(self, key: _Key) -> _Message | None:
-        """What is known of a message, once what is too old or too much is forgotten."""
-        begin = self._clock() - KEPT
-        while self._answered:
-            oldest = next(iter(self._answered))
-            message = self._known[oldest]
-            if message.since > begin and len(self._known) <= MOST and self._bytes <= MOST_BYTES:
-                break
-            del self._known[oldest], self._answered[oldest]
-            answer = message.answer.result()
-            self._bytes -= 0 if answer is None else len(answer.body)
-        return self._known.get(key)
-
-    async def _tell(self, answer: _Answer, exchange: Exchange, wire: Wire) -> None:
+    async def _repeat(self, answer: _Answer, exchange: Exchange, wire: Wire) -> None:
         body = answer.body
         if exchange.binding is Binding.JSONRPC:
             members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -172,24 +139,56 @@ class Once:
         exchange.bytes_out += len(body)
 
 
-class _Keeping:
+class _Messages:
+    """The messages of one backend."""
+
+    def __init__(self) -> None:
+        self.known: dict[_Key, _Message] = {}
+        # The answered ones in order: a message that an agent works on for long keeps no other.
+        self._answered: dict[_Key, None] = {}
+        self._bytes = 0
+
+    def find(self, key: _Key, now: float) -> _Message | None:
+        """Return what is known of a message, after old and surplus ones are forgotten."""
+        while self._answered:
+            oldest = next(iter(self._answered))
+            message = self.known[oldest]
+            if message.since > now - KEPT and len(self.known) <= MOST and self._bytes <= MOST_BYTES:
+                break
+            del self.known[oldest], self._answered[oldest]
+            self._bytes -= _size(message.answer.result())
+        return self.known.get(key)
+
+    def answered(self, key: _Key, message: _Message, answer: _Answer | None, now: float) -> None:
+        """Keep the answer of a message; None for one that is not kept."""
+        self._bytes += _size(answer)
+        self._answered[key] = None
+        message.since = now
+        message.answer.set_result(answer)
+
+
+class _Recording:
     """A wire that keeps an answer of one piece."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self.told: tuple[int, Pairs, bytes] | None = None
+        self.answered: tuple[int, Pairs, bytes] | None = None
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a wire has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other members of a wire
         return getattr(self._wire, name)
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
-        """As any wire, and kept."""
-        self.told = (status, headers, body)
+        """Send a whole answer, and keep it."""
+        self.answered = (status, headers, body)
         await self._wire.answer(status, headers, body)
 
 
+def _size(answer: _Answer | None) -> int:
+    return 0 if answer is None else len(answer.body)
+
+
 def _digest(call: Call) -> bytes:
-    """What a message says, however its members are ordered and spaced."""
+    """Return a digest of the parameters, the same for any order and spacing of members."""
     envelope = call.params.envelope
     raw = call.body if envelope is None else envelope.get("params", call.body)
     said = msgspec.json.encode(msgspec.json.decode(raw), order="deterministic")

@@ -1,8 +1,8 @@
-"""What agents of 0.2 and 0.3 know under one of two names, and their clients ask for under the other (protocol §1.3).
+"""Method fallback: asks an agent again under the other name that its generation has for a call (protocol §1.3).
 
-The extended card is at a path of its own in 0.2, and behind a method in 0.3, which a draft called otherwise. A
-subscription has a second name in the wild. Agents know the one name, the other or both, and no card tells which. So an
-agent is asked as its client asks, and where it does not know that, in the other way.
+Two calls have two names before 1.0, and no card tells which of them an agent knows. The extended card is at a path in
+0.2 and behind a method in 0.3; a subscription has a second method name in the wild. An agent is asked as its client
+asks, and where it does not know that, in the other way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,23 +23,23 @@ from gateway.relay import Relay
 from gateway.upstream.response import Response
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
-"""Operations that some agents know in one of two ways."""
+"""Operations that have two names."""
 _SUBSCRIBE, _RESUBSCRIBE = "tasks/subscribe", "tasks/resubscribe"
 # Statuses of a server that does not know a path.
 _UNKNOWN_PATH = frozenset({404, 405})
 _LENGTHY = 6
-"""Digits of the length of an answer that is no such error."""
-# a2a-sdk 0.2 takes a request with a method that it does not know for none of A2A's.
+"""Digits of a content-length from which on an answer is no such error."""
+# a2a-sdk 0.2 answers an unknown method as an invalid request.
 _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
 
 async def is_unknown(call: Call, theirs: Dialect, relay: Relay, response: Response) -> bool:
-    """Whether an agent does not know how it was asked, and may know the other way; such an answer has been read then.
+    """Return whether an agent does not know the name of a call, and may know the other; such an answer is read then.
 
     Args:
         call: As the agent got it.
-        theirs: The dialect that it speaks there.
-        relay: Who would pass the answer on, and still can.
+        theirs: The agent's dialect.
+        relay: What would pass the answer on, and still can.
 
     Raises:
         UpstreamReset, UpstreamTimeout, UpstreamProtocol: as the relay reads it.
@@ -53,7 +53,6 @@ async def is_unknown(call: Call, theirs: Dialect, relay: Relay, response: Respon
         return True
     length = response.header(b"content-length")
     if length is not None and len(length) > _LENGTHY:
-        # It says more than that it does not know.
         return False
     error = envelope.error(call, response.status, await relay.read(response))
     return error is not None and error.code in _UNKNOWN_METHOD
@@ -65,7 +64,7 @@ async def find(
     ask: Callable[[Call], Awaitable[Response]],
     interpreter: Callable[[Translation], Interpreter],
 ) -> tuple[Interpreter, Response] | None:
-    """The answer to the same in other ways, and who brings it to the client; None where the agent knows none of them.
+    """Return the answer under another name and what brings it to the client; None where the agent knows no other.
 
     Args:
         call: As the agent got it and did not know it.
@@ -84,7 +83,7 @@ async def find(
             translation.call = by_method
             raise
         try:
-            # Who asked by the path is told what the agent says of the method.
+            # A client that asked by the path gets the agent's answer to the method, whatever it is.
             if call.path.legacy_card or not await is_unknown(way, JSONRPC_0_3, bringing, response):
                 return bringing, response
         except BaseException:
@@ -111,7 +110,7 @@ def _under_its_alias(call: Call) -> Call:
 
 
 def _at_path(call: Call) -> Call:
-    """The same at the path of 0.2, where there is no envelope."""
+    """Return the same call at the path of 0.2, which has no envelope."""
     return replace(
         call,
         dialect=Dialect(Binding.REST, Version.V0_3),

@@ -23,7 +23,6 @@ from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
 from gateway.cors import Policy
-from gateway.entry import Place
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
@@ -81,7 +80,6 @@ class Snapshot:
         holdings: What of it runs and is closed.
         identity_headers: The headers by which trusted clients name their callers.
         calls: Its open calls.
-        places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
     config: Config
@@ -101,7 +99,6 @@ class Snapshot:
     holdings: Holdings
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
-    places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
     def build(

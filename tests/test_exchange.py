@@ -32,8 +32,9 @@ class Meter:
 
 def exchange(path: bytes = b"/billing", query: bytes = b"") -> tuple[Exchange, Meter]:
     meter = Meter()
-    head = Head("POST", path, query, peer="203.0.113.9")
-    return Exchange(head, "r1", 100.0, cast("AgentMeter", meter)), meter  # an AgentMeter for all that is called
+    head = Head("POST", path, query)
+    made = Exchange(head, "r1", 100.0, cast("AgentMeter", meter), client_ip="203.0.113.9")  # an AgentMeter in use
+    return made, meter
 
 
 def served() -> tuple[Exchange, Meter]:
@@ -80,12 +81,13 @@ def test_every_line_has_the_same_fields_also_of_what_was_no_request() -> None:
 def test_what_the_lines_of_one_head_have_in_common_is_made_once_and_holds_for_nobody_else() -> None:
     first, _ = served()
     said = first.close(104.0)
-    kept = first._standing()
+    kept = first.cache.log_fields
+    assert kept is not None
     again, other = served()[0], served()[0]
     for found in (again, other):
         found.head, found.rule, found.principal = first.head, first.rule, first.principal
     assert again.close(104.0) == said
-    assert again._standing() is kept
+    assert again.cache.log_fields is kept
     changes: dict[str, tuple[object, dict[str, object]]] = {
         "principal": (Principal("globex", "bob", "api_key"),
                       {"tenant": "globex", "principal": "bob", "auth_method": "api_key"}),
@@ -109,7 +111,7 @@ def test_a_stream_leaves_nothing_at_its_head() -> None:
     found, _ = served()
     found.stream = True
     found.close(104.0)
-    assert found.head.known == {}
+    assert found.head.cache is None
 
 
 def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:

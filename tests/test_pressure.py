@@ -66,6 +66,13 @@ def test_streams_end_first_where_memory_does(
     assert seen == [none, first, both, both, first, first, none]
 
 
+def test_long_answers_take_no_more_than_half_of_the_memory(machine: Machine) -> None:
+    machine.granted = 100 * MIB
+    at = Pressure()
+    at.look()
+    assert [at.answer_memory(limit * MIB) for limit in (40, 80)] == [40 * MIB, 50 * MIB]
+
+
 def test_what_there_is_is_read_from_the_system() -> None:
     at = Pressure()
     at.look()

@@ -25,8 +25,7 @@ class Head(msgspec.Struct, frozen=True):
         headers: Pairs as they came, names in lower case.
         peer: Address of the client, or of the proxy in front.
         values: The headers by name; made from `headers` where it is left out.
-        known: What was worked out from this head alone, under keys of whoever did; a client that sends the same head
-            again has the same `Head`.
+        cache: What the pipeline remembers for the next request with the same head, which has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: What the client has shown on the connection, where it was asked for one.
     """
@@ -41,7 +40,7 @@ class Head(msgspec.Struct, frozen=True):
     # By name, the last of several: a header is looked for a dozen times in each request, and few requests have one
     # twice. Whoever has made it already gives it.
     values: dict[bytes, bytes] = {}
-    known: dict[object, object] = {}
+    cache: object = None
     grpc: GrpcMethod | None = None
     certificate: Certificate | None = None
 
@@ -49,9 +48,13 @@ class Head(msgspec.Struct, frozen=True):
         if not self.values:
             force_setattr(self, "values", dict(self.headers))
 
+    def remember(self, cache: object) -> None:
+        """Keep what the pipeline remembers."""
+        force_setattr(self, "cache", cache)
+
     def forget(self) -> None:
-        """Let go of the headers, and of what was worked out from them: nobody looks at them again."""
-        self.known.clear()
+        """Let go of the headers and of the cache: nobody looks at them again."""
+        force_setattr(self, "cache", None)
         force_setattr(self, "headers", ())
         force_setattr(self, "values", {})
 

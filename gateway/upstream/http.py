@@ -8,14 +8,11 @@ from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import msgspec
-
 from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
-from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import HTTP, Interface, Reading, Repertoire, spellings
@@ -37,8 +34,8 @@ __all__ = (
 
 _LONGEST_START = 256
 _LONGEST_OPENING = 4096
-_MOST_KNOWN = 16
-"""What is worked out from one head that is kept at most: a client may call many agents with it."""
+_MOST_STARTS = 16
+"""Request lines that are kept for one upstream."""
 
 
 class HttpUpstream:
@@ -112,11 +109,13 @@ class HttpUpstream:
         """
         tenant = self.tenant(call, interface)
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
-        known = head.known.get(self)
-        if isinstance(known, _Opening) and known.opens(call, interface, body, caller):
-            opening = known.lines
-        else:
-            opening = self._opening(call, interface, tenant, body, head=head, caller=caller)
+        plain = (self, interface) if body and _is_plain(call) else None
+        opening = None if plain is None else caller.prepared.lines.find(plain, head, caller)
+        if opening is None:
+            opening = self._start(self._method(call, head), self._target(call, interface, tenant))
+            opening += self._lines(call, body, head, caller)
+            if plain is not None and len(opening) <= _LONGEST_OPENING:
+                caller.prepared.lines.keep(plain, head, caller, opening)
         sized = body or call.dialect.binding is Binding.JSONRPC or self._method(call, head) == b"POST"
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
@@ -161,32 +160,19 @@ class HttpUpstream:
         if start is None:
             start = start_lines(method, target, self._host)
             if len(target) <= _LONGEST_START:
-                if len(self._starts) >= _MOST_KNOWN:
+                if len(self._starts) >= _MOST_STARTS:
                     self._starts.clear()
                 self._starts[method, target] = start
         return start
-
-    def _opening(
-        self, call: Call, interface: Interface, tenant: str | None, body: bytes, *, head: Head, caller: Caller
-    ) -> bytes:
-        """The head but for the request's id and its length; kept where the next call is likely to have the same."""
-        opening = self._start(self._method(call, head), self._target(call, interface, tenant))
-        opening += self._lines(call, body, head, caller)
-        if _is_plain(call) and body and len(opening) <= _LONGEST_OPENING:
-            head.known[self] = _Opening(interface, caller.principal, caller.forwarded_for, opening)
-        return opening
 
     def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
         """The headers but for the request id; the same for the next request with the same head of the same caller."""
         dialect = call.dialect
         key = (self, dialect if call.verb else dialect.binding, body != b"", call.verb and call.operation.streams)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.lines
-        lines = header_lines(self._headers(call, body, head, caller))
-        if len(head.known) >= _MOST_KNOWN:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)
+        lines = caller.prepared.lines.find(key, head, caller)
+        if lines is None:
+            lines = header_lines(self._headers(call, body, head, caller))
+            caller.prepared.lines.keep(key, head, caller, lines)
         return lines
 
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
@@ -208,33 +194,6 @@ class HttpUpstream:
 def _is_plain(call: Call) -> bool:
     """Whether nothing of the request's head depends on what is called."""
     return call.dialect.binding is Binding.JSONRPC and not call.query and not call.verb and not call.path.legacy_card
-
-
-class _Opening(msgspec.Struct, frozen=True, eq=False):
-    """The beginning of the requests that are plain, of one caller behind one client to one interface."""
-
-    interface: Interface
-    principal: Principal
-    peer: str
-    lines: bytes
-
-    def opens(self, call: Call, interface: Interface, body: bytes, caller: Caller) -> bool:
-        """Whether a request with this body begins with it."""
-        return (
-            self.interface is interface
-            and self.principal is caller.principal
-            and self.peer == caller.forwarded_for
-            and body != b""
-            and _is_plain(call)
-        )
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The headers for one caller behind one client."""
-
-    principal: Principal
-    peer: str
-    lines: bytes
 
 
 _SPOKEN = frozenset({b"a2a-version", b"a2a-extensions", b"x-a2a-extensions", b"accept", b"content-type"})

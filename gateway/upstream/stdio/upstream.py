@@ -6,8 +6,6 @@ from allow-lists. A field that a frame cannot have, since its header is plain AS
 
 from typing import Any
 
-import msgspec
-
 from gateway.a2a import parameter
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
@@ -16,15 +14,12 @@ from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
-from gateway.principal import Principal
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
 from gateway.upstream.stdio.agent import Agent, State
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 
-_MOST_PREPARED = 16
-"""Prepared headers that are kept for one head: a client may call many agents with it."""
 _MOST_PASSED = 4096
 """Bytes of a client's headers; a frame's header has 8 KiB."""
 _FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
@@ -142,9 +137,9 @@ class StdioUpstream:
     def _prepared(self, version: Version, head: Head, caller: Caller) -> bytes:
         """Return the fields that the next call with the same head of the same caller has, too."""
         key = (self, version)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.fields
+        found = caller.prepared.lines.find(key, head, caller)
+        if found is not None:
+            return found
         pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
         if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
             # An agent may bound its header as the gateway does, and would end for all because of one client.
@@ -153,23 +148,13 @@ class StdioUpstream:
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
         fields = header_lines(pair for pair in pairs if can_be_header(*pair))
-        if len(head.known) >= _MOST_PREPARED:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, fields)
+        caller.prepared.lines.keep(key, head, caller, fields)
         return fields
 
 
 def trouble_of(upstream: Upstream) -> str:
     """Return why an agent on stdio cannot be asked; empty where it can be, and for every other agent."""
     return upstream.trouble if isinstance(upstream, StdioUpstream) else ""
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The header fields for one caller behind one client."""
-
-    principal: Principal
-    peer: str
-    fields: bytes
 
 
 def _body(call: Call, tenant: str | None) -> bytes:
