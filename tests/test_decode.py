@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
+from tests.doubles.gateway import CALL, JSON, RESULT, Pairs, Running, agent, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
@@ -19,6 +19,7 @@ tenants: {{ acme: ["*"] }}
 agents:
   echo: {backend.url}
   billing: {{ match: {{ path: /a2a, tenant: billing }}, backend: "{backend.url}" }}
+  few: {{ backend: "{backend.url}", methods: [GetTask] }}
 """
         async with running(text) as gateway:
             yield gateway, backend
@@ -107,3 +108,36 @@ async def test_a_tenant_in_doubt_is_refused(
     answer = await gateway.ask("GET" if body is None else "POST", target, body, [JSON, bearer("acme")])
     assert answer.json["error"]["code"] in (400, -32600, -32602)
     assert backend.requests == []
+
+
+# ---- Long bodies, which a thread decodes -----------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[str, Pairs, tuple[bytes, bytes]]] = {
+    "version_unsupported": ("/echo", [(b"A2A-Version", b"7.0")], (b"", b"")),
+    "bad_request": ("/echo", [], (b'"parts"', b'"parts')),
+    "duplicate_key": ("/echo", [], (b'"parts"', b'"messageId":"m","parts"')),
+    "no_route": ("/a2a", [], (b'"params":{', b'"params":{"tenant":"nobody",')),
+    "method_not_allowed": ("/few", [], (b"", b"")),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+async def test_a_long_call_is_refused_and_logged_like_a_short_one(
+    front: tuple[Running, ScriptedBackend], reason: str
+) -> None:
+    gateway, _ = front
+    target, headers, change = REFUSED[reason]
+    for version, method in (("1.0", b"SendMessage"), ("0.3", b"message/send")):
+        seen = []
+        for text in (b"hi", b"x" * 300_000):
+            lines = len(gateway.lines)
+            body = CALL.replace(b"SendMessage", method).replace(*change, 1).replace(b"hi", text)
+            told = [(b"A2A-Version", version.encode())] if reason != "version_unsupported" else headers
+            answer = await gateway.post(target, body, [bearer("acme"), *told])
+            line = await gateway.line(of=lines + 1)
+            seen.append((answer.status, answer.anonymous[2], {name: line[name] for name in LOGGED}))
+        assert seen[0] == seen[1]
+        assert seen[0][2]["reason"] == reason
+
+
+LOGGED = ("agent", "tenant", "binding", "operation", "a2a_version", "status", "rpc_code", "outcome", "reason", "detail")
