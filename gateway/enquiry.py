@@ -20,9 +20,10 @@ from gateway.a2a.tree import Tree
 from gateway.a2a.within import of_tree
 from gateway.backing import Backing
 from gateway.claims import Claims
-from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
 from gateway.ownership import count, own, refuse_others, tells_of_others
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.relay import AnswerTooLong, Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
@@ -30,7 +31,6 @@ from gateway.upstream.failure import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
-from gateway.wire import Wire
 
 if TYPE_CHECKING:
     from gateway.upstream.grpc_answer import GrpcAnswer

@@ -25,14 +25,14 @@ from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
 from gateway.claims import Claims
-from gateway.exchange import Exchange, meet
 from gateway.interpreter import UNBUFFERED, InterpretedStream
 from gateway.ownership import refuse_others
+from gateway.proxy.request import Exchange, meet
+from gateway.proxy.responder import Wire
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.repertoire import Interface
-from gateway.wire import Wire
 
 _T = TypeVar("_T")
 

@@ -22,15 +22,15 @@ from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
 from gateway.claims import Claims
-from gateway.exchange import Exchange
 from gateway.late import LateHead
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.relay import Relay, refuse_type
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_page
 from gateway.upstream.response import Response
-from gateway.wire import Wire
 
 PUSH_OPERATIONS = frozenset(operation for operation in Operation if operation.kind is Kind.PUSH)
 _PATIENCE = 0.5

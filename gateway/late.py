@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gateway.a2a.headers import Pairs
-from gateway.wire import Wire
+from gateway.proxy.responder import Wire
 
 
 class LateHead:

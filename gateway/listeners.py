@@ -22,7 +22,7 @@ from gateway.listener.http import PublicListener
 from gateway.listener.pages import PagesListener
 from gateway.listener.server import HttpServer, PemTls, bind, client_limits, reserve
 from gateway.opening import asked_of_clients, open_grpc_tls, open_tls
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 
 if TYPE_CHECKING:
     from gateway.listener.grpc import GrpcListener

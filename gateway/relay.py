@@ -35,13 +35,13 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.within import Ambiguous, Others, of_body
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import OWN_IDS, Backing
-from gateway.exchange import Exchange, meet
 from gateway.ownership import is_others
+from gateway.proxy.request import Exchange, meet
+from gateway.proxy.responder import Wire
 from gateway.stream import Stream
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_challenge, refuse_page
 from gateway.upstream.response import Response
-from gateway.wire import Wire
 
 _LONG = 1024 * 1024
 """Bytes of an answer from which on it is read in a thread, and its connection closed: until it is read the next call

@@ -34,8 +34,8 @@ from gateway.a2a.fault import (
     VersionUnsupported,
 )
 from gateway.backing import OWN_IDS, Backing
-from gateway.exchange import Exchange
 from gateway.group import Group, Turn
+from gateway.proxy.request import Exchange
 from gateway.upstream.failure import FAILING, Unsent, counts, tells_nothing
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.page import retry_after

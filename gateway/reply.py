@@ -14,9 +14,9 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.progress import Progress
-from gateway.exchange import Exchange
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.upstream.http import EXTENSIONS, extensions
-from gateway.wire import Wire
 
 
 class Reply:

@@ -22,12 +22,13 @@ from gateway.config.client import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
-from gateway.cors import Policy
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
+from gateway.proxy.cors import Policy
+from gateway.proxy.webhooks import Webhooks
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -36,7 +37,6 @@ from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
-from gateway.webhooks import Webhooks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -18,9 +18,9 @@ from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
-from gateway.exchange import Exchange, meet
-from gateway.kept import ASIDE, FREE
-from gateway.wire import Wire
+from gateway.proxy.answer_memory import ASIDE, FREE
+from gateway.proxy.request import Exchange, meet
+from gateway.proxy.responder import Wire
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.config.limit import Cors
-from gateway.cors import Policy
+from gateway.proxy.cors import Policy
 
 CONSOLE = b"https://console.test"
 OTHER = b"https://other.test"

@@ -1,6 +1,6 @@
 """`a2a-gateway stdio`: lets a host that knows agents on stdio alone, such as an editor, reach one behind HTTP or gRPC.
 
-It is a gateway of one agent without a listener: the host's frames walk the line of `proxy.py` as requests do, so that
+It is a gateway of one agent without a listener: the host's frames walk the pipeline of `proxy/` as requests do, so that
 it is translated between generations and bindings as everywhere. Where the agent stands behind another gateway, the
 credential is the one to show there.
 """
@@ -35,14 +35,14 @@ from gateway.config.check import Examined
 from gateway.config.routes import table
 from gateway.listener.pipes import Pipes
 from gateway.listener.stdio import StdioClient
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
+from gateway.proxy.webhooks import Webhooks
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.metrics import Metrics
 from gateway.version import package_version
-from gateway.webhooks import Webhooks
 
 GRACE = 30.0
 """Seconds for which calls go on that are open at the end of the host's input."""

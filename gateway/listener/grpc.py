@@ -39,7 +39,7 @@ from gateway.listener.grpc_health import Answer, Health
 from gateway.listener.grpc_reflection import Reflection
 from gateway.listener.grpc_wire import GrpcWire, Metadata, Pace
 from gateway.listener.server import ListenFailed, PemTls, address_of, client_limits
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 
 _KEEPALIVE_TIMEOUT = 20.0
 """Seconds that a client has to answer a ping."""

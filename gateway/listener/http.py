@@ -8,8 +8,8 @@ from typing import Any
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs
 from gateway.listener.callback import Callbacks
-from gateway.proxy import Line
-from gateway.wire import Wire
+from gateway.proxy.pipeline import Line
+from gateway.proxy.responder import Wire
 
 
 class PublicListener:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs
-from gateway.wire import Wire
+from gateway.proxy.responder import Wire
 
 Message: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[[Any, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]

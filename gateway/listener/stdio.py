@@ -31,7 +31,7 @@ from gateway.a2a.framing.sse import Event, SseDecoder
 from gateway.a2a.headers import TO_AGENT, Pairs
 from gateway.background import Background
 from gateway.listener.pipes import Pipes
-from gateway.wire import Wire
+from gateway.proxy.responder import Wire
 
 MOST_CALLS = 1_000
 """Calls at a time; one more is refused."""

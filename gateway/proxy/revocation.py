@@ -21,7 +21,7 @@ calls, and a stream is one call; no generation of A2A can renew the token within
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
 from gateway.config.client import METHOD
-from gateway.exchange import Exchange
+from gateway.proxy.request import Exchange
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 

@@ -13,8 +13,8 @@ from gateway.a2a.fault import OUTCOMES, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress
-from gateway.exchange import FIELDS, Exchange, unread_line, untrusted_line
 from gateway.principal import Principal
+from gateway.proxy.request import FIELDS, Exchange, unread_line, untrusted_line
 from gateway.routing.route import Place, Rule
 from gateway.telemetry.access import LONGEST
 from gateway.telemetry.metrics import NO_TENANT, AgentMeter

@@ -2,7 +2,7 @@
 
 The caller is authenticated before the body is read, so that a stranger never makes the gateway buffer. The agent is
 selected after the body is decoded, because the A2A `tenant` field may decide. A `Fault` of any step becomes an answer
-in the caller's own dialect (`refusal`). There is no middleware: the order is the security.
+in the caller's own dialect (`error_response`). There is no middleware: the order is the security.
 """
 
 import asyncio
@@ -15,29 +15,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway import showcase
 from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.query import of_card
-from gateway.admission import Admission
-from gateway.authenticate import CountAuth, authenticate
-from gateway.exchange import Exchange, request_ids, settle_webhook, unread_line, untrusted_line
-from gateway.forward import Forwarder
-from gateway.intake import decode
-from gateway.kept import Kept
-from gateway.locate import called_path, locate, refuse_method
-from gateway.origin import client_address, trace_id
 from gateway.policy.limits import Limits
-from gateway.pressure import Pressure
-from gateway.refusal import refuse
-from gateway.revocation import revoked
-from gateway.selection import refuse_outsiders, select
+from gateway.proxy import card_requests
+from gateway.proxy.admission import Admission
+from gateway.proxy.answer_memory import Kept
+from gateway.proxy.authenticate import CountAuth, authenticate
+from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.decode import decode
+from gateway.proxy.error_response import refuse
+from gateway.proxy.forward import Forwarder
+from gateway.proxy.locate import called_path, locate, refuse_method
+from gateway.proxy.overload import Pressure
+from gateway.proxy.request import Exchange, request_ids, settle_webhook, unread_line, untrusted_line
+from gateway.proxy.responder import Wire
+from gateway.proxy.revocation import revoked
+from gateway.proxy.selection import refuse_outsiders, select
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import BY_REASON, Event
-from gateway.wire import Wire
 
 # Streams that are examined in one turn of the loop: about a millisecond.
 _AT_A_TIME = 250
@@ -138,7 +138,7 @@ class Line:
             path = of_card(location.path, head.query)
             verdict = select(snapshot, exchange, location, path.tenant)
             refuse_method(path)
-            await showcase.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
+            await card_requests.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
             return
         refuse_outsiders(snapshot, exchange, location)
         await self.admission.arrive(exchange, wire)
@@ -156,8 +156,8 @@ class Line:
         backing = snapshot.backings[verdict.route.backend]
         if backing.methods is not None and call.operation not in backing.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
-        if showcase.answers(backing, call):
-            await showcase.tell(exchange, backing, call, wire, self._clock)
+        if card_requests.answers(backing, call):
+            await card_requests.tell(exchange, backing, call, wire, self._clock)
             return
         self._pressure.refuse_stream(call.operation)
         await self.admission.admit(exchange, backing, call)

@@ -18,8 +18,8 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.naming import Alias
 from gateway.backing import Backing
-from gateway.exchange import Exchange
 from gateway.principal import Principal
+from gateway.proxy.request import Exchange
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.upstream.repertoire import spellings
 

@@ -15,10 +15,10 @@ from gateway.a2a.path import PathCall
 from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.catalog.served import ServedCard, sign_in_card
-from gateway.exchange import Exchange
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.routing.route import Verdict
 from gateway.snapshot import Snapshot
-from gateway.wire import Wire
 
 FIRST_CARD = 5.0
 """Seconds to wait for an agent's first card while it is being fetched; later ones are never waited for."""

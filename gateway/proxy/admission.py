@@ -10,10 +10,10 @@ from gateway.config import effective
 from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
-from gateway.exchange import Exchange
 from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quota, ratelimit_headers
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.routing.route import backend_key
-from gateway.wire import Wire
 
 _TOLL = 64 * 1024
 """Bytes after which a stream is charged again."""

@@ -17,8 +17,8 @@ from gateway.a2a.fault import BadParams, ContentTypeUnsupported, Fault, VersionU
 from gateway.a2a.headers import is_no_json
 from gateway.a2a.path import WRONG_NAME, PathCall
 from gateway.a2a.tenant import is_tenant
-from gateway.connection_cache import Location
-from gateway.exchange import Exchange
+from gateway.proxy.connection_cache import Location
+from gateway.proxy.request import Exchange
 from gateway.snapshot import Snapshot
 
 

@@ -20,9 +20,9 @@ from gateway.a2a.fault import BadParams, Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress
-from gateway.exchange import Exchange
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.upstream.repeating import message_id
-from gateway.wire import Wire
 
 KEPT = 600.0
 """Seconds for which an answer is kept."""

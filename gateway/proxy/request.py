@@ -17,15 +17,15 @@ from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overlo
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
-from gateway.connection_cache import ConnectionCache, LogFields, cache_of
 from gateway.holdings import Holdings
-from gateway.kept import FREE, Kept
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
+from gateway.proxy.answer_memory import FREE, Kept
+from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
+from gateway.proxy.webhooks import Pushing
 from gateway.routing.route import Rule
 from gateway.telemetry.access import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
-from gateway.webhooks import Pushing
 
 FIELDS = (
     "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",

@@ -10,7 +10,7 @@ one starts a new cache, so that no credential, decision or connection of a repla
 | `credentials` | `authenticate` | the head, from the same client address |
 | `caller` | `authenticate` | the same principal, which is a trusted client |
 | `decision` | `selection` | the same principal and the same A2A tenant |
-| `log_fields` | `RequestContext.close` | requests with the same `key` |
+| `log_fields` | `request` | requests with the same `key` |
 | `prepared` | `upstream` | the same upstream, principal and client address |
 """
 

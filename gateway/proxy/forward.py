@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from gateway import otherwise
 from gateway.a2a.bindings.grpc_status import read as read_status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
@@ -27,22 +26,23 @@ from gateway.a2a.translation import Translation
 from gateway.backing import Backing
 from gateway.claims import Claims, claims_of
 from gateway.enquiry import Enquiry
-from gateway.exchange import Exchange
 from gateway.interpreter import Interpreter
-from gateway.once import Idempotency
 from gateway.principal import Principal
+from gateway.proxy import method_fallback
+from gateway.proxy.idempotency import Idempotency
+from gateway.proxy.replica_choice import choose_replica
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.proxy.task_names import TaskNames, message_id_of, name_key
+from gateway.proxy.webhooks import Webhooks
 from gateway.relay import Relay
 from gateway.repetition import Asking
-from gateway.replica_choice import choose_replica
-from gateway.task_names import TaskNames, message_id_of, name_key
 from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
 from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Caller
-from gateway.webhooks import Webhooks
-from gateway.wire import Wire
 
 if TYPE_CHECKING:
     from gateway.grpc_relay import GrpcRelay
@@ -203,7 +203,7 @@ class Forwarder:
             # A stream succeeds with its first event, any other answer when it is complete.
             exchange.on_event = partial(asking.answered, response.status)
         translation = asking.translation
-        if translation is not None and call.operation in otherwise.TWO_WAYS:
+        if translation is not None and call.operation in method_fallback.TWO_WAYS:
             # An earlier try may have left the call of the fallback here.
             translation.call = call
         relay = (
@@ -212,7 +212,7 @@ class Forwarder:
             else asking.interpreter(translation, self._clock)
         )
         try:
-            if call.operation in otherwise.TWO_WAYS:
+            if call.operation in method_fallback.TWO_WAYS:
                 relay, response = await self._otherwise(asking, call, relay, response)
             asking.status = response.status
             exchange.received = self._clock()
@@ -234,12 +234,12 @@ class Forwarder:
             return relay, response
         if isinstance(relay, Interpreter) and call.operation is Operation.SUBSCRIBE_TO_TASK:
             response = await _by_the_other_verb(relay, response, call, asking)
-        if not await otherwise.is_unknown(call, asking.interface.dialect, relay, response):
+        if not await method_fallback.is_unknown(call, asking.interface.dialect, relay, response):
             return relay, response
         asking.answered(response.status)
         translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
         ask, interpreter = asking.over_http, partial(asking.interpreter, clock=self._clock)
-        found = await otherwise.find(call, translation, ask, interpreter)
+        found = await method_fallback.find(call, translation, ask, interpreter)
         if found is None:
             return relay, response
         response.close()

@@ -10,8 +10,8 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import ClientGone, Fault, InsufficientScope, WrongHttpMethod
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
-from gateway.exchange import Exchange
-from gateway.wire import Wire
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 
 
 async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str, clock: Callable[[], float]) -> None:

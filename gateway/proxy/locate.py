@@ -10,8 +10,8 @@ from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMeth
 from gateway.a2a.headers import is_encoded, refuse_ambiguous
 from gateway.a2a.path import PathCall, read_rest, segments
 from gateway.a2a.query import query_value
-from gateway.connection_cache import Location
-from gateway.exchange import Exchange
+from gateway.proxy.connection_cache import Location
+from gateway.proxy.request import Exchange
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gateway.a2a.fault import AuthMissing, AuthUnavailable, Fault
-from gateway.connection_cache import TrustedCaller
-from gateway.exchange import Exchange
 from gateway.identity.authenticator import Credentials
 from gateway.identity.mtls import caller_of
+from gateway.proxy.connection_cache import TrustedCaller
+from gateway.proxy.request import Exchange
 from gateway.snapshot import Snapshot
 
 CountAuth: TypeAlias = Callable[[str, str, str], None]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from gateway.a2a import fault as faults
 from gateway.a2a.fault import Fault
-from gateway.connection_cache import Decision, Location
-from gateway.exchange import Exchange
 from gateway.principal import Principal
+from gateway.proxy.connection_cache import Decision, Location
+from gateway.proxy.request import Exchange
 from gateway.routing.endpoint import explain_conflict
 from gateway.routing.route import Knock, Requirement, Rule, Verdict
 from gateway.snapshot import Snapshot
