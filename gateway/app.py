@@ -14,7 +14,6 @@ from gateway.a2a.card import CardInvalid
 from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
-from gateway.admission import quotas_of
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
@@ -27,11 +26,13 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
 from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
-from gateway.origin import is_trusted
 from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
-from gateway.pressure import Pressure
-from gateway.proxy import Line
+from gateway.proxy.admission import quotas_of
+from gateway.proxy.client_address import is_trusted
+from gateway.proxy.overload import Pressure
+from gateway.proxy.pipeline import Line
+from gateway.proxy.webhooks import Webhooks
 from gateway.push.service import PushService
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
@@ -46,7 +47,6 @@ from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.version import package_version
-from gateway.webhooks import Webhooks
 from gateway.workers import Worker
 
 _LAST_WORDS = 1.0

@@ -24,13 +24,13 @@ from gateway.config.client import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
-from gateway.cors import Policy
-from gateway.entry import Place
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
+from gateway.proxy.cors import Policy
+from gateway.proxy.webhooks import Webhooks
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -39,7 +39,6 @@ from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, 
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
-from gateway.webhooks import Webhooks
 
 _FETCHES_GO_ON = 10.0
 """Seconds for which a replaced snapshot still fetches cards and keys, because its open calls may wait for them."""
@@ -86,7 +85,6 @@ class Snapshot:
         holdings: Its connections, tasks and other resources.
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
-        places: A cache of endpoints by method, path and host; `intake` fills and bounds it.
     """
 
     config: Config
@@ -106,7 +104,6 @@ class Snapshot:
     holdings: Holdings
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
-    places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
     def build(

@@ -73,6 +73,6 @@ def nothing_left_open() -> Iterator[None]:
         gc.collect()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> Any:
     return PLAIN

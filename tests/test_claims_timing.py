@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from gateway.config.check import examine
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore

@@ -20,7 +20,7 @@ from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
 from gateway.a2a.listing import Listing
 from gateway.a2a.tree import Tree
-from gateway.list_tasks import walk
+from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
 from tests.doubles.shared_agent import (
     ACME,

@@ -33,14 +33,14 @@ from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined
 from gateway.config.routes import table
 from gateway.listener.stdio import Pipes, StdioClient
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
+from gateway.proxy.webhooks import Webhooks
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from gateway.version import package_version
-from gateway.webhooks import Webhooks
 
 GRACE = 30.0
 """Seconds for calls that are open at the end of the host's input."""

@@ -23,12 +23,12 @@ from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
 from gateway.listener.request_parser import host_name
+from gateway.proxy.responder import Wire
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
-from gateway.wire import Wire
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"}

@@ -19,16 +19,16 @@ from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
-from gateway.exchange import FIELDS
-from gateway.origin import client_address, trace_id
-from gateway.proxy import Line
+from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.pipeline import Line
+from gateway.proxy.request import FIELDS
+from gateway.proxy.responder import Wire
 from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
 from gateway.push.subscription import Subscription
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import NO_TENANT, OTHER
-from gateway.wire import Wire
 
 KEYS: Final = b"/.well-known/jwks.json"
 MOST: Final = 64

@@ -43,7 +43,7 @@ from gateway.listener.grpc_reflection import Reflection
 from gateway.listener.grpc_responder import GrpcWire, Metadata, Pace
 from gateway.listener.server import ListenFailed, address_of, client_limits
 from gateway.listener.tls import PemTls
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 
 _KEEPALIVE_TIMEOUT = 20.0
 """Seconds that a client has to answer a ping."""
@@ -403,15 +403,18 @@ class GrpcListener:
     async def _call(
         self, server: _Server, method: GrpcMethod, _messages: object, context: grpc.aio.ServicerContext
     ) -> bytes:
-        head = await self._head(server, method, context)
+        kept = await self._head(server, method, context)
+        remaining = context.time_remaining()
+        # Always a head of its own, as a stream drops its content.
+        head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
         wire = GrpcWire(context, self._pace, streams=method.operation.streams)
-        task = asyncio.get_running_loop().create_task(self._serve(head, wire))
+        task = asyncio.get_running_loop().create_task(self._serve(head, wire, kept))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await wire.send()
 
     async def _head(self, server: _Server, method: GrpcMethod, context: grpc.aio.ServicerContext) -> Head:
-        """Return the head of a call; a call whose metadata are refused ends here."""
+        """Return the head that a call shares with others; a call whose metadata are refused ends here."""
         metadata: Metadata = context.invocation_metadata()
         certificate = server.certificate(context)
         key = (context.peer(), method.path, metadata, certificate)
@@ -428,9 +431,7 @@ class GrpcListener:
                 certificate=certificate,
             )
             server.heads.keep(key, head)
-        remaining = context.time_remaining()
-        # Always a head of its own, as a stream lets go of what is in it.
-        return replace(head, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
+        return head
 
     async def _refuse_metadata(self, metadata: Metadata, context: grpc.aio.ServicerContext) -> None:
         most = self._written.http.header_count
@@ -441,10 +442,12 @@ class GrpcListener:
             words = "a header is malformed"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words, self._refused(context, 400, words))
 
-    async def _serve(self, head: Head, wire: GrpcWire) -> None:
+    async def _serve(self, head: Head, wire: GrpcWire, kept: Head) -> None:
         try:
             await self._line.serve(head, wire)
         finally:
+            if head.cache is not None:
+                kept.remember(head.cache)
             wire.cut()
 
     async def _refuse_path(self, context: grpc.aio.ServicerContext) -> None:

@@ -392,7 +392,7 @@ class ClientWire:
         self.opened = False
         self.extra: Pairs = []
 
-    # ---- What the pipeline asks for (`gateway.wire.Wire`) --------------------------------------------------------
+    # ---- Methods of `gateway.proxy.responder.Wire` ------------------------------------------------------------------
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Have `callback` called once if the client leaves before the answer is complete, or has left."""

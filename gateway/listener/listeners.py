@@ -22,7 +22,7 @@ from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import Edge
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
 from gateway.listener.tls import PemTls
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 
 if TYPE_CHECKING:
     from gateway.listener.grpc import GrpcListener

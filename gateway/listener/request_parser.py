@@ -163,8 +163,8 @@ def read_head(
 class Again:
     """A head that a connection has sent, to know the next one by if only the length of its body differs.
 
-    Clients send the same head again and again. What was worked out from it then stands, here and wherever `Head.known`
-    is used: the same bytes mean the same.
+    Clients send the same head again and again. What was read of it then holds, and so does `Head.cache`: the same bytes
+    mean the same.
     """
 
     __slots__ = ("_after", "_before", "_longest", "_read")

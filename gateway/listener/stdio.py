@@ -34,7 +34,7 @@ from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Fram
 from gateway.a2a.framing.sse import Event, SseDecoder
 from gateway.a2a.headers import TO_AGENT, Pairs
 from gateway.background import Background
-from gateway.wire import Wire
+from gateway.proxy.responder import Wire
 
 _CHUNK = 64 * 1024
 ROOM = 1024 * 1024

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc import with_tenant
@@ -18,7 +17,6 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
-from gateway.principal import Principal
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
 from gateway.upstream.grpc_end import passed
@@ -26,8 +24,6 @@ from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identi
 from gateway.upstream.repertoire import GRPC, Interface, Reading, Repertoire
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
-_MOST_KNOWN = 16
-"""What is worked out from one head that is kept at most: a client may call many agents with it."""
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type", b"user-agent"})
 _NAME = re.compile(rb"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
@@ -143,27 +139,17 @@ class GrpcUpstream:
     def _metadata(self, version: Version, head: Head, caller: Caller) -> Metadata:
         """All but the request's id; the same for the next request with the same head of the same caller."""
         key = (self, version)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.metadata
+        found = caller.prepared.metadata.find(key, head, caller)
+        if found is not None:
+            return found
         pairs: Pairs = pass_on(head.headers, self._allowed)
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += extensions(head.headers, version)
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
         metadata = tuple((name.decode("ascii"), value.decode("ascii")) for name, value in _legal(pairs))
-        if len(head.known) >= _MOST_KNOWN:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, metadata)
+        caller.prepared.metadata.keep(key, head, caller, metadata)
         return metadata
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The metadata for one caller behind one client."""
-
-    principal: Principal
-    peer: str
-    metadata: Metadata
 
 
 def _legal(pairs: Pairs | tuple[tuple[bytes, bytes], ...]) -> Pairs:

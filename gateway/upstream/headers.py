@@ -1,10 +1,7 @@
 """Credentials, the identity of the caller, and extensions, as headers or gRPC metadata for an agent."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable
 from urllib.parse import quote
-
-import msgspec
 
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Version
@@ -17,35 +14,7 @@ from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 _NAMES = IdentityNames()
-_MOST_PREPARED = 16
-"""Headers that are kept for one head: a client may call many agents."""
-
-T = TypeVar("T")
 EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The headers for one caller at one address."""
-
-    principal: Principal
-    peer: str
-    value: Any
-
-
-def prepared(head: Head, key: object, caller: Caller, make: Callable[[], T]) -> T:
-    """Return what `make` makes of a head, kept for the caller's next request with the same head.
-
-    Args:
-        key: Whatever the result depends on beside the head and the caller; the upstream is a part of it.
-    """
-    found = head.known.get(key)
-    if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-        return cast("T", found.value)
-    value = make()
-    if len(head.known) >= _MOST_PREPARED:
-        head.known.clear()
-    head.known[key] = _Prepared(caller.principal, caller.forwarded_for, value)
-    return value
 
 
 def extensions(headers: Iterable[tuple[bytes, bytes]], version: Version) -> Pairs:

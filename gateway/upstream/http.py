@@ -14,7 +14,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.path import rest_path
 from gateway.upstream.connections import ConnectionPool
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, prepared, session
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import HTTP, Interface, Reading, Repertoire, spellings
 from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
@@ -109,9 +109,8 @@ class HttpUpstream:
             return start_lines(method, interface.path.encode("ascii"), self._host) + lines if is_fixed else lines
 
         path = interface.path if is_fixed else ""
-        opening = prepared(
-            head, (self, path, call.dialect, body != b"", call.verb, call.operation.streams), caller, make
-        )
+        key = (self, path, call.dialect, body != b"", call.verb, call.operation.streams)
+        opening = caller.prepared.lines.get(key, head, caller, make)
         if not is_fixed:
             opening = start_lines(method, self._target(call, interface, tenant), self._host) + opening
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")

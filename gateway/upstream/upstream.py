@@ -1,8 +1,8 @@
 """The contract of an upstream: one replica of an agent, over any transport."""
 
-from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -64,12 +64,63 @@ class Treatment:
     identity: IdentityNames = IdentityNames()
 
 
+_MOST_PREPARED = 16
+"""Entries that are kept for one head: a client may call many agents with it."""
+_T = TypeVar("_T")
+
+
+class Prepared(Generic[_T]):
+    """Headers that upstreams have made of a client's head, ready for the next request with the same head."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], tuple[object, Principal, str, _T]] = {}
+
+    def find(self, key: tuple[object, ...], head: Head, caller: "Caller") -> _T | None:
+        """Return what was made under a key, of the same head for the same caller behind the same client, or None."""
+        made = self._made.get(key)
+        if made is None or made[0] is not head.headers or made[1] is not caller.principal:
+            return None
+        return made[3] if made[2] == caller.forwarded_for else None
+
+    def keep(self, key: tuple[object, ...], head: Head, caller: "Caller", made: _T) -> None:
+        """Keep headers for the next request.
+
+        Args:
+            key: The upstream, and what of the call the headers depend on.
+        """
+        if len(self._made) >= _MOST_PREPARED:
+            self._made.clear()
+        self._made[key] = (head.headers, caller.principal, caller.forwarded_for, made)
+
+    def get(self, key: tuple[object, ...], head: Head, caller: "Caller", make: Callable[[], _T]) -> _T:
+        """Return what was made before, or make and keep it."""
+        made = self.find(key, head, caller)
+        if made is None:
+            made = make()
+            self.keep(key, head, caller, made)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+@dataclass(slots=True, eq=False)
+class PreparedHeaders:
+    """The headers that were made of one head: lines of HTTP and of stdio, metadata of gRPC."""
+
+    lines: Prepared[bytes] = field(default_factory=Prepared)
+    metadata: Prepared[Sequence[tuple[str, str]]] = field(default_factory=Prepared)
+
+
 class Caller(msgspec.Struct, frozen=True):
     """The caller of one request.
 
     Attributes:
         since: When it began to wait, in monotonic seconds; None if each try has its own time.
         weight: Its tenant's weight in the share of connections.
+        prepared: Headers that were made of the same head before.
     """
 
     principal: Principal
@@ -77,6 +128,7 @@ class Caller(msgspec.Struct, frozen=True):
     request_id: str
     since: float | None = None
     weight: float = 1.0
+    prepared: PreparedHeaders = msgspec.field(default_factory=PreparedHeaders)
 
 
 class Upstream(Protocol):

@@ -79,6 +79,9 @@ class Front:
         task = asyncio.current_task()
         assert task is not None
         self.heads.append(head)
+        if head.cache is None:
+            # As the pipeline does.
+            head.remember(object())
         self.wires.append(wire)
         self.open += 1
 

@@ -377,9 +377,9 @@ async def test_what_was_worked_out_for_one_head_holds_for_no_other_caller() -> N
     for call in (get_task(), old_get_task(), get_task()):
         for caller in (*callers, *callers):
             await agent.send(call, agent.interface(call, (call.dialect,)), head, caller)
-            fresh = Head("POST", b"/", headers=head.headers, known={})
+            fresh = Head("POST", b"/", headers=head.headers)
             assert channel.asked == await sent(call, fresh, caller=caller)
-            assert len(head.known) <= 16
+            assert len(caller.prepared.metadata) <= 16
 
 
 def test_it_is_an_upstream_like_any_other() -> None:

@@ -14,7 +14,7 @@ from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, prepared, session
+from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
 from gateway.upstream.stdio.agent import Agent, State
@@ -132,7 +132,9 @@ class StdioUpstream:
         """Return the header fields of the call's frame."""
         own: Pairs = [(b"x-request-id", caller.request_id.encode("ascii"))]
         own += session(call, caller, self.treatment.identity)
-        shared = prepared(head, (self, version), caller, lambda: self._shared_fields(version, head, caller))
+        shared = caller.prepared.lines.get(
+            (self, version), head, caller, lambda: self._shared_fields(version, head, caller)
+        )
         return shared + header_lines(own)
 
     def _shared_fields(self, version: Version, head: Head, caller: Caller) -> bytes:

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.origin import client_address, is_trusted, trace_id
+from gateway.proxy.client_address import client_address, is_trusted, trace_id
 
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 

@@ -1,28 +1,31 @@
-"""The record of one request while it is served: the only mutable thing on the line.
+"""The context of one request while it is served: the only mutable object of the pipeline.
 
-It collects what each step learns, and turns it once, at the end, into metrics and one line of the access log.
+It collects what each step learns, and becomes metrics and one line of the access log at the end.
 """
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import AuthInvalid, ClientGone, Fault
+from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overloaded, StateUnavailable, UpstreamConnect
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
-from gateway.kept import FREE, Kept
+from gateway.holdings import Holdings
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
+from gateway.proxy.answer_memory import FREE, Kept
+from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
+from gateway.proxy.webhooks import Pushing
 from gateway.routing.route import Rule
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
-from gateway.webhooks import Pushing
 
 FIELDS = (
     "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
@@ -32,76 +35,81 @@ FIELDS = (
 )  # fmt: skip
 """The fields of every line of the access log."""
 
-# Of the rules of one endpoint there may be thousands.
-_MOST_TOLD = 8
+# One endpoint may have thousands of rules.
+_MOST_NAMED = 8
 _CLIENT_CODES = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32000)} - {-32006})
+_NEVER_STORED = frozenset({-32001, -32003, -32601})
+"""Errors with which an agent has stored no webhook: no such task, no webhooks at all, no such method."""
 
 
+@dataclass(slots=True, eq=False)
 class Exchange:
     """One request from its head to the last byte of its answer.
 
-    Times are monotonic seconds. `fault` is what the gateway itself had to say; what an agent answered, good or bad,
-    is in `status` and `progress`. Where no agent was found, `contenders` are the rules that may have been meant.
-    `on_event` is called for the first event of a stream, `on_toll` whenever `bytes_out` has come to `toll`. Of the
-    bytes that were moved `paid` are charged. Those of long answers and events that are held are counted in `kept`.
-    `weight` is its tenant's share of what an agent has.
+    Times are monotonic seconds.
+
+    Attributes:
+        fault: The gateway's own refusal; an agent's answer, good or bad, is in `status` and `progress`.
+        interrupted: Why the request was ended from outside.
+        contenders: The rules that may have been meant, where no agent was found.
+        weight: The tenant's share of an agent's capacity.
+        on_event: Called for the first event of a stream.
+        on_toll: Called whenever `bytes_out` reaches `toll`.
+        paid: Bytes that were charged already.
+        held: Bytes of long answers and events that are counted in `kept` for this request.
     """
 
-    __slots__ = (
-        "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
-        "contenders", "events", "fault", "first_byte", "grpc_status", "head", "held", "id", "interrupted", "kept",
-        "meter", "on_event", "on_toll", "operation", "paid", "permit", "principal", "progress", "pushing", "received",
-        "rpc_id", "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version", "weight",
-    )  # fmt: skip
+    head: Head
+    id: str
+    started: float
+    meter: AgentMeter
+    kept: Kept = field(default_factory=Kept)
+    holdings: Holdings | None = None
+    client_ip: str = ""
+    trace_id: str | None = None
+    binding: Binding = Binding.JSONRPC
+    version: Version = Version.V1_0
+    rpc_id: bytes = b"null"
+    operation: Operation | None = None
+    principal: Principal | None = None
+    call: Call | None = None
+    claims: Claims | None = None
+    permit: Permit | None = None
+    weight: float = 1.0
+    pushing: Pushing | None = None
+    rule: Rule | None = None
+    contenders: tuple[Rule, ...] = ()
+    agent: str = NO_AGENT
+    backend: str | None = None
+    fault: Fault | None = None
+    interrupted: Fault | None = None
+    status: int = 0
+    progress: Progress = NOTHING
+    grpc_status: int = 0
+    attempts: int = 1
+    sent: float | None = None
+    received: float | None = None
+    upstream: float = 0.0
+    first_byte: float | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+    stream: bool = False
+    events: int = 0
+    on_event: Callable[[], None] | None = None
+    on_toll: "Callable[[Exchange], None] | None" = None
+    toll: float = math.inf
+    paid: int = 0
+    closed_by: str | None = None
+    held: int = 0
 
-    def __init__(
-        self, head: Head, request_id: str, started: float, meter: AgentMeter, kept: Kept | None = None
-    ) -> None:
-        self.id = request_id
-        self.head = head
-        self.started = started
-        self.meter = meter
-        self.client_ip = head.peer
-        self.trace_id: str | None = None
-        self.binding = Binding.JSONRPC
-        self.version: Version = Version.V1_0
-        self.rpc_id = b"null"
-        self.operation: Operation | None = None
-        self.principal: Principal | None = None
-        self.call: Call | None = None
-        self.claims: Claims | None = None
-        self.permit: Permit | None = None
-        self.weight = 1.0
-        self.pushing: Pushing | None = None
-        self.rule: Rule | None = None
-        self.contenders: tuple[Rule, ...] = ()
-        self.agent = NO_AGENT
-        self.backend: str | None = None
-        self.fault: Fault | None = None
-        self.interrupted: Fault | None = None
-        self.status = 0
-        self.progress: Progress = NOTHING
-        self.grpc_status = 0
-        self.attempts = 1
-        self.sent: float | None = None
-        self.received: float | None = None
-        self.upstream = 0.0
-        self.first_byte: float | None = None
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.stream = False
-        self.events = 0
-        self.on_event: Callable[[], None] | None = None
-        self.on_toll: Callable[[Exchange], None] | None = None
-        self.toll = math.inf
-        self.paid = 0
-        self.closed_by: str | None = None
-        self.kept = Kept() if kept is None else kept
-        self.held = 0
+    @property
+    def cache(self) -> ConnectionCache:
+        """Return what is remembered with the same head, under the same snapshot."""
+        return cache_of(self.head, self.holdings)
 
     @property
     def outcome(self) -> str:
-        """What became of it, from the closed set."""
+        """Return what became of the request, from the closed set."""
         if self.fault is not None:
             return self.fault.outcome
         if self.status == 429:
@@ -114,10 +122,9 @@ class Exchange:
 
     @property
     def hears_events(self) -> bool:
-        """Whether the client takes an error before the first event only as an event.
+        """Return whether the client understands an error before the first event only as an event.
 
-        SDKs before 1.0 look for nothing but events once they have asked for a stream over JSON-RPC, as their servers
-        answer so (protocol §5); to them any other answer is a broken one, whatever it says.
+        SDKs before 1.0 that ask for a stream over JSON-RPC read nothing but events (protocol §5).
         """
         if self.binding is not Binding.JSONRPC or self.version is Version.V1_0:
             return False
@@ -138,13 +145,13 @@ class Exchange:
             self.held = size
 
     def moved(self, size: int) -> None:
-        """Count bytes of an answer of several pieces that go out."""
+        """Count bytes of a streamed answer that go out."""
         self.bytes_out += size
         if self.bytes_out >= self.toll and self.on_toll is not None:
             self.on_toll(self)
 
     def saw(self, progress: Progress) -> None:
-        """Keep what a frame told, beside what earlier ones did."""
+        """Keep what a frame tells, beside what earlier ones told."""
         before = self.progress
         if before is NOTHING:
             self.progress = progress
@@ -159,14 +166,14 @@ class Exchange:
         )
 
     def close(self, now: float) -> dict[str, Any]:
-        """Count the exchange, and give its line for the access log, its values flat."""
+        """Count the request, and return its line for the access log; its values are flat."""
         duration = now - self.started
         first_byte = None if self.first_byte is None else self.first_byte - self.started
         if self.sent is not None and self.received is None:
             self.upstream = now - self.sent
         overhead = None
         if first_byte is not None:
-            # What waited for an answer that never began waited for the agent all the same.
+            # An answer that never began was waited for all the same.
             until = self.first_byte if self.received is None else self.received
             waited = 0.0 if self.sent is None or until is None else until - self.sent
             overhead = max(first_byte - waited, 0.0)
@@ -187,17 +194,17 @@ class Exchange:
 
     def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
         call, told, fault = self.call, self.progress, self.fault
-        standing = self._standing()
+        shared = self._log_fields()
         return {
             "request_id": self.id,
             "trace_id": self.trace_id,
-            **standing.front,
+            **shared.front,
             "a2a_tenant": None if call is None else short(call.tenant),
             "task_id": short(told.task_id or (None if call is None else call.task_id)),
             "context_id": short(told.context_id or (None if call is None else call.context_id)),
             "task_state": told.state,
             "status": self.status,
-            "rpc_code": self._told_code() if fault is None else self._rpc_code(fault),
+            "rpc_code": self._rpc_code(),
             "outcome": outcome,
             "reason": None if fault is None else fault.reason,
             "detail": None if fault is None else short(fault.detail or None),
@@ -211,28 +218,25 @@ class Exchange:
             "stream": self.stream,
             "events": self.events,
             "closed_by": self.closed_by,
-            **standing.back,
+            **shared.back,
         }
 
-    def _standing(self) -> "_Standing":
-        """What the line has in common with that of the next exchange with the same head."""
-        head, principal = self.head, self.principal
-        known = head.known.get(_Standing)
-        if (
-            isinstance(known, _Standing)
-            and known.rule is self.rule
-            and known.principal is principal
-            and known.operation is self.operation
-            and known.version is self.version
-            and known.binding is self.binding
-            and known.backend == self.backend
-            and known.client_ip == self.client_ip
-        ):
-            return known
+    def _log_fields(self) -> LogFields:
+        """Return the fields that the next request with the same head is likely to have, too."""
+        head, principal, rule = self.head, self.principal, self.rule
+        key = (rule, principal, self.operation, self.version, self.binding, self.backend, self.client_ip)
+        # A stream has dropped its head.
+        cache = None if self.stream else self.cache
+        if cache is not None and cache.log_fields is not None and cache.log_fields.key == key:
+            return cache.log_fields
+        named = (rule,) if rule is not None else self.contenders[:_MOST_NAMED]
         front = {
-            "agent": self._meant() if self.agent == NO_AGENT else self.agent,
+            # Of a refused request the agents that it may have meant.
+            "agent": self.agent
+            if self.agent != NO_AGENT
+            else ", ".join(dict.fromkeys(each.agent for each in named)) or None,
             "backend": self.backend,
-            "match_line": self._places() if self.rule is None else str(self.rule.place),
+            "match_line": ", ".join(str(each.place) for each in named) or None,
             "tenant": None if principal is None else principal.tenant,
             "principal": None if principal is None else principal.shown or None,
             "auth_method": None if principal is None else principal.method,
@@ -246,102 +250,85 @@ class Exchange:
             # The query may hold a token; it is dropped.
             "path": head.path.decode("ascii", "replace"),
         }
-        made = _Standing(
-            self.rule,
-            principal,
-            self.operation,
-            self.version,
-            self.binding,
-            self.backend,
-            self.client_ip,
+        fields = LogFields(
+            key,
             {name: flat(value) for name, value in front.items()},
             {name: flat(value) for name, value in back.items()},
         )
-        # A stream has let go of its head, and who was refused may have been meant for others the next time.
-        if self.rule is not None and self.backend is not None and not self.stream:
-            head.known[_Standing] = made
-        return made
+        # A refused request may mean other agents the next time.
+        if cache is not None and rule is not None and self.backend is not None:
+            cache.log_fields = fields
+        return fields
 
-    def _meant(self) -> str | None:
-        """The agents that a refused request may have meant: the one it was denied, or those that contended for it."""
-        if self.rule is not None:
-            return self.rule.agent
-        return ", ".join(dict.fromkeys(rule.agent for rule in self.contenders[:_MOST_TOLD])) or None
-
-    def _places(self) -> str | None:
-        return ", ".join(str(rule.place) for rule in self.contenders[:_MOST_TOLD]) or None
-
-    def _told_code(self) -> int | None:
-        """The code that an agent's own error has for the client: that of gRPC over gRPC."""
-        return self.progress.error if self.binding is not Binding.GRPC else (self.grpc_status or None)
-
-    def _rpc_code(self, fault: Fault) -> int | None:
-        if isinstance(fault, ClientGone):
-            # Nobody was told any.
+    def _rpc_code(self) -> int | None:
+        """Return the error code that the client was told: that of gRPC over gRPC."""
+        fault = self.fault
+        if fault is not None and isinstance(fault, ClientGone):
             return None
         if self.binding is Binding.GRPC:
-            return self.grpc_status
-        if self.binding is Binding.JSONRPC:
-            return jsonrpc.code_of(fault, self.version, midway=self.stream)
-        return self.progress.error
+            return self.grpc_status or None
+        if fault is None or self.binding is not Binding.JSONRPC:
+            return self.progress.error
+        return jsonrpc.code_of(fault, self.version, midway=self.stream)
 
 
-class _Standing(msgspec.Struct, frozen=True, eq=False):
-    """What the lines of many exchanges have in common: the fields, and by what they are the same.
-
-    Attributes:
-        front: Those from `agent` to `a2a_version`.
-        back: Those from `client_ip` on.
-    """
-
-    rule: Rule | None
-    principal: Principal | None
-    operation: Operation | None
-    version: Version
-    binding: Binding
-    backend: str | None
-    client_ip: str
-    front: dict[str, object]
-    back: dict[str, object]
+def request_ids() -> Iterator[str]:
+    """Yield request ids of 16 hex digits that nobody can predict; the system is asked for randomness once in 512."""
+    while True:
+        digits = os.urandom(4096).hex()
+        for start in range(0, len(digits), 16):
+            yield digits[start : start + 16]
 
 
 async def meet(exchange: Exchange, told: Progress) -> None:
-    """Write down what an agent's frame names, before it leaves.
+    """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:
         UpstreamProtocol, StateUnavailable: as `Claims.meet`.
     """
     claims, pushing = exchange.claims, exchange.pushing
-    # A list that comes here is not gone through, for all of it is one owner's.
+    # All tasks of a list that comes here belong to one owner.
     if claims is not None and exchange.operation is not Operation.LIST_TASKS:
         await claims.meet(told)
     if pushing is not None and pushing.waits and told.task_id:
         await pushing.met(told.task_id)
 
 
+async def settle_webhook(exchange: Exchange, pushing: Pushing) -> None:
+    """Drop or bind the webhook of a call whose answer named no task; if that fails, it expires later.
+
+    A client that leaves before the answer comes keeps its webhook: the agent may have begun. An error of a send proves
+    nothing either, as a2a-sdk stores the webhook before the agent runs.
+    """
+    error, operation = exchange.progress.error, exchange.operation
+    was_sent = exchange.sent is not None and not isinstance(exchange.fault, UpstreamConnect)
+    sends = operation is not None and operation.sends
+    with suppress(StateUnavailable):
+        if not was_sent or (error is not None and (error in _NEVER_STORED or not sends)):
+            await pushing.end()
+        elif exchange.progress.event == "message":
+            await pushing.answered()
+
+
 def untrusted_line(peer: str, request_id: str, why: str) -> dict[str, Any]:
-    """The line of a client whose certificate was refused, before there was a request."""
-    return dict.fromkeys(FIELDS) | {
-        "request_id": request_id,
-        "outcome": AuthInvalid.outcome,
-        "reason": AuthInvalid.reason,
-        "detail": why,
-        "client_ip": peer,
-    }
+    """Return the line of a client whose certificate was refused in the handshake."""
+    return _bare_line(peer, request_id, AuthInvalid, why)
 
 
 def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:
-    """The line of what was refused before it was a request: hardly any field of it is known.
+    """Return the line of a request whose head could not be read.
 
     Args:
         words: What the client was told.
     """
-    crowded = status == 503
+    return _bare_line(peer, request_id, Overloaded if status == 503 else BadRequest, words) | {"status": status}
+
+
+def _bare_line(peer: str, request_id: str, kind: type[Fault], why: str) -> dict[str, Any]:
     return dict.fromkeys(FIELDS) | {
         "request_id": request_id,
-        "status": status,
-        "outcome": "limited" if crowded else "client_error",
-        "reason": "overloaded" if crowded else "bad_request",
-        "detail": words,
+        "outcome": kind.outcome,
+        "reason": kind.reason,
+        "detail": why,
         "client_ip": peer,
     }

@@ -1,36 +1,36 @@
-"""Whether a caller whose stream goes on could still begin it: asked when another configuration comes into force.
+"""Decides which open streams end when a new configuration is activated.
 
-A call is served wholly by the configuration that it met. A stream may last for days, and who was shut out must not be
-told anything for days, so it is ended at once: at the end of a whole event, by an error as its last word.
+A call is served wholly by the configuration that it began under. A stream may last for days, so it is checked again: a
+caller that lost its access is cut off at the end of a whole event, with an error as the last word.
 
-| of the caller, by the new configuration | its streams |
+| the caller, under the new configuration | its streams |
 |---|---|
-| the API key, the hash of it that was shown, or the token's issuer, audience or tenant is not accepted any more | end |
+| its API key (by its hash), or its token's issuer, audience or tenant, is not accepted any more | end |
 | no entry fits its certificate any more, or another tenant's does; an authority that may have signed it is gone | end |
-| certificates are required by now, and it showed none, or one that such an authority may have signed | end |
-| the API key is past an `expires` that is earlier than it was | end |
+| certificates are required now, and it showed none, or one that such an authority may have signed | end |
+| its API key is past an `expires` that is earlier than it was | end |
 | its tenant is not admitted any more, or may not call the agent, or the key may not | end |
-| its claims are not what the agent requires by now | end |
+| its claims do not fulfil what the agent requires now | end |
 | the agent is not in the file any more | go on, as long as the tenant is admitted |
 | this backend of it (`by_tenant`) is not | go on, as long as the agent may be called |
 | anything else | go on |
 
-Decision (2026-11-22): the end of a credential by itself ends no stream. A token of five minutes is to begin calls with,
-and a stream is one call; to renew the token within it no generation of A2A has a place.
+Decision (2026-11-22): the expiry of a credential by itself ends no stream. A token of five minutes is for beginning
+calls, and a stream is one call; no generation of A2A can renew the token within it.
 """
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
 from gateway.config.client import METHOD
-from gateway.exchange import Exchange
+from gateway.proxy.request import Exchange
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 
 
 def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
-    """Why a stream may not go on; None where it may, or there is none.
+    """Return why a stream may not go on; None where it may, or the request is no stream.
 
     Args:
-        snapshot: What is in force by now.
+        snapshot: The current one.
         now: Unix seconds.
     """
     principal, backend = exchange.principal, exchange.backend
@@ -40,7 +40,7 @@ def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
     caller = snapshot.authenticator.entitlement.of_caller(principal, now)
     certificate = exchange.head.certificate
     is_void = certificate is not None and certificate.void
-    # Nobody stays without one, whatever else was shown.
+    # Where certificates are required, no other credential replaces one.
     required = auth is not None and auth.mtls is not None and auth.mtls.require
     lacks = is_void or certificate is None if required else is_void and principal.method == METHOD
     if caller is None or lacks:

@@ -1,4 +1,4 @@
-"""Where a request comes from: the client's address behind trusted proxies, and the trace it belongs to."""
+"""The client's address behind trusted proxies, and the trace that a request belongs to."""
 
 import ipaddress
 import re
@@ -11,16 +11,16 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _MOST_HOPS = 32
-"""Addresses of X-Forwarded-For that are looked at; there are never so many proxies."""
+"""Addresses of X-Forwarded-For that are read; chains of proxies are shorter."""
 
 _WITH_PORT = re.compile(r"(?:(?P<v4>[0-9.]+):[0-9]{1,5}|\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?)")
 
 
 def client_address(head: Head, trusted: Sequence[Network]) -> str:
-    """The address of the client: the peer's, or what the trusted proxies in front of it say.
+    """Return the address of the client: the peer's, or the one that trusted proxies in front tell.
 
-    X-Forwarded-For is read from its end: every address that a trusted proxy wrote counts, the first that none of them
-    vouches for is the client's. Whatever stands left of it the client may have written itself.
+    X-Forwarded-For is read from its end: the first address that is no trusted proxy's is the client's. All that stands
+    left of it may be the client's own words.
     """
     if not trusted or not is_trusted(head.peer, trusted):
         return head.peer
@@ -30,32 +30,32 @@ def client_address(head: Head, trusted: Sequence[Network]) -> str:
         if address is None:
             break
         if not _within(address, trusted):
-            # As the standard writes it, not as it came: it goes to the agent and into the log.
+            # In the standard spelling, as it goes to the agent and into the log.
             return str(address)
     return head.peer
 
 
 def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
-    """Whether a peer is one of the proxies that may say whom they speak for."""
+    """Return whether a peer is a trusted proxy."""
     address = _address(peer.partition("%")[0])
     return address is not None and _within(address, trusted)
 
 
 def trace_id(head: Head) -> str | None:
-    """The trace that the client's `traceparent` names, or None."""
+    """Return the trace that the client's `traceparent` names, or None."""
     parent = head.first(b"traceparent")
     found = None if parent is None else TRACEPARENT.fullmatch(parent)
     return None if found is None else found["trace"].decode("ascii")
 
 
 def _without_port(hop: str) -> str:
-    """A hop as most proxies write it; some (Azure's) add the client's port, and then an IPv6 address has brackets."""
+    """Return the address of a hop; some proxies (Azure's) add the client's port, and brackets to an IPv6 address."""
     found = _WITH_PORT.fullmatch(hop)
     return hop if found is None else found["v6"] or found["v4"]
 
 
 def _address(text: str) -> Address | None:
-    """An address, an IPv4 one also where it stands in an IPv6 one; None for what is none, or of one link only."""
+    """Return an address, IPv4 also where it is mapped into IPv6; None for other text and link-local scopes."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -21,9 +21,9 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
 from gateway.backing import OWN_IDS, Backing
-from gateway.exchange import Exchange, meet
-from gateway.kept import ASIDE
 from gateway.ownership import is_others, refuse_others
+from gateway.proxy.answer_memory import ASIDE
+from gateway.proxy.request import Exchange, meet
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
 from gateway.upstream.repertoire import Interface
 from gateway.upstream.reply import Reply

@@ -1,8 +1,8 @@
-"""What agents of 0.2 and 0.3 know under one of two names, and their clients ask for under the other (protocol §1.3).
+"""Method fallback: asks an agent again under the other name that its generation has for a call (protocol §1.3).
 
-The extended card is at a path of its own in 0.2, and behind a method in 0.3, which a draft called otherwise. A
-subscription has a second name in the wild. Agents know the one name, the other or both, and no card tells which. So an
-agent is asked as its client asks, and where it does not know that, in the other way.
+Two calls have two names before 1.0, and no card tells which of them an agent knows. The extended card is at a path in
+0.2 and behind a method in 0.3; a subscription has a second method name in the wild. An agent is asked as its client
+asks, and where it does not know that, in the other way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,17 +17,17 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.path import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.delivery import Delivery
+from gateway.proxy.delivery import Delivery
 from gateway.upstream.reply import Reply
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
-"""Operations that some agents know in one of two ways."""
+"""Operations that have two names."""
 _SUBSCRIBE, _RESUBSCRIBE = "tasks/subscribe", "tasks/resubscribe"
 # Statuses of a server that does not know a path.
 _UNKNOWN_PATH = frozenset({404, 405})
 _LENGTHY = 6
-"""Digits of the length of an answer that is no such error."""
-# a2a-sdk 0.2 takes a request with a method that it does not know for none of A2A's.
+"""Digits of a content-length from which on an answer is no such error."""
+# a2a-sdk 0.2 answers an unknown method as an invalid request.
 _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
 
@@ -126,7 +126,7 @@ def _under_its_alias(call: Call) -> Call:
 
 
 def _at_path(call: Call) -> Call:
-    """The same at the path of 0.2, where there is no envelope."""
+    """Return the same call at the path of 0.2, which has no envelope."""
     return replace(
         call,
         dialect=Dialect(Binding.REST, Version.V0_3),

@@ -1,7 +1,4 @@
-"""ADMIT: how much a tenant may ask, and an agent be asked, at a time and per time.
-
-What is refused here is refused early: a tenant's rate before the body is read, all else before the agent hears of it.
-"""
+"""Holds requests to the limits: a tenant's rate before the body is read, all other limits before the agent is asked."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -13,23 +10,23 @@ from gateway.config import effective
 from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
-from gateway.exchange import Exchange
 from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quota, ratelimit_headers
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.routing.route import backend_key
-from gateway.wire import Wire
 
 _TOLL = 64 * 1024
-"""Bytes that a stream moves between two times that it is charged."""
+"""Bytes after which a stream is charged again."""
 
 
 class Admission:
-    """Holds every exchange to the limits.
+    """Admits requests within the limits.
 
     Args:
         clock: Monotonic seconds.
 
     Attributes:
-        processes: How many share what one gateway may give.
+        processes: How many processes share the limits of the gateway.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
@@ -39,17 +36,17 @@ class Admission:
         self.processes = 1
 
     def configure(self, config: Config, quotas: "Quotas | None" = None) -> None:
-        """Go on with the figures of a configuration, at once, and without forgetting what was spent.
+        """Use the limits of a configuration from now on; used quota and running calls carry over.
 
         Args:
-            quotas: What they come to; worked out here where it is left out.
+            quotas: Those of the configuration; computed here where they are left out.
         """
         quotas = quotas_of(config) if quotas is None else quotas
         self._named = frozenset(config.tenants)
         self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
 
     async def arrive(self, exchange: Exchange, wire: Wire) -> None:
-        """Charge the caller with one request; the answer tells how it stands.
+        """Charge the caller with one request; the answer has its rate limit headers.
 
         Raises:
             RateLimited: it has made too many.
@@ -67,10 +64,10 @@ class Admission:
             wire.extra = [*wire.extra, *ratelimit_headers(standing)]
 
     async def admit(self, exchange: Exchange, backing: Backing, call: Call) -> None:
-        """Let a call begin, once there is a place for it.
+        """Let a call begin, once there is a slot for it.
 
         Raises:
-            BodyTooLarge: its body is longer than this tenant may send, or this agent is sent.
+            BodyTooLarge: its body is longer than the tenant or the agent may have it.
             RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.Limits.admit`.
         """
         principal = exchange.principal
@@ -85,7 +82,7 @@ class Admission:
         exchange.on_toll, exchange.toll = self._charge, _TOLL
 
     def leave(self, exchange: Exchange) -> None:
-        """The exchange is over: give back what it held, and charge what it moved."""
+        """Release the slot of a request that is over, and charge its bytes."""
         if exchange.permit is not None:
             exchange.permit.release()
         if exchange.principal is None or exchange.backend is None:
@@ -96,7 +93,7 @@ class Admission:
             self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
 
     def _charge(self, exchange: Exchange) -> None:
-        """Charge what was moved since the last time: a stream of days must not owe all of it at its end."""
+        """Charge the bytes since the last time: a stream of days must not owe all of them at its end."""
         assert exchange.principal is not None
         assert exchange.backend is not None
         due = exchange.bytes_in + exchange.bytes_out - exchange.paid
@@ -106,14 +103,14 @@ class Admission:
 
 
 class Quotas(NamedTuple):
-    """What tenants and backends may have, by their names."""
+    """The quotas of tenants and backends, by their names."""
 
     tenants: Mapping[str, Quota]
     agents: Mapping[str, Quota]
 
 
 def quotas_of(config: Config) -> Quotas:
-    """What a configuration says of that; 20 µs for each agent."""
+    """Return the quotas of a configuration; takes 20 µs for each agent."""
     return Quotas(_tenants(config), _agents(config))
 
 

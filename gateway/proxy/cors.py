@@ -1,11 +1,11 @@
-"""Which browsers' pages may call (Fetch §3.2, CORS): what a preflight is told, and what every answer tells a browser.
+"""Cross-origin requests of browsers (Fetch §3.2, CORS): preflights, headers of answers, and forged requests.
 
-Calls of a page need a preflight, because of `A2A-Version` and the content type. It is answered before anybody asks who
-calls, from the configuration alone: the same for every path, so it tells nothing of what is there. An origin is
-compared with those of the file byte by byte, and no other is ever repeated.
+Calls of a page need a preflight, because of `A2A-Version` and the content type. It is answered before authentication,
+alike for every path, so it does not tell which paths exist. Origins are compared byte by byte, and no other origin is
+ever repeated.
 
-A page needs no permission for a request that an HTML form could have sent too. Its answer is hidden from the page, but
-the call would run, with an anonymous caller's rights: such a request is forged, and refused.
+A page needs no permission for a request that an HTML form could have sent, too. The answer is hidden from the page, but
+the call would run with the rights of an anonymous caller: such a request is forged, and refused.
 """
 
 from collections.abc import Mapping
@@ -35,13 +35,13 @@ _ASKED_FOR = frozenset({b"a2a-version", b"authorization", b"x-api-key"})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What pages may do, compiled from `gateway.cors`.
+    """The CORS policy, compiled from `gateway.proxy.cors`.
 
     Attributes:
         anyone: Whether pages of every origin may call.
-        granted: What an answer to a page of an origin says, by the origin.
-        otherwise: What any other answer says.
-        allowed: What a preflight that is granted says besides.
+        granted: Headers of answers to pages that may call, by their origin.
+        otherwise: Headers of all other answers.
+        allowed: Further headers of a preflight that is granted.
     """
 
     anyone: bool = False
@@ -51,7 +51,7 @@ class Policy:
 
     @classmethod
     def compile(cls, cors: Cors | None) -> "Policy":
-        """The policy that the file asks for; without one no page may do anything, and nothing is said of it."""
+        """Return the policy of the file; without one no page may call, and answers have no headers for browsers."""
         if cors is None:
             return cls()
         exposed = (b"access-control-expose-headers", ANSWER_HEADERS)
@@ -73,15 +73,13 @@ class Policy:
         return cls(granted=granted, otherwise=(_VARY,), allowed=allowed)
 
     def headers(self, head: Head) -> Pairs:
-        """What the answer to a request tells a browser, whatever the answer is."""
-        if not self.allowed:
-            return []
+        """Return the headers of the answer to a request, whatever the answer is."""
         return list(self.granted.get(_origin(head) or b"", self.otherwise))
 
     def preflight(self, head: Head) -> Pairs | None:
-        """What a preflight is told beside `headers`, under status 204; None for a request that is none.
+        """Return further headers of the answer to a preflight, under status 204; None for any other request.
 
-        An origin that may not call is told nothing, and its browser stops there.
+        For an origin that may not call there are none, and its browser stops there.
         """
         if not self.allowed or head.method != "OPTIONS":
             return None
@@ -91,7 +89,7 @@ class Policy:
         return list(self.allowed) if self._grants(origin) else []
 
     def is_forged(self, head: Head) -> bool:
-        """Whether a page that may not call could have sent the request all the same, without a preflight."""
+        """Return whether a page that may not call could have sent the request without a preflight."""
         if head.method in ("GET", "HEAD", "OPTIONS") or (origin := head.first(b"origin")) is None:
             return False
         if self._grants(origin) or is_json(head.first(b"content-type")):
@@ -103,6 +101,6 @@ class Policy:
 
 
 def _origin(head: Head) -> bytes | None:
-    """The one origin that a request names, or None."""
+    """Return the one origin that a request names, or None."""
     named = head.all(b"origin")
     return named[0] if len(named) == 1 else None

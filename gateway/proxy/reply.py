@@ -25,13 +25,13 @@ from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.delivery import Delivery, ReplyHead, head_of
-from gateway.exchange import Exchange
-from gateway.stream import Stream
+from gateway.proxy.delivery import Delivery, ReplyHead, head_of
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.proxy.stream import Stream
 from gateway.upstream.headers import EXTENSIONS, extensions
 from gateway.upstream.page import refuse_page
 from gateway.upstream.reply import AnswerTooLong
-from gateway.wire import Wire
 
 _LONGEST_CHANGED = 1024 * 1024
 """Bytes of a relayed answer that may be changed; push configurations and cards are never as long."""

@@ -9,7 +9,7 @@ import pytest
 from a2a.types.a2a_pb2 import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
-from gateway import showcase
+from gateway.proxy import card_requests
 from tests.doubles.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.doubles.undisturbed import undisturbed
@@ -332,7 +332,7 @@ async def test_the_first_card_is_awaited_but_not_for_ever(monkeypatch: pytest.Mo
         await wire.request()
         await wire.hang()
 
-    monkeypatch.setattr(showcase, "FIRST_CARD", 0.05)
+    monkeypatch.setattr(card_requests, "FIRST_CARD", 0.05)
     async with (
         ScriptedBackend(silent) as backend,
         running(f"agents: {{ echo: '{backend.url}' }}", settled=False) as gateway,

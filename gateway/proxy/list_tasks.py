@@ -42,17 +42,17 @@ from gateway.a2a.tree import Tree
 from gateway.a2a.within import of_tree
 from gateway.backing import Backing
 from gateway.claims import Claims
-from gateway.delivery import Delivery, head_of
-from gateway.exchange import Exchange
 from gateway.ownership import count, own, tells_of_others
-from gateway.reply import ClientAnswer
+from gateway.proxy.delivery import Delivery, head_of
+from gateway.proxy.reply import ClientAnswer
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
 from gateway.tasks.seal import Seal
 from gateway.upstream.failure import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.reply import AnswerTooLong
 from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt
-from gateway.wire import Wire
 
 if TYPE_CHECKING:
     # Only gateways with such agents load gRPC.

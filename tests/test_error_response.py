@@ -8,8 +8,8 @@ from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault
-from gateway.exchange import Exchange
-from gateway.refusal import refuse
+from gateway.proxy.error_response import refuse
+from gateway.proxy.request import Exchange
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from tests.doubles.wire import RecordedWire
 

@@ -22,10 +22,10 @@ from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import Translation
-from gateway.delivery import Delivery
-from gateway.exchange import meet
-from gateway.kept import ASIDE, FREE
-from gateway.wire import Wire
+from gateway.proxy.answer_memory import ASIDE, FREE
+from gateway.proxy.delivery import Delivery
+from gateway.proxy.request import meet
+from gateway.proxy.responder import Wire
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from gateway import once
+from gateway.proxy import idempotency
 from tests.doubles.gateway import RESULT, agent, bearer, fronted, keys, running
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, resets_at_once, whole
 
@@ -124,7 +124,7 @@ async def test_one_id_with_two_bodies_is_refused() -> None:
 
 
 async def test_one_that_is_worked_on_for_long_keeps_no_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once, "MOST", 3)
+    monkeypatch.setattr(idempotency, "MOST", 3)
     gate = asyncio.Event()
 
     async def play(wire: Wire) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway import pressure
-from gateway.pressure import Pressure
+from gateway.proxy import overload
+from gateway.proxy.overload import Pressure
 from tests.doubles.assembly import CARD, EVENT, streaming
 from tests.doubles.gateway import JSON, RESULT, STREAM, Running, fronted
 from tests.doubles.scripted import answers, whole
@@ -25,10 +25,10 @@ class Machine:
         self.memory = 10 * MIB
         self.kept = 0
         self.granted = math.inf
-        patch.setattr(pressure, "_open_files", lambda: self.files)
-        patch.setattr(pressure, "_resident", lambda: self.memory)
-        patch.setattr(pressure, "_granted", lambda: self.granted)
-        patch.setattr(pressure, "_EVERY", 0.01)
+        patch.setattr(overload, "_open_files", lambda: self.files)
+        patch.setattr(overload, "_resident", lambda: self.memory)
+        patch.setattr(overload, "_granted", lambda: self.granted)
+        patch.setattr(overload, "_EVERY", 0.01)
         patch.setattr(resource, "getrlimit", lambda _what: (1000, 1000))
 
 
@@ -66,6 +66,13 @@ def test_streams_end_first_where_memory_does(
     assert seen == [none, first, both, both, first, first, none]
 
 
+def test_long_answers_take_no_more_than_half_of_the_memory(machine: Machine) -> None:
+    machine.granted = 100 * MIB
+    at = Pressure()
+    at.look()
+    assert [at.answer_memory(limit * MIB) for limit in (40, 80)] == [40 * MIB, 50 * MIB]
+
+
 def test_what_there_is_is_read_from_the_system() -> None:
     at = Pressure()
     at.look()
@@ -75,17 +82,17 @@ def test_what_there_is_is_read_from_the_system() -> None:
 
 
 def test_where_the_system_says_nothing_nothing_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(pressure, "Path", lambda name: tmp_path / name.lstrip("/"))
-    monkeypatch.setattr(pressure, "_LIMITS", (tmp_path / "none",))
+    monkeypatch.setattr(overload, "Path", lambda name: tmp_path / name.lstrip("/"))
+    monkeypatch.setattr(overload, "_LIMITS", (tmp_path / "none",))
     at = Pressure()
     at.look()
     assert not at.calls
     (tmp_path / "none").write_text("max\n")
-    assert pressure._granted() == math.inf
+    assert overload._granted() == math.inf
     (tmp_path / "none").write_text("9223372036854771712\n")
-    assert pressure._granted() == math.inf
+    assert overload._granted() == math.inf
     (tmp_path / "none").write_text("1048576\n")
-    assert pressure._granted() == MIB
+    assert overload._granted() == MIB
 
 
 async def shedding(site: Running, what: str, *, is_on: bool = True) -> None:

@@ -1,10 +1,13 @@
-"""What the process is short of: open files and memory. What cannot be served well is refused early, and cheaply.
+"""Overload protection: refuses new calls and streams while the process is short of open files or memory.
 
-    open files   from 85 % of what the system grants: no call is begun, and connections end with their answer
-    memory       from 80 % of what there is: no stream is begun, which may last; from 90 %: no call either
+| resource | from | refused |
+|---|---|---|
+| open files | 85 % of the limit | calls; connections end with their answer |
+| memory | 80 % of the limit | streams, which may last |
+| memory | 90 % of the limit | calls |
 
-Until it is 5 % less, so that nothing flaps. What is being served goes on; health and metrics are answered throughout.
-Looked at four times a second, so whoever needs a thousand files more between two looks can still meet the end of them.
+A refusal ends at 5 % less, so that nothing flaps. Running calls continue; health and metrics are always answered. The
+figures are read four times a second; a burst of a thousand files between two readings can still exhaust them.
 """
 
 import asyncio
@@ -25,23 +28,23 @@ _MEMORY_STREAMS = 0.8
 _MEMORY_CALLS = 0.9
 _BACK = 0.05
 _NONE = 1 << 60
-"""Bytes from which on a limit of the system is none."""
+"""A system limit of this many bytes or more is none."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _PAGE = resource.getpagesize()
 
 
 class Pressure:
-    """How much of what the process may have it has.
+    """The open files and the memory of the process, against their limits.
 
     Args:
-        allowed: Gives the bytes that the configuration allows all processes of the gateway; None for no bound.
-        processes: How many there are.
-        changed: Told when calls are shed for want of files, and when they are not any more.
+        allowed: Returns the bytes that the configuration allows all processes of the gateway; None for no limit.
+        processes: How many processes there are.
+        changed: Called when open files begin to be short, and when they are not any more.
 
     Attributes:
-        streams: Whether no stream is to begin.
-        calls: Whether no call is.
-        most_memory: Bytes of memory that this process may have; infinity for no bound.
+        streams: Whether new streams are refused.
+        calls: Whether new calls are refused.
+        most_memory: Bytes of memory that this process may have; infinity for no limit.
     """
 
     def __init__(
@@ -64,31 +67,39 @@ class Pressure:
         self._short_of_memory = False
 
     def refuse(self) -> None:
-        """Refuse whatever comes, while no call is to begin.
+        """Refuse a request while the process is overloaded.
 
         Raises:
-            Overloaded: none is.
+            Overloaded: it is.
         """
         if self.calls:
             raise Overloaded("the gateway has too much to do", retry_after=1.0)
 
     def refuse_stream(self, operation: Operation) -> None:
-        """Refuse streams, while none is to begin.
+        """Refuse a stream while memory is short.
 
         Raises:
-            Overloaded: none is, and this would be one.
+            Overloaded: it is, and the call would be a stream.
         """
         if self.streams and operation.streams:
             raise Overloaded("the gateway begins no more streams", retry_after=5.0)
 
+    def answer_memory(self, limit: int) -> float:
+        """Return the bytes that long answers may take: half of the memory, or less where the file says so.
+
+        Args:
+            limit: `gateway.answers_limit`.
+        """
+        return min(limit, self.most_memory / 2)
+
     async def run(self) -> None:
-        """Look, again and again."""
+        """Read the figures four times a second."""
         while True:
             self.look()
             await asyncio.sleep(_EVERY)
 
     def look(self) -> None:
-        """See how it stands."""
+        """Read the figures."""
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_files = math.inf if most == resource.RLIM_INFINITY else most
         self._files = _open_files()
@@ -104,7 +115,7 @@ class Pressure:
             self._changed(self._short_of_files)
 
     def samples(self) -> tuple[Sample, ...]:
-        """Figures for the metrics."""
+        """Return the figures for the metrics."""
         return (
             Sample("open_files", "Open files of the process, sockets included.", (), (((), self._files),)),
             Sample("open_files_limit", "Open files that the system grants.", (), (((), self._most_files),)),
@@ -119,14 +130,14 @@ class Pressure:
         )
 
 
-def _short(share: float, most: float, is_short: bool) -> bool:  # noqa: FBT001 - of which there is one
+def _short(share: float, most: float, is_short: bool) -> bool:  # noqa: FBT001 - a state, no option
     return share >= (most - _BACK if is_short else most)
 
 
 def _open_files() -> int:
     folder = Path("/proc/self/fd")
     with suppress(OSError):
-        # Linux 6.2 says so; before, they are counted.
+        # Since Linux 6.2 the size of the folder is their number; before, they are counted.
         return folder.stat().st_size or len(os.listdir(folder))  # noqa: PTH208 - an entry each would be made a path
     return 0
 
@@ -138,7 +149,7 @@ def _resident() -> int:
 
 
 def _granted() -> float:
-    """Bytes that the system grants a container."""
+    """Return the memory limit of the container."""
     for file in _LIMITS:
         with suppress(OSError, ValueError):
             granted = int(file.read_text())

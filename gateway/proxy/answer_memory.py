@@ -1,4 +1,4 @@
-"""Long answers and events of all calls: how many bytes of them the process holds, and where they are worked on."""
+"""Memory of long answers and events: how many bytes the process holds, and the threads that work on them."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import TypeVar
 from gateway.a2a.fault import Overloaded
 
 FREE = 256 * 1024
-"""Bytes of one call that are not counted: safety R20 allows each stream as many."""
+"""Bytes of one request that are not counted: safety R20 allows each stream as many."""
 ASIDE = 128 * 1024
-"""Bytes of a frame from which on it is worked on in a thread (safety R26)."""
+"""Bytes of a frame from which on it is processed in a thread (safety R26)."""
 MOST = 512 * 1024 * 1024
 """Bytes that one process holds, by default."""
 _LONG = 4 * 1024 * 1024
-"""Bytes of a frame from which on no other is worked on beside it: read, it may take twenty times its length."""
+"""Bytes of a frame from which on only one is processed at a time: decoded, it may take twenty times its length."""
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -23,10 +23,7 @@ class Kept:
     """The bytes of long answers and events that the process holds.
 
     Args:
-        most: Gives how many it may hold.
-
-    Attributes:
-        size: How many it holds.
+        most: Returns how many it may hold.
     """
 
     def __init__(self, most: Callable[[], float] = lambda: MOST) -> None:
@@ -35,7 +32,7 @@ class Kept:
         self._turn = asyncio.Lock()
 
     def change(self, before: int, after: int) -> None:
-        """Count what one call holds now, in place of what it held before.
+        """Count the bytes that one request holds now, in place of those that it held before.
 
         Raises:
             Overloaded: it would be more than the process may hold; nothing has changed.
@@ -48,7 +45,7 @@ class Kept:
         self.size = size
 
     async def work(self, work: Callable[[_Given], _Made], given: _Given, size: int) -> _Made:
-        """Return what `work` makes of a frame, in a thread if the frame is long.
+        """Return the result of `work` for a frame, in a thread if the frame is long.
 
         Args:
             size: Bytes of the frame.
