@@ -170,12 +170,7 @@ _OBJECTS = objects(_PART, proto=True)
 _ROLE = named(ONE_OF_ROLES, {**ROLES, "ROLE_UNSPECIFIED": None}, ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"))
 # An empty list is not written in ProtoJSON.
 _MESSAGE = message_schema(
-    need(ID),
-    need(_ROLE),
-    each(_PART),
-    default("parts", []),
-    kind=tag("message"),
-    aliases={"content": "parts"},
+    need(ID), need(_ROLE), each(_PART), default("parts", []), kind=tag("message"), aliases={"content": "parts"}
 )
 
 # ---- Push configurations and resource names, lifted ------------------------------------------------------------------
@@ -407,14 +402,7 @@ _STATUS_DOWN = within(
     )
 )
 _ARTIFACT_DOWN = exact(
-    {
-        "artifactId": ID,
-        "name": ID,
-        "description": ID,
-        "parts": each(_lower_part),
-        "extensions": SOME,
-        "metadata": SOME,
-    },
+    {"artifactId": ID, "name": ID, "description": ID, "parts": each(_lower_part), "extensions": SOME, "metadata": SOME},
     default("parts", []),
     closed=True,
 )
