@@ -333,10 +333,7 @@ def _refuse(operation: Operation) -> Step:
 
 _PUSH = exact({**push_fields(TEXT), "id": DROP, "url": need(ID), "task_id": DROP})
 _CONFIG = {"id": need(ID), "metadata": DROP, "pushNotificationConfig": need(within(_PUSH))}
-_CONFIGURED = (
-    ("acceptedOutputModes", "acceptedOutputModes"),
-    ("pushNotification", "taskPushNotificationConfig"),
-)
+_CONFIGURED = (("acceptedOutputModes", "acceptedOutputModes"), ("pushNotification", "taskPushNotificationConfig"))
 _SENT = exact(
     {
         "id": need(ID),

@@ -350,10 +350,7 @@ _SENT = schema(
         "message": need(
             within(
                 message_schema(
-                    need(TEXT),
-                    need(named("must be user or agent", ROLES)),
-                    need(each(lift_part)),
-                    kind=tag("message"),
+                    need(TEXT), need(named("must be user or agent", ROLES)), need(each(lift_part)), kind=tag("message")
                 )
             )
         ),

@@ -170,12 +170,7 @@ _OBJECTS = objects(_PART, proto=True)
 _ROLE = named(ONE_OF_ROLES, {**ROLES, "ROLE_UNSPECIFIED": None}, ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"))
 # An empty list is not written in ProtoJSON.
 _MESSAGE = message_schema(
-    need(ID),
-    need(_ROLE),
-    each(_PART),
-    default("parts", []),
-    kind=tag("message"),
-    aliases={"content": "parts"},
+    need(ID), need(_ROLE), each(_PART), default("parts", []), kind=tag("message"), aliases={"content": "parts"}
 )
 
 # ---- Push configurations and resource names, lifted ------------------------------------------------------------------
@@ -225,32 +220,25 @@ def _finish_creation(asked: Tree, memo: Memo) -> None:  # noqa: ARG001 - as ever
     wrapped = asked.get("config")
     if wrapped is not None and ("name" in asked or "pushNotificationConfig" in asked):
         raise Misfit("config", "must not stand beside name or pushNotificationConfig")
-    resource, way = (asked, "") if wrapped is None else (wrapped, "config.")
+    resource, path = (asked, "") if wrapped is None else (wrapped, "config.")
     flat = resource.get("pushNotificationConfig")
     if flat is None:
-        raise Misfit(f"{way}pushNotificationConfig", "is required")
-    tasks = [(asked.get("taskId"), "taskId"), (resource.get("taskId"), f"{way}taskId"), (_parent(asked), "parent")]
-    task = next((task for task, _ in tasks if task), None)
-    named_id = None
+        raise Misfit(f"{path}pushNotificationConfig", "is required")
+    _agree(flat, "taskId", asked.get("taskId"), "taskId")
+    _agree(flat, "taskId", resource.get("taskId"), f"{path}taskId")
+    _agree(flat, "taskId", _parent(asked), "parent")
     if "name" in resource:
         try:
-            named_task, named_id = _split(resource["name"], task)
+            task, named_id = _split(resource["name"], flat.get("taskId"))
         except Misfit as misfit:
-            raise Misfit(f"{way}name", misfit.words) from None
-        tasks.append((named_task, f"{way}name"))
-        task = task or named_task
-    for other, name in tasks:
-        if other and other != task:
-            raise Misfit(name, "must name the task of the request")
-    if not task:
+            raise Misfit(f"{path}name", misfit.words) from None
+        _agree(flat, "taskId", task, f"{path}name")
+        # Inside the request a2a-python ends the name in "None" where there is no id; a bare resource has only the name.
+        if named_id and wrapped is None:
+            flat.setdefault("id", named_id)
+    if "taskId" not in flat:
         raise Misfit("parent", "is required")
-    config = asked.get("configId")
-    if config and flat.setdefault("id", config) != config:
-        raise Misfit("configId", "must be the id of the configuration")
-    # Inside the request a2a-python ends the name in "None" where there is no id; the bare resource has but the name.
-    if named_id and wrapped is None:
-        flat.setdefault("id", named_id)
-    flat["taskId"] = task
+    _agree(flat, "id", asked.get("configId"), "configId")
     asked.clear()
     asked.update(flat)
 
@@ -276,33 +264,37 @@ def _task_of(name: str, field: str) -> str:
 
 
 def _finish_named_config(params: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    name = params.pop("name", None)
-    if name is not None:
-        task, config = _split(name, params.get("taskId"))
-        if params.setdefault("taskId", task) != task or (config and params.setdefault("id", config) != config):
-            raise Misfit("name", "must name the configuration of the request")
     parent = _parent(params)
+    if "name" in params:
+        task, config = _split(params.pop("name"), params.get("taskId"))
+        _agree(params, "taskId", task, "name")
+        _agree(params, "id", config, "name")
     params.pop("parent", None)
-    if parent is not None and params.setdefault("taskId", parent) != parent:
-        raise Misfit("parent", "must name the task of the request")
-    if "taskId" not in params:
-        raise Misfit("taskId", "is required")
+    _agree(params, "taskId", parent, "parent")
+    _insist(params, "taskId")
 
 
 def _finish_deletion(params: Tree, memo: Memo) -> None:
     _finish_named_config(params, memo)
-    if "id" not in params:
-        raise Misfit("id", "is required")
+    _insist(params, "id")
 
 
 def _finish_named_task(params: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
     name = params.pop("name", None)
     if name is not None and name != f"tasks/{params.get('id')}":
-        task = _task_of(name, "name")
-        if params.setdefault("id", task) != task:
-            raise Misfit("name", "must name the task of the request")
-    if "id" not in params:
-        raise Misfit("id", "is required")
+        _agree(params, "id", _task_of(name, "name"), "name")
+    _insist(params, "id")
+
+
+def _agree(tree: Tree, member: str, value: str | None, said: str) -> None:
+    """Set a member, or check that it has the same value; `said` is the name of the other source."""
+    if value and tree.setdefault(member, value) != value:
+        raise Misfit(said, f"says something else than {member}")
+
+
+def _insist(tree: Tree, member: str) -> None:
+    if member not in tree:
+        raise Misfit(member, "is required")
 
 
 _PUSH = push_fields(ID)
@@ -407,14 +399,7 @@ _STATUS_DOWN = within(
     )
 )
 _ARTIFACT_DOWN = exact(
-    {
-        "artifactId": ID,
-        "name": ID,
-        "description": ID,
-        "parts": each(_lower_part),
-        "extensions": SOME,
-        "metadata": SOME,
-    },
+    {"artifactId": ID, "name": ID, "description": ID, "parts": each(_lower_part), "extensions": SOME, "metadata": SOME},
     default("parts", []),
     closed=True,
 )

@@ -239,11 +239,9 @@ _EVENT = schema(
     {
         "task": within(_TASK),
         "message": within(_MESSAGE),
-        "statusUpdate": within(
-            schema({**_UPDATE, "final": DROP, "status": need(within(_STATUS))}, _finish_update),
-        ),
+        "statusUpdate": within(schema({**_UPDATE, "final": DROP, "status": need(within(_STATUS))}, _finish_update)),
         "artifactUpdate": within(
-            schema({**_UPDATE, "artifact": need(within(_ARTIFACT)), "append": BOOL, "lastChunk": BOOL}, _finish_update),
+            schema({**_UPDATE, "artifact": need(within(_ARTIFACT)), "append": BOOL, "lastChunk": BOOL}, _finish_update)
         ),
     },
     lambda event, _: choose(event, "task", "message", "statusUpdate", "artifactUpdate"),
