@@ -44,13 +44,11 @@ class ReplyHead(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         content_type: As the agent wrote it.
-        json: The media type of the body if it is JSON, without parameters: no charset makes a client read other text.
         passed: The headers that every answer made of this reply has, but for the request id.
         json_headers: The headers of an answer whose body is this reply's JSON, but for the request id.
     """
 
     content_type: bytes | None
-    json: bytes | None
     passed: Pairs
     json_headers: Pairs
 
@@ -67,10 +65,10 @@ def head_of(reply: Reply) -> ReplyHead:
         return found
     content_type = only_type(reply)
     media = media_type(content_type)
-    json = media if is_json(media) else None
-    passed = pass_on(reply.headers, _TO_CLIENT)
-    json_headers = [*passed, (b"content-type", json or b"application/json"), _NO_STORE]
-    head = ReplyHead(content_type, json, [*passed, _NO_STORE], json_headers)
+    # Without parameters: no charset makes a client read other text than the gateway did.
+    json = (b"content-type", media if is_json(media) else b"application/json")
+    passed = [*pass_on(reply.headers, _TO_CLIENT), _NO_STORE]
+    head = ReplyHead(content_type, passed, [*passed, json])
     if known is not None:
         known[ReplyHead] = head
     return head

@@ -31,10 +31,7 @@ from gateway.proxy.responder import Wire
 from gateway.proxy.stream import Stream
 from gateway.upstream.headers import EXTENSIONS, extensions
 from gateway.upstream.page import refuse_page
-from gateway.upstream.reply import AnswerTooLong
 
-_LONGEST_CHANGED = 1024 * 1024
-"""Bytes of a relayed answer that may be changed; push configurations and cards are never as long."""
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream"
 _UNBUFFERED = (b"x-accel-buffering", b"no")
@@ -119,9 +116,9 @@ async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> Non
         await delivering
         return
     if is_good and call.operation is Operation.GET_EXTENDED_CARD:
-        body = await _card(delivery, _changeable(body))
+        body = await _card(delivery, body)
     elif is_good and _restores_tenant(delivery):
-        body = agent_frame.with_tenant(call, _changeable(body), call.tenant)
+        body = await delivery.work(partial(agent_frame.with_tenant, call), body)
     if not _is_relayed_http(delivery):
         await _answer_of(delivery, wire).tell(body if call.operation is Operation.GET_EXTENDED_CARD else frame(body))
         return
@@ -170,21 +167,10 @@ def _restores_tenant(delivery: Delivery) -> bool:
     )
 
 
-def _changeable(body: bytes) -> bytes:
-    """Return a body that is short enough to be changed.
-
-    Raises:
-        UpstreamProtocol: it is not.
-    """
-    if len(body) > _LONGEST_CHANGED:
-        raise AnswerTooLong(_LONGEST_CHANGED)
-    return body
-
-
 async def _card(delivery: Delivery, body: bytes) -> bytes:
     """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
     exchange, call = delivery.exchange, delivery.exchange.call
-    raw = envelope.raw_result(delivery.call, body)
+    raw = await delivery.work(partial(envelope.raw_result, delivery.call), body)
     if raw is None or exchange.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
     card = await delivery.backing.cards.extended(
