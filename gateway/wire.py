@@ -1,4 +1,4 @@
-"""The client's side of an exchange, as the line sees it; `listener/wire.py` has the one that clients are behind."""
+"""The client's side of an exchange, as the line sees it; `listener/http1.py` has the one over HTTP."""
 
 from collections.abc import Callable
 from typing import Protocol
