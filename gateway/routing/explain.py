@@ -1,7 +1,7 @@
-"""Where a request would go, asked without sending it: by the command line, the admin port and the `tests:` of the file.
+"""Explains where a request would go, without sending it: for the command line, the admin port and `tests:` in the file.
 
-The question takes the very steps that traffic takes: the path is read by the same parser, the rules by the same table.
-Where there are clients of gRPC, the path of one of its methods (`/lf.a2a.v1.A2AService/SendMessage`) asks as they do.
+A question takes the steps that traffic takes: the same parser reads the path, the same table applies the rules. If gRPC
+is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is asked as a gRPC client would.
 """
 
 from collections.abc import Collection
@@ -50,7 +50,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What routing says.
+    """The answer to a question.
 
     Attributes:
         operation: What the path names in HTTP+JSON or gRPC; None for JSON-RPC.

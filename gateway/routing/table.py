@@ -63,7 +63,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What a rule of the file asks for over gRPC, and that rule."""
+    """A rule as it applies over gRPC, and the rule of the file that it stands for."""
 
     rule: Rule
     written: Rule
@@ -106,7 +106,7 @@ class GrpcRules:
         return cls(endpoint, {claim.rule: claim.written for claim in kept}, addresses)
 
     def address(self, rule: Rule) -> GrpcAddress | None:
-        """How clients reach what a rule matches, or None; see `Table.grpc_address`."""
+        """Return the address of what a rule matches, or None; see `Table.grpc_address`."""
         address = self._addresses.get(self.written(rule))
         return address if isinstance(address, GrpcAddress) else None
 
@@ -231,7 +231,7 @@ def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions,
 
 
 class Table:
-    """Where every request goes.
+    """The routing table: resolves a request to an agent.
 
     Attributes:
         guarded: Whether callers can prove who they are. Then a stranger, anonymous callers among them, is asked for a
@@ -310,7 +310,7 @@ class Table:
         return None if self._grpc is None else self._grpc.endpoint
 
     def grpc_address(self, rule: Rule) -> GrpcAddress | None:
-        """How clients of gRPC reach the agent of a rule by what that rule matches; None where they cannot.
+        """Return the address by which gRPC clients reach the agent of a rule, or None if they cannot.
 
         The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
         (`by_tenant`, `require_tenant`) can then be told one of these.
@@ -336,7 +336,7 @@ class Table:
         return rule if self._grpc is None else self._grpc.written(rule)
 
     def admitted(self, principal: Principal) -> Reach | None:
-        """What the principal's tenant may call, or None for a tenant that is not admitted at all."""
+        """Return the access list of the principal's tenant, or None for a tenant that is not admitted."""
         found = self.reach.get(principal.tenant)
         if found is None and principal.method != "anonymous":
             found = self.reach.get("*")
