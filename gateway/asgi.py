@@ -4,7 +4,7 @@
     Mount("/agents", create_app("gateway.yaml"))      # in Starlette or FastAPI
     httpx.ASGITransport(create_app({"agents": …}))    # without sockets
 
-`a2a-gateway serve` runs the same pipeline behind the strict HTTP/1.1 server (`listener/protocol.py`), which also bounds
+`a2a-gateway serve` runs the same pipeline behind the strict HTTP/1.1 server (`listener/http1.py`), which also bounds
 connections and slow clients.
 """
 

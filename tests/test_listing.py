@@ -14,7 +14,7 @@ from a2a.types import a2a_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import list_tasks as module
+from gateway.proxy import list_tasks as module
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol

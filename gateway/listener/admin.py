@@ -39,7 +39,7 @@ MOST_CONNECTIONS = 256
 
 
 class Watched(Protocol):
-    """What the admin listener shows of the gateway."""
+    """The gateway, as far as the admin listener shows it."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -101,7 +101,7 @@ def admin_app(
 
 
 class _Audited:
-    """Tells of whoever asks for more than health and metrics, and of what became of it."""
+    """Writes the audit log: every request but those for health and metrics, with its status."""
 
     def __init__(self, app: ASGIApp, audit: Callable[[Mapping[str, object]], None]) -> None:
         self._app = app
@@ -153,7 +153,7 @@ class _Local:
 
 
 class _Guard:
-    """Lets health through, and the rest, be it there or not, for the token alone."""
+    """Asks for the admin token, for every path but those of health."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -281,7 +281,7 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
 
 
 def _health_of(backing: Backing) -> dict[str, Any]:
-    """How a backend is, and each of its replicas, in words."""
+    """Return the health of a backend and of each replica, in words."""
     now = time.monotonic()
     balancer = backing.balancer
     replicas = [_replica(each, now) for each in backing.replicas]

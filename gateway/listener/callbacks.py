@@ -1,8 +1,7 @@
-"""What agents and receivers of notifications ask of the gateway itself: callbacks of `push.mode: relay`, and keys.
+"""Requests that are not calls of clients: health, callbacks of `push.mode: relay`, and the public keys.
 
-Who posts to a callback is a stranger until the path and the token say otherwise. So they are looked at first, and of a
-body no more is read before than the listener reads ahead; and of those that are proven so few are served at a time
-that their bodies have room. The others wait for a while.
+A sender to a callback is a stranger until its path and token are verified. Both are checked before the body is read.
+Few verified notifications are read at a time, so that their bodies fit into memory; the others wait for a while.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ _COME_AGAIN = (b"retry-after", b"5")
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What is answered, and what is told of it.
+    """An answer, and what the log and the metrics say of it.
 
     Attributes:
         subscription: The one that was notified, where the sender is authenticated.
@@ -205,7 +204,7 @@ async def _keys(service: PushService, head: Head) -> _Answer:
 
 
 class PublicListener:
-    """What clients talk to.
+    """The public listener: health, callbacks and keys, and the pipeline for everything else.
 
     Args:
         ready: Whether the gateway takes new requests; `/-/ready` says so.
@@ -246,5 +245,5 @@ class PublicListener:
 
 
 def _named() -> Pairs:
-    """What names an answer that has no line in the log."""
+    """Return a request id for an answer that has no line in the access log."""
     return [(b"x-request-id", secrets.token_hex(8).encode("ascii"))]

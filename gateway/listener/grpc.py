@@ -10,7 +10,6 @@ with its last call.
 
 import asyncio
 import logging
-import os
 import re
 import secrets
 import socket
@@ -25,12 +24,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-# Core writes past the log, as often as strangers like; only what is set before it is loaded counts.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
-import grpc  # type: ignore[import-untyped]  # grpcio has no types
-import grpc.aio  # type: ignore[import-untyped]  # as above
-from grpc._cython import cygrpc  # type: ignore[import-untyped]  # as above
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICES, GrpcMethod
@@ -44,6 +37,7 @@ from gateway.listener.grpc_responder import GrpcWire, Metadata, Pace
 from gateway.listener.server import ListenFailed, address_of, client_limits
 from gateway.listener.tls import PemTls
 from gateway.proxy.pipeline import Line
+from gateway.upstream.grpc_library import aio, cygrpc, grpc
 
 _KEEPALIVE_TIMEOUT = 20.0
 """Seconds that a client has to answer a ping."""
@@ -105,7 +99,7 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no type
         refuse: Ends a call of an unregistered method; None for a server that is not the gateway's.
     """
 
-    refuse: Callable[[grpc.aio.ServicerContext], Coroutine[Any, Any, None]] | None = None
+    refuse: Callable[[aio.ServicerContext], Coroutine[Any, Any, None]] | None = None
 
     def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as grpcio
         super().__init__(*args)
@@ -233,7 +227,7 @@ class _Server:
     void: bool = False
     heads: _Heads = field(default_factory=_Heads)
 
-    def certificate(self, context: grpc.aio.ServicerContext) -> Certificate | None:
+    def certificate(self, context: aio.ServicerContext) -> Certificate | None:
         """Return what the client of a call has shown, or None."""
         if self.tls is None or self.tls.authorities is None:
             return None
@@ -344,7 +338,7 @@ class GrpcListener:
             await asyncio.wait(self._tasks, timeout=timeout)
 
     def _bind(self, tls: PemTls | None, longest: int) -> _Server:
-        server = grpc.aio.server(options=self._options(longest))
+        server = aio.server(options=self._options(longest))
         bound = _Server(server, tls, longest)
         handlers = {**self._aside_handlers, **self._call_handlers(bound)}
         for path, handler in handlers.items():
@@ -401,7 +395,7 @@ class GrpcListener:
         return found
 
     async def _call(
-        self, server: _Server, method: GrpcMethod, _messages: object, context: grpc.aio.ServicerContext
+        self, server: _Server, method: GrpcMethod, _messages: object, context: aio.ServicerContext
     ) -> bytes:
         kept = await self._head(server, method, context)
         remaining = context.time_remaining()
@@ -413,7 +407,7 @@ class GrpcListener:
         task.add_done_callback(self._tasks.discard)
         return await wire.send()
 
-    async def _head(self, server: _Server, method: GrpcMethod, context: grpc.aio.ServicerContext) -> Head:
+    async def _head(self, server: _Server, method: GrpcMethod, context: aio.ServicerContext) -> Head:
         """Return the head that a call shares with others; a call whose metadata are refused ends here."""
         metadata: Metadata = context.invocation_metadata()
         certificate = server.certificate(context)
@@ -433,7 +427,7 @@ class GrpcListener:
             server.heads.keep(key, head)
         return head
 
-    async def _refuse_metadata(self, metadata: Metadata, context: grpc.aio.ServicerContext) -> None:
+    async def _refuse_metadata(self, metadata: Metadata, context: aio.ServicerContext) -> None:
         most = self._written.http.header_count
         if len(metadata) > most:
             words = f"there are more than {most} headers"
@@ -450,20 +444,20 @@ class GrpcListener:
                 kept.remember(head.cache)
             wire.cut()
 
-    async def _refuse_path(self, context: grpc.aio.ServicerContext) -> None:
+    async def _refuse_path(self, context: aio.ServicerContext) -> None:
         # The words of grpc's own servers, which some clients look for.
         told = "Method not found!"
-        with suppress(grpc.aio.BaseError):
+        with suppress(aio.BaseError):
             refused = self._refused(context, 404, "there is no such method")
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, told, refused)
 
-    def _refused(self, context: grpc.aio.ServicerContext, status: int, words: str) -> Metadata:
+    def _refused(self, context: aio.ServicerContext, status: int, words: str) -> Metadata:
         """Log what is no call of A2A; return the metadata of its refusal."""
         request_id = secrets.token_hex(8)
         self._line.unreadable(_address(context.peer()), request_id, status, words)
         return (("x-request-id", request_id),)
 
-    async def _answer_aside(self, answer: Answer, _messages: object, context: grpc.aio.ServicerContext) -> None:
+    async def _answer_aside(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:
         # A check is short, and a stranger could have the gateway taken for dead.
         counts = answer != self._health.check
         if counts and self._aside >= _MOST_ASIDE:

@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from urllib.parse import unquote
 
-import grpc  # type: ignore[import-untyped]  # grpcio has no types
-import grpc.aio  # type: ignore[import-untyped]  # as above
 import msgspec
 
 from gateway.a2a.bindings.grpc_status import CODES, Status
@@ -25,6 +23,7 @@ from gateway.a2a.bindings.grpc_status import trailers as status_trailers
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, ClientGone
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.headers import Pairs
+from gateway.upstream.grpc_library import aio, grpc
 
 FULL = 64 * 1024
 """Bytes that may wait for a client before writers wait, too."""
@@ -69,7 +68,7 @@ class GrpcWire:
         "_written", "extra", "opened",
     )  # fmt: skip
 
-    def __init__(self, context: grpc.aio.ServicerContext, pace: Pace, *, streams: bool) -> None:
+    def __init__(self, context: aio.ServicerContext, pace: Pace, *, streams: bool) -> None:
         self._context = context
         self._pace = pace
         self._streams = streams
@@ -110,9 +109,9 @@ class GrpcWire:
                 message = await self._context.read()
         except TimeoutError:
             raise BodyTooSlow("the message came too slowly") from None
-        except grpc.aio.BaseError:
+        except aio.BaseError:
             raise ClientGone("the connection is closed") from None
-        if message is grpc.aio.EOF:
+        if message is aio.EOF:
             # A call that the client took back reads like a request that ends; this task is cancelled soon after.
             await asyncio.sleep(_NEWS)
             if self._lost:
@@ -207,10 +206,10 @@ class GrpcWire:
         """Send what is written, until the end; return the message of an answer that has only one."""
         try:
             return await self._send()
-        except grpc.aio.AbortError:
+        except aio.AbortError:
             # The status was sent.
             raise
-        except grpc.aio.BaseError:
+        except aio.BaseError:
             # The client left while something was sent, or the server was stopped; grpc.aio would log it.
             self.lost()
             raise asyncio.CancelledError from None

@@ -53,7 +53,7 @@ _EARLY = 0.001
 
 
 class Deadline:
-    """When the client is late with what it owes now.
+    """The time by which the client has to do what is expected of it now.
 
     It moves with every request and is nearly never reached. So the timer is set anew only where it would ring too late,
     and when it rings it looks whether the deadline has moved on.
@@ -112,7 +112,7 @@ class Deadline:
 
 
 def _nobody() -> None:
-    """Whom a deadline tells that is closed."""
+    """Do nothing: the callback of a closed deadline."""
 
 
 # On close(2): nothing is kept for the client, it is told by a reset.
@@ -120,7 +120,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class Backlog:
-    """What one client has not read yet; looked at now and then, for a client that reads slowly is no dead one."""
+    """The bytes that one client has not read yet; compared from time to time, to tell a slow reader from a dead one."""
 
     __slots__ = ("_left", "_waiters")
 
@@ -145,7 +145,7 @@ class Backlog:
                 self._waiters.remove(waiter)
 
     def wake(self) -> None:
-        """Tell whoever waits: the client has read, or is gone."""
+        """Wake all waiters: the client has read, or is gone."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -179,7 +179,7 @@ AT_A_TURN: Final = 16
 
 
 class Turns:
-    """Whose head is read now, and whose in a later turn; the line is as long as there are connections at most.
+    """Admits heads to the current turn of the event loop; the others wait in a queue, at most one per connection.
 
     Args:
         at_a_turn: How many at most; half as many at least.
@@ -235,7 +235,7 @@ class ServerState:
 
 
 class Crowd:
-    """Connections, counted by whose they are; in IPv6 by the /64 they come from.
+    """Counts connections by client address; in IPv6 by /64 network.
 
     Args:
         most: Of all together.
@@ -271,7 +271,7 @@ class Crowd:
 
 @dataclass(slots=True)
 class Edge:
-    """What the connections of one listener share.
+    """State and settings that the connections of one listener share.
 
     Attributes:
         serve: Answers one request; each protocol gives it a wire of its own kind.
@@ -312,7 +312,7 @@ class Edge:
     def opening(
         self, standing: list[tuple[bytes, bytes]], status: int, headers: tuple[tuple[bytes, bytes], ...]
     ) -> bytes:
-        """How an answer begins: the status line, the headers that every answer has, and its own.
+        """Return the beginning of an answer: status line, the headers of every answer, and its own.
 
         Raises:
             ValueError: as `header_lines`.
@@ -558,7 +558,7 @@ class ClientWire:
         self._wake()
 
     def too_slow(self) -> None:
-        """The body stays out."""
+        """Give up the body: it does not come in time."""
         self._slow = True
         self._wake()
 
@@ -573,7 +573,7 @@ class ClientWire:
             gone()
 
     def abandoned(self) -> None:
-        """Nobody serves the request any more; an answer that is not complete never will be."""
+        """End an incomplete answer: nothing serves the request any more."""
         self.cut()
 
     # ---- The bytes of an answer ----------------------------------------------------------------------------------
@@ -703,7 +703,7 @@ class ClientConnection(asyncio.Protocol):
         self._deadline.within(limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Tell whoever is serving a request here."""
+        """Tell the task that serves a request here."""
         self.server_state.connections.discard(self)
         self._edge.crowd.leave(self._peer)
         self._state = _CLOSING
@@ -712,7 +712,7 @@ class ClientConnection(asyncio.Protocol):
         self._left_by_client()
 
     def eof_received(self) -> bool:
-        """Whoever ends its side of the connection has left; what was written still goes out."""
+        """Take the end of the client's side as its leaving; what was written still goes out."""
         self._close()
         self._left_by_client()
         return False
@@ -896,7 +896,7 @@ class ClientConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-        """How an answer begins: the status line, the headers that every answer has, and these."""
+        """Return the beginning of an answer: status line, the headers of every answer, and these."""
         return self._edge.opening(self.server_state.default_headers, status, headers)
 
     def write(self, data: bytes | memoryview) -> None:

@@ -351,7 +351,7 @@ class Handshakes:
 
 
 def _distrust(error: OSError) -> str:
-    """What is wrong with a client's certificate where that has ended its handshake; empty where something else has."""
+    """Return why the client's certificate failed the handshake; empty if the handshake failed for another reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate: {error.verify_message}"
     without = isinstance(error, ssl.SSLError) and error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"

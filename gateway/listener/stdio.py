@@ -42,7 +42,7 @@ ROOM = 1024 * 1024
 
 
 class Pipes:
-    """What comes in on one descriptor, and goes out on another.
+    """Reads one file descriptor and writes another, each in a thread.
 
     Args:
         on_broken: Called once, on the loop, where nobody reads what is written any more.
@@ -183,7 +183,7 @@ Dress = Callable[[bytes], Awaitable[bytes]]
 
 
 class Client(Protocol):
-    """Whom answers go to."""
+    """The host, as its calls see it."""
 
     framing: Framing
     pipes: Pipes

@@ -11,7 +11,7 @@ from gateway.identity.mtls import read_certificate
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """How a connection began.
+    """The handshake of a connection, as far as anybody asks for it.
 
     Attributes:
         scheme: `http`, or `https` over TLS.
@@ -41,11 +41,11 @@ class Introduction:
 
 
 UNMET = Introduction()
-"""Of whom nothing is known yet."""
+"""The value before the connection is made, and without TLS."""
 
 
 def introduced(transport: asyncio.BaseTransport, tls: ServerTls | None) -> Introduction:
-    """How the connection of this transport began.
+    """Return the handshake of a transport's connection.
 
     Args:
         tls: How handshakes are made by now; it may be another way than this one was.

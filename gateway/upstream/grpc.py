@@ -1,8 +1,8 @@
-"""One agent over gRPC: the message and the metadata that it gets.
+"""One agent over gRPC: builds the message and the metadata that it gets.
 
-As over HTTP, they are made from what was decided on: the method from the operation, metadata from allow-lists, the
-message as it came unless its `tenant` has to change. An agent of 0.3 has no such field: what it is told as its tenant
-is the scope of the scoped service (protocol §3).
+The method follows from the operation, metadata from allow-lists, and the message is passed on as it came unless its
+`tenant` has to change. 0.3 has no such field: its agents get the tenant as the scope of the scoped service (protocol
+§3).
 """
 
 import re
@@ -27,7 +27,7 @@ from gateway.upstream.upstream import Caller, Timeouts, Treatment
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type", b"user-agent"})
 _NAME = re.compile(rb"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
-"""What metadata may be (gRPC over HTTP/2, Custom-Metadata); a call with anything else is never sent."""
+"""Names and values that gRPC metadata may have (Custom-Metadata); the library refuses calls with any other."""
 
 
 class GrpcUpstream:
@@ -119,7 +119,7 @@ class GrpcUpstream:
         await self.channel.aclose()
 
     def _left(self, head: Head, caller: Caller) -> float | None:
-        """Seconds that a client of gRPC still gives the call, or None."""
+        """Return the seconds that a gRPC client still gives the call, or None."""
         wanted = head.timeout
         if wanted is None or caller.since is None:
             return wanted
@@ -137,7 +137,7 @@ class GrpcUpstream:
         return with_tenant(call, told, scope_field=self._scope_field)
 
     def _metadata(self, version: Version, head: Head, caller: Caller) -> Metadata:
-        """All but the request's id; the same for the next request with the same head of the same caller."""
+        """Return all metadata but the request id; cached with the head for the next request of the same caller."""
         key = (self, version)
         found = caller.prepared.metadata.find(key, head, caller)
         if found is not None:
@@ -153,7 +153,7 @@ class GrpcUpstream:
 
 
 def _legal(pairs: Pairs | tuple[tuple[bytes, bytes], ...]) -> Pairs:
-    """What gRPC can carry as text, and may."""
+    """Return the pairs that gRPC metadata can carry as text."""
     return [
         (name, value.strip(b" "))
         for name, value in pairs

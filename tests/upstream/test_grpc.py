@@ -25,7 +25,7 @@ from gateway.upstream.failure import DeadlinePassed
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.repertoire import spellings
-from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
+from gateway.upstream.upstream import Caller, Timeouts, Treatment
 from tests.doubles.grpc_agent import GrpcAgent, grpc_agent, hangs, says
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
@@ -380,9 +380,3 @@ async def test_what_was_worked_out_for_one_head_holds_for_no_other_caller() -> N
             fresh = Head("POST", b"/", headers=head.headers)
             assert channel.asked == await sent(call, fresh, caller=caller)
             assert len(caller.prepared.metadata) <= 16
-
-
-def test_it_is_an_upstream_like_any_other() -> None:
-    made: Upstream = upstream()
-    assert (made.backend, made.url) == ("billing", "grpc://agent:50051")
-    assert made.interfaces() == {}
