@@ -7,17 +7,15 @@ import socket
 
 import pytest
 
-from gateway.a2a.fault import Draining, Fault, UpstreamConnect, UpstreamReset
+from gateway.a2a.fault import Draining, UpstreamConnect, UpstreamReset
 from gateway.upstream import connections
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (
     WAIT,
-    Script,
     Wire,
     answers,
-    answers_and_closes,
     answers_and_hangs,
     chunk,
     chunked,
@@ -25,7 +23,6 @@ from tests.doubles.scripted import (
     head,
     in_turn,
     refused_port,
-    resets_at_once,
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
@@ -38,17 +35,6 @@ STREAM = head(b"transfer-encoding: chunked") + chunk(b"1")
 
 def start(pool: ConnectionPool, body: bytes = b"{}") -> "asyncio.Task[Response]":
     return asyncio.get_running_loop().create_task(send(pool, body))
-
-
-def reads_and_closes(first: bytes = OK) -> Script:
-    """Answers the first request, reads the second one and closes without a byte."""
-
-    async def script(wire: Wire) -> None:
-        await wire.request()
-        await wire.send(first)
-        await wire.request()
-
-    return script
 
 
 # ---- Reuse -----------------------------------------------------------------------------------------------------------
@@ -282,11 +268,3 @@ async def test_nothing_is_left_for_the_garbage_collector_to_close() -> None:
 )
 def test_the_host_header_names_the_port_where_it_is_not_the_usual_one(origin: Origin, authority_of: str) -> None:
     assert origin.authority == authority_of
-
-
-async def test_whatever_fails_is_a_fault_of_the_closed_list() -> None:
-    for script in (resets_at_once, answers_and_closes(), answers_and_hangs(b"garbage\r\n"), answers_and_hangs()):
-        async with pooled(script) as (_, pool):
-            with pytest.raises(Fault) as failed:
-                await send(pool, first_byte=0.05)
-            assert failed.value.outcome == "upstream_error"
