@@ -37,7 +37,7 @@ from benchmarks.fairness.load import Load, loading
 from benchmarks.fairness.plan import Plan, Source
 from benchmarks.page import kept, machine, table
 from benchmarks.serving import serving
-from gateway.command.key import new_key
+from gateway.commands.key import new_key
 
 PLACES = ("none", "memory", "sqlite", "redis")
 BEFORE = ", before"

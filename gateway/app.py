@@ -1,68 +1,78 @@
-"""The composition root: a configuration becomes listeners that serve it, until another takes its place or the end."""
+"""The composition root: configuration → snapshot → listeners; start, swap, drain, stop."""
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from gateway.a2a.card import CardInvalid
 from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
-from gateway.admission import quotas_of
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
+from gateway.config.problem import KeyPath, Problem
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
-from gateway.draining import OutgoingSnapshots
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
-from gateway.listener.callback import Callbacks
+from gateway.listener.callbacks import Callbacks
+from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
-from gateway.listeners import Listeners
-from gateway.opening import StartFailed, open_audit, open_ledger
-from gateway.origin import is_trusted
 from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
-from gateway.pressure import Pressure
-from gateway.proxy import Line
+from gateway.proxy.admission import quotas_of
+from gateway.proxy.client_address import is_trusted
+from gateway.proxy.overload import Pressure
+from gateway.proxy.pipeline import Line
+from gateway.proxy.webhooks import Webhooks
 from gateway.push.service import PushService
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
-from gateway.snapshot import Snapshot
+from gateway.snapshot import DrainingSnapshots, Snapshot
+from gateway.tasks import opening
+from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
-from gateway.telemetry.access import AccessLog
-from gateway.telemetry.audit import AuditLog, Event
+from gateway.tasks.store import Bounds, Store, StoreBroken
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.version import package_version
-from gateway.webhooks import Webhooks
 from gateway.workers import Worker
 
 _LAST_WORDS = 1.0
+"""Seconds for the final events of streams that the drain interrupts."""
 _WARM = 3.0
-"""Seconds for which a new configuration waits for cards and keys of its own before it is put to use."""
+"""Seconds that a new snapshot waits for its cards and keys before the swap."""
 _MOST_TOLD = 100
+"""Changes in one audit event."""
 
 logger = logging.getLogger("gateway")
 
 
+class StartFailed(Exception):  # noqa: N818 - the operator reads it as it is
+    """A file or a store of the configuration cannot be used; the text has its place and the reason."""
+
+
 class Gateway:
-    """One gateway: listeners, a snapshot, and what they report to.
+    """One gateway: its listeners, the active snapshot, and its logs and metrics.
 
     Args:
         examined: A configuration without errors.
-        access_stream: Where the access log goes, or None for nowhere but `AccessLog`'s own count.
-        state: Where the ledger is kept, instead of where the configuration says.
-        resolver: Looks up the hosts of webhooks, instead of the system.
-        origin: Where the configuration comes from, to be read again; None for what cannot be.
-        worker: Which worker this process is; None in a gateway of one process.
+        access_stream: Output of the access log.
+        state: URL of the ledger, instead of `gateway.state`.
+        resolver: Resolves the hosts of webhooks, instead of the system.
+        origin: Source of the configuration for reloads; None if it cannot be reloaded.
+        worker: The worker that this process is; None in single-worker mode.
         over_http: As `Listeners`.
     """
 
@@ -121,7 +131,7 @@ class Gateway:
             shares=self._is_proxy,
             over_http=over_http,
         )
-        self._outgoing = OutgoingSnapshots(self._background, self.metrics.sweep)
+        self._outgoing = DrainingSnapshots(self._background, self.metrics.sweep)
         self._files = FileWork()
         self.reloader: Reloader | None = None
         if origin is not None:
@@ -147,17 +157,17 @@ class Gateway:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The configuration that runs."""
+        """Return the active snapshot."""
         if self._snapshot is None:
             raise RuntimeError("not started")
         return self._snapshot
 
     async def start(self) -> None:
-        """Listen, and serve from now on; if that fails, everything is closed again.
+        """Listen and serve; if that fails, close everything again.
 
         Raises:
-            ListenFailed: an address cannot be listened on, or not with this certificate.
-            StartFailed: a file or a store cannot be used.
+            ListenFailed: An address or a certificate cannot be used.
+            StartFailed: A file or a store cannot be used.
         """
         try:
             await self._start()
@@ -219,17 +229,16 @@ class Gateway:
         )
 
     async def use(self, examined: Examined) -> Used:
-        """Put another configuration to use.
+        """Activate another configuration.
 
-        It is built beside the one that runs, its cards and keys are read, and then it is swapped in, in one step of
-        the loop: each call is served wholly by one of the two. Nothing of the old one is closed before the last of its
-        calls is over.
+        Its snapshot is built beside the active one and reads its cards and keys. The swap is one step of the event
+        loop, so one snapshot serves each call from begin to end. The old one is closed after its last call.
 
         Args:
             examined: A configuration without errors.
 
         Raises:
-            Unusable: it cannot be put to use; everything is as it was.
+            Unusable: It cannot be activated; nothing has changed.
         """
         if examined.config is None or self._snapshot is None or self._push is None or self.draining:
             raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
@@ -256,13 +265,12 @@ class Gateway:
             if ledger is not None and self._ledger is None:
                 await ledger.aclose()
             if isinstance(error, TimeoutError):
-                files = "its certificates and cards"
-                why = f"{files} were not read within {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
+                why = f"reading its files took longer than {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
                 raise Unusable(why) from error
             if isinstance(error, OSError | CardInvalid | NoCommand | ListenFailed | StartFailed):
                 raise Unusable(str(error)) from error
             raise
-        # From here on nothing is waited for.
+        # The swap: no await until the old snapshot drains.
         began = time.perf_counter()
         self._snapshot, self._examined, self._config = snapshot, examined, config
         self.public_url = config.gateway.public_url or self._address
@@ -279,11 +287,11 @@ class Gateway:
         swap = time.perf_counter() - began
         await self._listeners.renew(certificates, config)
         if ended := await self._line.reconsider():
-            logger.warning("ended %d streams of callers that may not have them any more", ended)
+            logger.warning("ended %d streams whose callers lost access", ended)
         return Used(waiting, swap)
 
     async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
-        """A configuration that is ready to be used beside the one that is."""
+        """Return a snapshot that is ready to replace the active one."""
         snapshot = await self._files.run(self._build, examined, before, ledger)
         ready = False
         try:
@@ -305,14 +313,14 @@ class Gateway:
         return snapshot
 
     async def reload_others(self) -> dict[str, Any]:
-        """Have the other workers reload; return what each made of it, and how many did not answer in time."""
+        """Reload the other workers; return the result of each, and the number without an answer in time."""
         return {} if self._worker is None else await self._worker.reload_others()
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
-        """Have the configuration read again, soon; `done` is called afterwards, unless the gateway ends before."""
+        """Start a reload; `done` is called after it unless the gateway stops first."""
         reloader = self.reloader
         if reloader is None:
-            logger.warning("this configuration comes from no file: there is nothing to read again")
+            logger.warning("reload ignored: the configuration comes from no file")
             done()
             return
 
@@ -323,7 +331,7 @@ class Gateway:
                 if not self.draining:
                     done()
 
-        self._background.start("reading the configuration again", work)
+        self._background.start("reload", work)
 
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
         fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
@@ -332,11 +340,14 @@ class Gateway:
         self._audit.write(Event.CONFIGURATION_CHANGED, fields)
 
     async def stop(self, hurry: asyncio.Event, *, delay: float | None = None) -> None:
-        """Drain and close: not ready at once, accept for `delay` more, let calls end, end streams with a last event.
+        """Drain and close.
+
+        Readiness goes false, connections are accepted for `delay` seconds more, open calls get the drain timeout, and
+        the streams that are left end with a final event.
 
         Args:
-            hurry: When set, nothing is waited for any more.
-            delay: Seconds; None for what the configuration says.
+            hurry: Ends every wait when it is set.
+            delay: Seconds; None for `gateway.drain.delay`.
         """
         self.draining = True
         self._listeners.tell_health()
@@ -349,11 +360,11 @@ class Gateway:
             await _within(hurry, delay)
         self._listeners.stop_accepting()
         if self._line.open:
-            logger.info("waiting up to %.0f s for %d open calls", drain.timeout, self._line.open)
+            logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self._line.open)
         await _until(lambda: not self._line.open, hurry, drain.timeout)
         ended = self._line.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         if ended:
-            logger.warning("ended %d calls that were still open", ended)
+            logger.warning("drain timeout: ended %d open calls", ended)
             await _until(lambda: not self._line.open, asyncio.Event(), _LAST_WORDS)
         await self._close()
         logger.info("stopped")
@@ -428,8 +439,8 @@ class Gateway:
         if self._snapshot is not None:
             yield from self._snapshot.samples()
 
-    def _press(self, short: bool) -> None:  # noqa: FBT001 - as `Pressure` tells it
-        logger.warning("open files are %s", "running out: no call is begun" if short else "enough again")
+    def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Pressure`
+        logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
         self._listeners.press(short)
 
     def _count_hit(self, limit: str, scope: str, name: str) -> None:
@@ -440,6 +451,78 @@ class Gateway:
 
     def _count_auth(self, method: str, issuer: str, result: str) -> None:
         self.metrics.auth.add((method, issuer, result))
+
+
+# ---- stores and logs -----------------------------------------------------------------------------------------------
+
+
+async def open_ledger(
+    config: Config,
+    marks: Marks,
+    counts: Callable[[str], dict[str, float]],
+    *,
+    state: StateUrl | None = None,
+) -> tuple[Ledger | None, SharedRates | None]:
+    """Return the ledger, if the configuration needs one, and the shared rate limits, if its store is shared.
+
+    Args:
+        counts: Returns the counters of an operation by result.
+        state: URL of the ledger, instead of `gateway.state`.
+
+    Raises:
+        StartFailed: The store cannot be opened.
+    """
+    if not effective.keeps_state(config):
+        return None, None
+    place = state or effective.state(config, marks, os.environ, Path.cwd())
+    kept = config.gateway.ledger
+    bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
+    try:
+        if place.kind == "sqlite" and state is None and config.gateway.state is None:
+            # Nobody else makes the default directory.
+            with suppress(OSError):
+                place.path.parent.mkdir(mode=0o700, exist_ok=True)
+        store = opening.make(place)
+        ledger = Ledger(counted(store, counts), bounds)
+        try:
+            await ledger.open()
+        except BaseException:
+            await ledger.aclose()
+            raise
+    except StoreBroken as error:
+        raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
+    return ledger, _shared_rates(store) if place.is_shared else None
+
+
+def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
+    """Return the audit log.
+
+    Args:
+        output: Standard output; workers share theirs.
+
+    Raises:
+        StartFailed: Its file cannot be written.
+    """
+    path = effective.audit(config, marks)
+    if path == effective.STANDARD_OUTPUT:
+        return AuditLog(output)
+    try:
+        return AuditLog.open(path)
+    except OSError as error:
+        at: KeyPath = ("observe", "audit")
+        fact = f"the audit log {path} cannot be written: {error.strerror}"
+        remedy = "let the gateway write there, or name a file where it may; - is standard output"
+        raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
+
+
+def _shared_rates(store: Store) -> SharedRates | None:
+    """Return the rate limits that gateways share through the Redis of their ledger."""
+    from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - redis-py is loaded only if it is used
+
+    return SharedRates(store.client, store.client.address.named) if isinstance(store, RedisStore) else None
+
+
+# ---- waiting -------------------------------------------------------------------------------------------------------
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

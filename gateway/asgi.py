@@ -4,7 +4,7 @@
     Mount("/agents", create_app("gateway.yaml"))      # in Starlette or FastAPI
     httpx.ASGITransport(create_app({"agents": …}))    # without sockets
 
-`a2a-gateway serve` runs the same pipeline behind the strict HTTP/1.1 server (`listener/protocol.py`), which also bounds
+`a2a-gateway serve` runs the same pipeline behind the strict HTTP/1.1 server (`listener/http1.py`), which also bounds
 connections and slow clients.
 """
 
@@ -20,14 +20,13 @@ from typing import Any, BinaryIO, Self
 
 import yaml
 
-from gateway.app import Gateway
+from gateway.app import Gateway, StartFailed
 from gateway.config.check import Examined, examine, examine_again
 from gateway.config.model import Config
 from gateway.config.problem import as_text
 from gateway.config.yaml import Marks
 from gateway.listener.asgi import Receive, Scope, Send
 from gateway.listener.server import ListenFailed
-from gateway.opening import StartFailed
 from gateway.reload import Origin
 
 VARIABLE = "A2A_GATEWAY_CONFIG"
@@ -48,8 +47,8 @@ def create_app(config: Configuration, *, access_stream: BinaryIO | None = None) 
     A file is watched and reloaded as `gateway.reload` says; a mapping and a `Config` are used as they are.
 
     Args:
-        config: The path of a configuration file, what such a file says as a mapping, or a `Config`.
-        access_stream: Where the access log goes; standard output where it is left out.
+        config: The path of a configuration file, its content as a mapping, or a `Config`.
+        access_stream: Output of the access log; standard output by default.
 
     Raises:
         ConfigurationError: it has errors.
@@ -65,8 +64,8 @@ class GatewayApp:
     does the same; without either the gateway starts with the first request, and ends with its process.
 
     Args:
-        read: Gives the configuration, and where it can be read again.
-        access_stream: Where the access log goes; standard output where it is left out.
+        read: Returns the configuration and its source for reloads.
+        access_stream: Output of the access log; standard output by default.
     """
 
     def __init__(
@@ -79,10 +78,10 @@ class GatewayApp:
 
     @property
     def gateway(self) -> Gateway:
-        """The gateway that runs.
+        """Return the running gateway.
 
         Raises:
-            RuntimeError: it was not started.
+            RuntimeError: It was not started.
         """
         if self._running is None:
             raise RuntimeError("the gateway was not started")

@@ -1,4 +1,4 @@
-"""Owns every long-running task: named, restarted when it fails, logged, cancelled at the end; and work on files."""
+"""Owner of every long-running task, and file work in threads with a deadline."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 FILE_TIMEOUT = 20.0
-"""Seconds after which work on files is given up: a disk that does not answer, or a pipe that nobody writes to."""
+"""Timeout of file work in seconds, for a disk that does not answer or a pipe without a writer."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 
@@ -17,24 +17,24 @@ logger = logging.getLogger("gateway.background")
 
 
 class Background:
-    """The tasks that outlive a request.
+    """Runs the tasks that outlive a request.
 
-    A task whose work raises is started again after 0.5 s, then after twice as long each time, up to 30 s. Work that
-    returns is over, and so is work that raises while it is being ended.
+    A task that raises is restarted after 0.5 s, with a back-off that doubles up to 30 s. A task that returns, or that
+    raises while it is cancelled, has ended.
     """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Run `work()` until it returns or `aclose` is called; cancelling the task that is returned ends it too."""
+        """Run `work()` until it returns, the returned task is cancelled, or `aclose` is called."""
         task = asyncio.get_running_loop().create_task(self._keep(name, work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def aclose(self) -> None:
-        """Cancel every task and wait until each has ended."""
+        """Cancel all tasks and wait for them."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -48,10 +48,10 @@ class Background:
             except Exception:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    # It was told to end, and what it did last failed: started again, it would never hear of it.
-                    logger.exception("background task %s failed as it ended", name)
+                    # A task that was cancelled must not be restarted.
+                    logger.exception("background task %s failed during its cancellation", name)
                     raise asyncio.CancelledError from None
-                logger.exception("background task %s failed; starting it again in %.1f s", name, pause)
+                logger.exception("background task %s failed; restart in %.1f s", name, pause)
             else:
                 return
             await sleep(pause)
@@ -59,20 +59,20 @@ class Background:
 
 
 class FileWork:
-    """Blocking work on files, in one thread at a time, with a deadline.
+    """Runs blocking file work in one thread at a time, with a deadline.
 
-    Work that is given up keeps its thread until the file system answers. No other work starts meanwhile, so that a
-    disk that hangs takes one thread of the loop's pool and no more.
+    Work that timed out keeps its thread until the file system answers, and no other work starts until then. So a disk
+    that hangs takes one thread of the pool.
     """
 
     def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - the arguments of `work`
-        """Return what `work(*args)` returns, or raise what it raises.
+        """Return the result of `work(*args)`, or raise its exception.
 
         Raises:
-            TimeoutError: it took longer than `FILE_TIMEOUT`, or earlier work still runs after that time.
+            TimeoutError: It, or earlier work, took longer than `FILE_TIMEOUT`.
         """
         if self._running is not None:
             await asyncio.wait((self._running,), timeout=FILE_TIMEOUT)
@@ -88,6 +88,6 @@ class FileWork:
 
 
 def _forget(running: "asyncio.Future[Any]") -> None:
-    # Nobody may wait for it any more; its error is still retrieved, so that asyncio does not report it as lost.
+    # Retrieve the exception of work that timed out, or asyncio reports it as never retrieved.
     if not running.cancelled():
         running.exception()

@@ -13,9 +13,9 @@ from gateway.a2a.card import parse_card
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch
-from gateway.catalog.served import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
-from gateway.catalog.trust import Trust, Trusting
+from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
+from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
+from gateway.cards.trust import Trust, Trusting
 from gateway.config import effective
 from gateway.config.agent import (
     USUAL_HEADERS,

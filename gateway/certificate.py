@@ -1,20 +1,20 @@
-"""The certificate that a client has shown in its TLS handshake, as far as anybody asks for it."""
+"""The client certificate of a TLS handshake."""
 
 import msgspec
 
 
 class Certificate(msgspec.Struct, eq=False):
-    """The fields of a certificate that an authority of the file has signed; each connection has one of its own.
+    """The fields of a verified client certificate; each connection has its own object.
 
     Attributes:
         digest: Its SHA-256.
-        uris: Of the subject alternative name, in order.
-        dns: Likewise, in lower case.
+        uris: The URIs of the subject alternative name, in order.
+        dns: Its DNS names, in lower case.
         common_names: Of the subject.
         subject, issuer: Distinguished names (RFC 4514).
         expires: Wall-clock seconds of its end.
         signs: Whether it may sign other certificates.
-        void: Whether those that it was verified by are no longer trusted; the one thing here that changes.
+        void: Whether its authorities are no longer trusted; the only field that changes.
     """
 
     digest: bytes

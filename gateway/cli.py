@@ -1,8 +1,7 @@
-"""The command line: `a2a-gateway serve`, `check`, `route`, `demo`, `send`, `stdio`, `init`, `key`, `state`, `diff`.
+"""The command line, `a2a-gateway COMMAND`.
 
-No logic of its own: a command reads its options, calls the module that does the work, and prints. Those of `state`
-stand in `cli_state`.
-Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
+This module parses arguments and prints. A command's module in `commands/` does the work, and is imported only when the
+command runs. Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
 """
 
 import asyncio
@@ -10,17 +9,18 @@ import logging
 import os
 import shlex
 import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway import process
 from gateway.a2a.framing.lsp import Framing
-from gateway.cli_state import state_commands
-from gateway.command.answer import (
+from gateway.commands.config_file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
+from gateway.commands.output import (
     CommandFailed,
     PlainOption,
     PlainOutput,
@@ -30,27 +30,10 @@ from gateway.command.answer import (
     show_json,
     write,
 )
-from gateway.command.bridge import address, bridge
-from gateway.command.bridge import run as run_bridge
-from gateway.command.differing import differing
-from gateway.command.directions import as_text as directions_text
-from gateway.command.directions import directions, read_claims
-from gateway.command.discovery import check_url
-from gateway.command.file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
-from gateway.command.key import new_key
-from gateway.command.online import Review, visit
-from gateway.command.probe import health_url, probe
-from gateway.command.sender import Errand, send
-from gateway.command.solo import claim_port, solo
-from gateway.command.starter import save, starter
-from gateway.config.check import examine
-from gateway.config.explain import Inquiry
-from gateway.config.problem import as_json, as_text
-from gateway.config.schema import schema as schema_of_format
-from gateway.config.yaml import LARGEST_FILE
-from gateway.demo.fleet import serving
-from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT, free_port, set_up
 from gateway.version import package_version
+
+if TYPE_CHECKING:
+    from gateway.commands.state import StatePlace
 
 app = typer.Typer(
     name="a2a-gateway",
@@ -61,12 +44,18 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 key_commands = typer.Typer(help="API keys.", no_args_is_help=True, rich_markup_mode=None)
+state_commands = typer.Typer(help="The state of tasks in the ledger.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(key_commands, name="key")
 app.add_typer(state_commands, name="state")
 
 
+StateOption = Annotated[
+    str | None, typer.Option("--state", help="URL of the ledger, instead of `gateway.state`.", metavar="URL")
+]
+
+
 class Output(StrEnum):
-    """How `check` reports."""
+    """The output format of `check`."""
 
     TEXT = "text"
     JSON = "json"
@@ -94,6 +83,11 @@ def serve(
     workers: Annotated[int, typer.Option(help="Processes that serve; several share a file or a Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
+    from gateway import process
+    from gateway.commands.find_agent import check_url
+    from gateway.commands.serve import claim_port, single_agent
+    from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT
+
     if agent is None:
         if port is not None or admin_port is not None:
             raise CommandFailed("a file names its own ports: gateway.listen and gateway.admin", code=2)
@@ -105,7 +99,7 @@ def serve(
     check_url(agent)
     public = claim_port(PUBLIC_PORT if port is None else port, "--port")
     admin = claim_port(ADMIN_PORT if admin_port is None else admin_port, "--admin-port")
-    one = solo(agent, public=public, admin=admin)
+    one = single_agent(agent, public=public, admin=admin)
     examined = examine_own(one.configuration(), "serve --agent", os.environ)
     # Standard output has the access log and nothing else.
     raise typer.Exit(process.serve_examined(examined, on_started=partial(_tell, one.welcome(program()))))
@@ -122,21 +116,25 @@ def check(
         bool, typer.Option("--strict", help="Take warnings, and secrets that are written out, for errors.")
     ] = False,
     workers: Annotated[int, typer.Option(help="Also find what so many workers cannot serve.", min=1)] = 1,
-    output: Annotated[Output, typer.Option(help="Who reads the result.")] = Output.TEXT,
+    output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
 ) -> None:
-    """Look for every mistake in the configuration."""
-    # What a visit finds is reported below, not logged.
+    """Report every mistake in the configuration."""
+    from gateway.commands.check import Report, check_online
+    from gateway.config.check import examine
+    from gateway.config.yaml import LARGEST_FILE
+
+    # The report has what the online check would log.
     logging.disable()
     path = find_file(file, needed=output is Output.TEXT)
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
     examined = examine(path, os.environ, text=text, literals=strict)
-    visits = asyncio.run(visit(examined)) if online and examined.config is not None else ()
-    review = Review(examined, visits if online else None, strict, workers)
+    answers = asyncio.run(check_online(examined)) if online and examined.config is not None else ()
+    report = Report(examined, answers if online else None, strict, workers)
     if output is Output.JSON:
-        show_json(review.as_json())
+        show_json(report.as_json())
     else:
-        show(review.as_github() if output is Output.GITHUB else review.as_text())
-    raise typer.Exit(review.code)
+        show(report.as_github() if output is Output.GITHUB else report.as_text())
+    raise typer.Exit(report.code)
 
 
 @app.command()
@@ -159,6 +157,12 @@ def route(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Say which agent a request would reach, and why."""
+    from gateway.commands.route import as_text, explain_route, read_claims
+    from gateway.config.check import examine
+    from gateway.config.explain import Inquiry
+    from gateway.config.problem import as_json
+    from gateway.config.problem import as_text as problems_text
+
     with reporting(as_json=output is PlainOutput.JSON):
         claims = read_claims(claim or [])
         examined = examine(find_file(config, needed=output is PlainOutput.TEXT), os.environ)
@@ -166,19 +170,23 @@ def route(
             show_json({"ok": False, "problems": as_json(examined.errors)})
             raise typer.Exit(1)
         if examined.config is None:
-            raise CommandFailed(as_text(examined.errors))
+            raise CommandFailed(problems_text(examined.errors))
         inquiry = Inquiry(path, method, tenant, caller, key, certificate, host, claims)
-        answer = directions(examined, inquiry, everything=explain)
+        answer = explain_route(examined, inquiry, everything=explain)
         if output is PlainOutput.JSON:
             show_json(answer)
         else:
-            show(directions_text(answer))
+            show(as_text(answer))
     raise typer.Exit(0 if answer["agent"] is not None else 1)
 
 
 @app.command()
 def demo() -> None:
     """Run the gateway with five sample agents, four of them in one process with it."""
+    from gateway import process
+    from gateway.demo.fleet import serving
+    from gateway.demo.stage import free_port, set_up
+
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
@@ -190,17 +198,19 @@ def demo() -> None:
 @app.command("send")
 def send_command(
     url: Annotated[str, typer.Argument(help="An agent's URL, or its card's (ending in .json).")],
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str, typer.Argument(help="The text of the message.")],
     *,
     key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
     token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="A2A_TOKEN")] = None,
     tenant: Annotated[str | None, typer.Option(help="The tenant field, instead of what the card says.")] = None,
-    task: Annotated[str | None, typer.Option(help="Go on with this task.")] = None,
+    task: Annotated[str | None, typer.Option(help="Continue this task.")] = None,
     context: Annotated[str | None, typer.Option(help="Stay in this context.")] = None,
-    raw: Annotated[bool, typer.Option("--json", help="Print what comes as JSON, one event a line.")] = False,
+    raw: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, one event a line.")] = False,
 ) -> None:
-    """Say something to an agent and print its answer."""
-    send(Errand(url, text, key, token, tenant, task, context, raw), write)
+    """Send a message to an agent and print its answer."""
+    from gateway.commands.send import Message, send
+
+    send(Message(url, text, key, token, tenant, task, context, raw), write)
 
 
 @app.command("stdio")
@@ -214,6 +224,10 @@ def stdio_command(
     framing: Annotated[Framing, typer.Option(help="How frames are written; either is read.")] = Framing.LSP,
 ) -> None:
     """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
+    from gateway.commands.stdio import address, bridge, run
+    from gateway.config.check import examine
+    from gateway.config.problem import as_text
+
     if "://" not in agent:
         examined = examine(find_file(config), os.environ)
         if examined.config is None:
@@ -221,7 +235,7 @@ def stdio_command(
         agent = address(examined, agent, tenant)
     elif config is not None:
         raise CommandFailed("give the URL of an agent, or a file and the name of one in it", code=2)
-    raise typer.Exit(run_bridge(bridge(agent, key=key, token=token, tenant=tenant), framing))
+    raise typer.Exit(run(bridge(agent, key=key, token=token, tenant=tenant), framing))
 
 
 @app.command("init")
@@ -232,7 +246,9 @@ def init_command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a first configuration, from an agent's card."""
-    text = starter(url)
+    from gateway.commands.init import first_configuration, save
+
+    text = first_configuration(url)
     if out is None:
         write(text)
         return
@@ -242,10 +258,12 @@ def init_command(
 
 @key_commands.command("new")
 def key_new(
-    name: Annotated[str, typer.Argument(help="What the key is called in the configuration and in logs.")],
-    tenant: Annotated[str | None, typer.Option(help="Whose key it is; the name itself if left out.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the key in the configuration and in logs.")],
+    tenant: Annotated[str | None, typer.Option(help="Tenant of the key; the name of the key if left out.")] = None,
 ) -> None:
     """Make an API key: it is shown once, and the configuration keeps its hash."""
+    from gateway.commands.key import new_key
+
     made = new_key(name, tenant or name)
     show(
         f"The key, shown only now; clients send it as X-API-Key, or as bearer token:\n\n  {made.text}\n\n"
@@ -256,12 +274,15 @@ def key_new(
 @app.command()
 def diff(
     old: Annotated[Path, typer.Argument(help="The configuration that runs.")],
-    new: Annotated[Path, typer.Argument(help="The one that is to take its place.")],
+    new: Annotated[Path, typer.Argument(help="The configuration that replaces it.")],
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
-    """Say what another configuration would change: keys, who reaches what, and what needs a restart."""
+    """Compare two configurations: changed keys, changed access, and settings that need a restart."""
+    from gateway.commands.diff import compare
+    from gateway.config.check import examine
+
     with reporting(as_json=output is PlainOutput.JSON):
-        found = differing(examine(old, os.environ), examine(new, os.environ))
+        found = compare(examine(old, os.environ), examine(new, os.environ))
         if output is PlainOutput.JSON:
             show_json(found.as_json())
         else:
@@ -271,23 +292,125 @@ def diff(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the configuration."""
+    from gateway.config.schema import schema as schema_of_format
+
     show_json(schema_of_format())
 
 
 @app.command()
 def health(
     config: ConfigOption = None,
-    url: Annotated[str | None, typer.Option(help="Where the gateway is, instead of reading a file.")] = None,
+    url: Annotated[str | None, typer.Option(help="URL of its admin listener, instead of reading a file.")] = None,
 ) -> None:
-    """Ask a running gateway whether it lives: 0 yes, 1 no."""
+    """Check whether a gateway runs: exit code 0 if it does, else 1."""
+    from gateway.commands.health import health_url, probe
+
     probe(url or health_url(find_file(config), os.environ))
     show("ok")
+
+
+@state_commands.command("stats")
+def state_stats(config: ConfigOption = None, state: StateOption = None, output: PlainOption = PlainOutput.TEXT) -> None:
+    """Count tasks, contexts and notes by tenant."""
+    from gateway.commands.state import as_json, as_table, figures
+
+    with reporting(as_json=output is PlainOutput.JSON):
+        place = _state_place(config, state)
+        held = asyncio.run(figures(place))
+        if output is PlainOutput.JSON:
+            show_json(as_json(held, place.state.label))
+        else:
+            show(as_table(held, place.state.label))
+
+
+@state_commands.command("erase")
+def state_erase(
+    tenant: Annotated[str, typer.Option("--tenant", help="Tenant whose tasks, contexts and notes are erased.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Erase everything of a tenant from the ledger: its tasks are not found any more."""
+    from gateway.commands.state import erase, figures, in_words
+
+    as_json = output is PlainOutput.JSON
+    with reporting(as_json=as_json):
+        if not tenant:
+            # Entries without a tenant are the gateway's own, such as its secret.
+            raise CommandFailed("--tenant is empty: name the tenant to erase", code=2)
+        if as_json and not yes:
+            raise CommandFailed("--output json asks no questions: add --yes", code=2)
+        place = _state_place(config, state)
+        held = next((one for one in asyncio.run(figures(place)) if one.tenant == tenant), None)
+        if held is not None and not yes:
+            typer.confirm(f"{place.state.label}: erase {in_words(held)} of {tenant!r}?", abort=True)
+        erased = 0 if held is None else asyncio.run(erase(place, tenant))
+        if as_json:
+            show_json({"ok": True, "tenant": tenant, "erased": erased})
+        else:
+            show(f"Nothing to erase of {tenant!r}." if held is None else f"Erased: {in_words(held)}.")
+
+
+@state_commands.command("rotate-key")
+def state_rotate_key(
+    *,
+    now: Annotated[bool, typer.Option("--now", help="Revoke the previous keys at once.")] = False,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Rotate the key that signs notifications; running gateways use it by themselves."""
+    from gateway.commands.state import rotate_key
+
+    with reporting(as_json=output is PlainOutput.JSON):
+        done = asyncio.run(rotate_key(_state_place(config, state), datetime.now(UTC).timestamp(), drops=now))
+        if output is PlainOutput.JSON:
+            show_json({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now})
+        else:
+            soon, at_once = (
+                "in a minute; the previous key stays valid for a while",
+                "now; the previous keys are revoked",
+            )
+            show(f"{done.kid} signs notifications {at_once if now else soon}.")
+
+
+@state_commands.command("migrate")
+def state_migrate(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="sqlite:///PATH or redis://…; may have ${VAR}.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Target, written the same way.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Copy to a target that has a secret of its own.")] = False,
+    output: PlainOption = PlainOutput.TEXT,
+) -> None:
+    """Copy a ledger to another store while no gateway runs; existing entries stay."""
+    from gateway.commands.state import migrate, state_from_url
+
+    with reporting(as_json=output is PlainOutput.JSON):
+        old, new = state_from_url(source, os.environ), state_from_url(target, os.environ)
+        done = asyncio.run(migrate(old, new, datetime.now(UTC).timestamp(), force=force))
+        if output is PlainOutput.JSON:
+            show_json({"ok": True, **asdict(done)})
+        else:
+            show(f"{old.state.label} to {new.state.label}: {done.in_words()}")
+
+
+def _state_place(config: Path | None, state: str | None) -> "StatePlace":
+    """Return the place of the ledger, from the option or the configuration."""
+    from gateway.commands.state import configured_state, state_from_url
+
+    if state is None:
+        return configured_state(find_file(config), os.environ)
+    if config is not None:
+        raise CommandFailed("give a file or --state, not both", code=2)
+    return state_from_url(state, os.environ)
 
 
 def main() -> None:
     """Run the command line; `--debug`, anywhere, shows tracebacks."""
     if "stdout" in open_closed():
-        sys.stderr.write("standard output is closed: what belongs there is lost, such as the access log\n")
+        sys.stderr.write("standard output is closed: the access log is lost\n")
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in options
@@ -303,7 +426,7 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        sys.stderr.write(f"{type(error).__name__}: {error}\nThis should not happen; --debug shows where it did.\n")
+        sys.stderr.write(f"{type(error).__name__}: {error}\nThis is a defect; --debug shows the traceback.\n")
         sys.exit(1)
 
 

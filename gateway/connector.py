@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from gateway.a2a.dialect import Binding
 from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_lines
 from gateway.a2a.json import Tree
-from gateway.catalog.cards import CardAsker, CardSource
-from gateway.catalog.stdio_cards import StdioCards
-from gateway.catalog.trust import Trust, Trusting
+from gateway.cards.fetch import CardAsker, CardSource
+from gateway.cards.fetch_stdio import StdioCards
+from gateway.cards.trust import Trust, Trusting
 from gateway.config.address import is_grpc
 from gateway.config.agent import Backend, Stdio, replica_name
 from gateway.config.command import program
@@ -155,7 +155,7 @@ class NetworkConnector:
         """Return what asks gRPC agents for their card; None over HTTP, where it is fetched by URL."""
         if not self.is_grpc:
             return None
-        from gateway.catalog.grpc_cards import GrpcCards  # noqa: PLC0415 - see above
+        from gateway.cards.fetch_grpc import GrpcCards  # noqa: PLC0415 - see above
 
         credentials = {name.decode(): value.decode("latin-1") for name, value in self.treatment.credentials}
         told = self.treatment.tenant

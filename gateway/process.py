@@ -1,4 +1,4 @@
-"""One gateway as a process: its signals, its limits, its log, and its exit code."""
+"""One gateway as a process: signals, resource limits, log, exit code."""
 
 import asyncio
 import gc
@@ -14,14 +14,13 @@ from typing import Any, BinaryIO, cast
 import uvloop
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from gateway.app import Gateway
+from gateway.app import Gateway, StartFailed
 from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.problem import as_text
-from gateway.departure import SIGNALS, leave_at_once, leave_within
 from gateway.listener.server import ListenFailed, raise_file_limit
-from gateway.opening import StartFailed
 from gateway.reload import Origin, Trigger
+from gateway.shutdown import SIGNALS, leave_at_once, leave_within
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
@@ -29,9 +28,9 @@ from gateway.upstream.stdio.process import kill_all
 from gateway.workers import Worker, supervise
 
 _COLLECTOR = (10_000, 100, 100)
-"""Thresholds of Python's garbage collector. Its own make a third of the CPU time of a call, because every few hundred
-open calls start a collection of all objects. Calls leave no cycles behind, and objects of the start are frozen. The
-first threshold also bounds a pause during a reload: 10,000 new objects take at most 10 ms."""
+"""Thresholds of Python's garbage collector. With its defaults open calls start a collection of all objects every few
+hundred calls, a third of their CPU time. Calls leave no cycles behind, and objects of the start are frozen. The first
+threshold bounds a pause during a reload: visiting 10,000 new objects takes at most 10 ms."""
 _SWITCH = 0.0001
 """Seconds after which a working thread yields the interpreter to a waiting one. With Python's own 5 ms each ready
 socket would wait that long, one after the other, while a thread reads a configuration."""
@@ -52,19 +51,19 @@ async def run(
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one stops at once. SIGHUP reloads the configuration.
 
-    A signal that comes before the gateway serves ends it likewise: what is open by then is closed.
+    A signal during the start ends the gateway as well.
 
     Args:
         delay: As `Gateway.stop`, for SIGTERM.
         on_started: Called once requests are served.
-        on_signal: Called with each signal to end: whether it is not the first.
+        on_signal: Called with each SIGTERM and SIGINT; the argument is true from the second on.
 
     Raises:
         ListenFailed, StartFailed: as `Gateway.start`.
     """
     signals = _Signals(gateway, on_signal)
     if not await _unless(signals.stop, gateway.start()):
-        logger.info("stopped before it served")
+        logger.info("stopped during the start")
         return
     on_started()
     signals.serve()
@@ -75,10 +74,10 @@ async def run(
 
 
 class _Signals:
-    """Handles signals of a process while its event loop runs.
+    """Handles the signals of the process while its event loop runs.
 
     Attributes:
-        stop: Set by the first signal to end.
+        stop: Set by the first SIGTERM or SIGINT.
         hurry: Set by the second one.
         interactive: Whether the first was SIGINT.
     """
@@ -97,7 +96,7 @@ class _Signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
     def serve(self) -> None:
-        """Requests are served from now on: tell the service manager, and reload if that was asked for meanwhile."""
+        """Notify the service manager that requests are served, and run a reload that was requested during the start."""
         self.notifier.ready()
         self._serves = True
         if self._reload_asked:
@@ -116,7 +115,7 @@ class _Signals:
 
     def _reload(self) -> None:
         if not self._serves:
-            # The file may have changed since it was read. It is read again once there is a snapshot to compare with.
+            # The file may have changed since it was read; the reload runs once there is a snapshot to compare with.
             self._reload_asked = True
             return
         self.notifier.reloading()
@@ -128,7 +127,7 @@ class _Signals:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless the event comes before it is done; return whether it was done."""
+    """Do the work until the event is set; return whether it was completed."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -145,7 +144,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
 def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
     """Serve a configuration file until a signal; return the exit code, and print problems to standard error.
 
-    A SIGHUP that comes before the gateway serves waits.
+    A SIGHUP during the start stays pending.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
@@ -183,10 +182,10 @@ def serve_examined(
     """Serve a configuration without errors until a signal; return the exit code.
 
     Args:
-        origin: Where it comes from, for reloads.
-        access_stream: Where the access log goes, instead of standard output.
+        origin: Source of the configuration, for reloads.
+        access_stream: Output of the access log, instead of standard output.
         on_started: Called once requests are served.
-        worker: Which worker this process is; None in a gateway of one process.
+        worker: The worker that this process is; None in single-worker mode.
     """
     config = examined.config
     assert config is not None
@@ -201,7 +200,7 @@ def serve_examined(
     timers: list[threading.Timer] = []
 
     def signalled(again: bool) -> None:  # noqa: FBT001 - as `run` calls it
-        # A thread or a peer that hangs does not keep the process from ending.
+        # A thread or a peer that hangs must not keep the process alive.
         timers.append(leave_within(_AT_ONCE if again else in_time, kill_all))
 
     def started() -> None:
@@ -233,7 +232,7 @@ def serve_examined(
         for timer in timers:
             timer.cancel()
         if worker is not None:
-            # A worker ends without the handlers that write what is queued.
+            # A worker exits without running the handlers that flush the log.
             sink.close()
     return 0
 
@@ -244,7 +243,7 @@ def _expose_process(registry: CollectorRegistry) -> None:
 
 
 def _handle_without_loop() -> None:
-    """Have signals end this process while its event loop is being closed."""
+    """Let signals end the process while its event loop closes."""
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.remove_signal_handler(number)

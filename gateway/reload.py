@@ -1,12 +1,11 @@
-"""A configuration is read again while another one runs: put to use, or refused with everything as it was.
+"""Reload the configuration while the gateway serves.
 
-    watch    the folders of its files (watchfiles), and their contents from time to time
-    read     the file, what it includes and refers to; in a thread
-    refuse   whatever has an error, or fails its own routing tests; the one that runs goes on
-    use      built beside it, then swapped in one step (`app.Gateway.use`)
+    watch    watchfiles reports changes in the folders of the files; their contents are also compared from time to time
+    load     the file, its includes and references are read and checked in a thread
+    reject   a configuration with errors or failing routing tests changes nothing
+    swap     a new snapshot is built beside the active one and swapped in (`app.Gateway.use`)
 
-One at a time; whoever asks meanwhile has it read once more afterwards. What became of it is logged, counted, and shown
-by `/-/config`.
+Reloads run one at a time. Each result is logged, counted, and shown at `/-/config`.
 """
 
 import asyncio
@@ -32,17 +31,17 @@ from gateway.config.routes import divided
 from gateway.telemetry.metrics import Metrics
 
 _MOST_TOLD = 20
-"""Changes that one line of the log tells."""
+"""Changes that one reload logs."""
 _TICK = 1.0
-"""Seconds between two ticks of the watcher, where nothing changes."""
+"""Longest time between two ticks of the watcher, in seconds."""
 _DEBOUNCE_MS = 1000
-"""Milliseconds for which changes that follow each other are one: a file is written in several steps."""
+"""Milliseconds of changes that count as one, because a file is written in several steps."""
 
 logger = logging.getLogger("gateway.reload")
 
 
 class Trigger(StrEnum):
-    """Why a configuration was read again; a label of its metric."""
+    """The cause of a reload; a label of its metric."""
 
     SIGNAL = "signal"
     ADMIN = "admin"
@@ -51,18 +50,18 @@ class Trigger(StrEnum):
 
 
 class Result(StrEnum):
-    """What became of it; a label likewise."""
+    """The result of a reload; a label of its metric."""
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
     REFUSED = "refused"
 
 
-class Unusable(Exception):  # noqa: N818 - a fact about a configuration, told as it is
-    """A configuration without errors that cannot be put to use here and now; the text says why.
+class Unusable(Exception):  # noqa: N818 - the operator reads it as it is
+    """A configuration without errors cannot be activated in this process; the text says why.
 
     Attributes:
-        problems: What is wrong with it, where it has a place.
+        problems: Problems with a place in a file.
     """
 
     def __init__(self, why: str, problems: tuple[Problem, ...] = ()) -> None:
@@ -72,11 +71,11 @@ class Unusable(Exception):  # noqa: N818 - a fact about a configuration, told as
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What came of putting a configuration to use.
+    """The result of activating a configuration.
 
     Attributes:
-        waiting: What of it takes effect with the next start.
-        swap: Seconds that it took to put it in the place of the one before; nobody else is served meanwhile.
+        waiting: Settings that take effect after a restart.
+        swap: Seconds of the swap, during which the event loop serves nothing else.
     """
 
     waiting: tuple[Waiting, ...]
@@ -85,34 +84,34 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a configuration comes from.
+    """The source of a configuration.
 
     Attributes:
         path: The main file.
-        environ: What `${VAR}` is filled in from.
+        environ: The environment for `${VAR}`.
     """
 
     path: Path
     environ: Mapping[str, str]
 
     def read(self) -> Examined:
-        """What it says now."""
+        """Read and check the file."""
         return stamped(examine(self.path, self.environ))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of one reading.
+    """The outcome of one reload.
 
     Attributes:
-        at: Unix seconds.
-        why: Why it was refused, in one sentence; empty where it was not.
-        problems: What is wrong with it, by place; what is only likely to be wrong, where it was not refused.
-        waiting: What is written and takes effect with the next start.
-        changed: What is another than before.
-        took: Seconds from the first byte read to the swap, or the refusal.
-        swap: Those of the swap itself, in which nobody else is served.
-        began: When that was, in monotonic seconds.
+        at: Unix seconds of its end.
+        why: Reason of the rejection, in one sentence; empty otherwise.
+        problems: Errors by place, or the warnings of an accepted configuration.
+        waiting: Settings that take effect after a restart.
+        changed: Differences to the configuration before.
+        took: Seconds from the first byte read to the swap or the rejection.
+        swap: Seconds of the swap.
+        began: Monotonic seconds of its begin.
     """
 
     trigger: Trigger
@@ -128,7 +127,7 @@ class Report:
     began: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report for programs."""
         return {
             "result": self.result.value,
             "trigger": self.trigger.value,
@@ -144,21 +143,21 @@ class Report:
 
 
 class Reloader:
-    """Reads a configuration again.
+    """Reloads a configuration.
 
     Args:
-        use: Puts it to use. Raises `Unusable`.
-        running: Gives the configuration that runs.
-        applied: Told of each one that was put to use.
-        told: Told of each reading, whatever became of it.
-        wall: Unix seconds.
+        use: Activates a configuration. Raises `Unusable`.
+        running: Returns the active configuration.
+        applied: Called after a configuration was activated.
+        told: Called after each reload.
+        wall: Returns Unix seconds.
 
     Attributes:
-        last: What became of the last reading; None before the first.
-        waiting: What takes effect with the next start.
-        read_last: The files that were read last, good or bad, and those that were missed.
-        stamps: What they said then; None before the first reading.
-        unmatched: Patterns of `include:` that kept it from being read whole then.
+        last: The report of the last reload; None before the first.
+        waiting: Settings that take effect after a restart.
+        read_last: Files of the last reload, missing ones included.
+        stamps: Their stamps; None before the first reload.
+        unmatched: Patterns of `include:` without a match in the last reload.
     """
 
     def __init__(
@@ -191,18 +190,18 @@ class Reloader:
                 metrics.reloads.set((result.value, trigger.value), 0)
 
     async def reload(self, trigger: Trigger) -> Report:
-        """Read the configuration and put it to use, if that can be."""
+        """Read the configuration, and activate it if it is valid."""
         async with self._one:
             began = time.monotonic()
             try:
                 report = await self._reload(trigger, began)
             except TimeoutError:
-                why = f"its files were not read within {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
+                why = f"reading its files took longer than {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
                 report = self._refused(trigger, began, why)
             except Exception as error:
-                # Whatever it is, the next one is to be read.
-                logger.exception("the configuration cannot be put to use")
-                report = self._refused(trigger, began, f"it cannot be put to use: {type(error).__name__}: {error}")
+                # A defect must not end the watcher: the next reload may succeed.
+                logger.exception("reload failed")
+                report = self._refused(trigger, began, f"reload failed: {type(error).__name__}: {error}")
             self._tell(report)
             if self._told is not None:
                 self._told(report)
@@ -257,7 +256,7 @@ class Reloader:
         return any_matches(self.unmatched, self.origin.path.parent)
 
     def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
-        """Of what was not read to its end; the hash is that of the one that runs."""
+        """Return the report of a reload that read no complete file; its hash is that of the active configuration."""
         text_hash, took = self._running().text_hash, time.monotonic() - began
         return Report(trigger, Result.REFUSED, self._wall(), text_hash, why=why, took=took, began=began)
 
@@ -298,7 +297,7 @@ class Reloader:
         metrics.reload_ok.set((), int(good))
         if not good:
             logger.error(
-                "the configuration is not put to use, the one before goes on: %s", report.why,
+                "New configuration rejected; the previous one stays active: %s", report.why,
                 extra={"trigger": report.trigger.value, "hash": report.text_hash},
             )  # fmt: skip
             for problem in report.problems:
@@ -310,7 +309,7 @@ class Reloader:
             return
         metrics.reload_time.set((), report.at)
         logger.info(
-            "the configuration was read again: %d changes", len(report.changed),
+            "configuration reloaded: %d changes", len(report.changed),
             extra={"trigger": report.trigger.value, "hash": report.text_hash},
         )  # fmt: skip
         for change in report.changed[:_MOST_TOLD]:
@@ -325,16 +324,16 @@ class Reloader:
 def usable(
     running: Config, examined: Examined, *, has_store: bool, processes: int = 1
 ) -> tuple[Examined, tuple[Waiting, ...]]:
-    """What of another configuration takes the place of the one that runs, and what of it waits for the next start.
+    """Return the configuration to activate, with settings kept that need a restart, and the list of these.
 
     Args:
-        running: With what was bound and opened at the start.
-        examined: A configuration without errors.
+        running: The active configuration.
+        examined: The new one, without errors.
         has_store: As `until_restart`.
-        processes: How many serve it.
+        processes: Number of workers.
 
     Raises:
-        Unusable: with what stays it has errors, or several processes cannot serve it.
+        Unusable: With the kept settings it has errors, or several workers cannot serve it.
     """
     if examined.config is None:
         raise Unusable("it has errors", examined.errors)
@@ -342,7 +341,9 @@ def usable(
     if waiting:
         examined = examine_again(examined, config)
         if examined.config is None:
-            raise Unusable("with what stays until a restart it has errors: restart instead", examined.errors)
+            raise Unusable(
+                "it has errors together with settings that only a restart changes: restart the gateway", examined.errors
+            )
     problems = divided(config, examined.marks, processes)
     if problems:
         raise Unusable(f"{processes} workers cannot serve it", problems)
@@ -363,9 +364,9 @@ def _changes(old: Examined, now: Examined) -> tuple[Change, ...]:
 
 
 async def _ticks(folders: tuple[Path, ...], every: float) -> AsyncGenerator[bool, None]:
-    """Yield True when something changed in one of the folders, and False every `every` seconds where nothing did.
+    """Yield True after a change in one of the folders, and False after each `every` seconds without one.
 
-    Where the system cannot watch (too many watches, no inotify), only time passes, and the log says so.
+    If the system cannot watch (too many watches, no inotify), it logs that and yields False only.
     """
     if folders:
         try:
@@ -381,9 +382,7 @@ async def _ticks(folders: tuple[Path, ...], every: float) -> AsyncGenerator[bool
                 async for changes in watching:
                     yield bool(changes)
         except (OSError, RuntimeError) as error:
-            logger.warning(
-                "the files of the configuration cannot be watched, only compared from time to time: %s", error
-            )
+            logger.warning("configuration files cannot be watched, they are compared periodically: %s", error)
     while True:
         await asyncio.sleep(every)
         yield False

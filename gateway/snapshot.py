@@ -1,11 +1,13 @@
-"""Everything a request needs, compiled from one configuration; never changed, only replaced."""
+"""One configuration, compiled: immutable, and replaced as a whole."""
 
 import asyncio
 import ipaddress
 import ssl
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -13,8 +15,8 @@ import httpx
 from gateway.a2a.json import BodyBounds
 from gateway.background import Background
 from gateway.backing import Backing, Backings
-from gateway.catalog.served import GrpcPlace, PublicUrl
-from gateway.catalog.trust import Trust
+from gateway.cards.serve import GrpcPlace, PublicUrl
+from gateway.cards.trust import Trust
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined
@@ -22,22 +24,24 @@ from gateway.config.client import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
-from gateway.cors import Policy
-from gateway.entry import Place
 from gateway.holdings import Holdings
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
+from gateway.proxy.cors import Policy
+from gateway.proxy.webhooks import Webhooks
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Owner
-from gateway.telemetry.metrics import NO_AGENT, AgentMeter, Metrics, Sample
+from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
-from gateway.webhooks import Webhooks
+
+_FETCHES_GO_ON = 10.0
+"""Seconds for which a replaced snapshot still fetches cards and keys, because its open calls may wait for them."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -71,17 +75,16 @@ class Snapshot:
     """One configuration, ready to serve.
 
     Attributes:
-        backings: By the key of the backend.
-        strangers: The meter of requests that find no agent.
+        backings: Backends by key.
+        strangers: The meter of requests that match no agent.
         prefix: Segments of the public path that incoming requests carry.
-        body: How much structure a request body may have.
-        cors: What browsers' pages may do.
-        webhooks: How webhooks are treated.
-        webhook_tls: How those are verified that the gateway calls.
-        holdings: What of it runs and is closed.
-        identity_headers: The headers by which trusted clients name their callers.
+        body: Bounds on the structure of request bodies.
+        cors: The CORS policy.
+        webhooks: The treatment of webhooks.
+        webhook_tls: The TLS settings for calls of webhooks.
+        holdings: Its connections, tasks and other resources.
+        identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
-        places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
     """
 
     config: Config
@@ -101,7 +104,6 @@ class Snapshot:
     holdings: Holdings
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
-    places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -115,23 +117,23 @@ class Snapshot:
         webhooks: Webhooks | None = None,
         before: "Snapshot | None" = None,
     ) -> "Snapshot":
-        """Compile a configuration that was checked; nothing is started or dialled yet.
+        """Compile a checked configuration; nothing is started or dialled yet.
 
         Args:
-            public_url: What cards advertise: the file's, or the address of a loopback listener.
-            public_grpc: Likewise for gRPC, `host:port`; empty for none.
-            ledger: Who owns which task; one of its own in memory where it is left out.
-            webhooks: How they are treated; none are allowed where it is left out.
-            before: What runs; connections, cards and keys that the change is not about are taken over from it.
+            public_url: The URL that cards advertise: the file's, or the address of a loopback listener.
+            public_grpc: The gRPC address that cards advertise, `host:port`; empty for none.
+            ledger: The ledger of tasks; by default a new one in memory.
+            webhooks: The treatment of webhooks; by default none are allowed.
+            before: The active snapshot; unchanged connections, cards and keys are taken over from it.
 
         Raises:
-            OSError, CardInvalid: a file that the configuration names is not what it was when that was checked.
+            OSError, CardInvalid: A file that the configuration names has changed since the check.
         """
         config = examined.config
         if config is None:
             raise ValueError("the configuration has problems")
         holdings = Holdings(None if before is None else before.holdings)
-        # One context for all that the same authorities vouch for: making one costs 20 ms.
+        # Servers with the same authorities share a context, which takes 20 ms to make.
         trust = Trust(holdings)
         verification = Verification() if config.auth is None else config.auth.verification
         issuers = {} if config.auth is None else config.auth.issuers
@@ -143,7 +145,7 @@ class Snapshot:
         }
         anonymous = config.gateway.anonymous or config.auth is None
         named = _named_tenants(config)
-        # With what it knows of credentials: nobody is verified anew because of what is said of agents.
+        # A change of agents keeps the authenticator with its cache of verified credentials.
         authenticator = holdings.hold(
             ("authenticator",),
             (config.auth, anonymous, tuple(key_sets.values()), named),
@@ -181,12 +183,12 @@ class Snapshot:
         )
 
     def open(self, background: Background) -> None:
-        """Start what runs beside requests: reading cards and keys, watching the clock."""
+        """Start the background tasks: fetching cards and keys, watching the clock."""
         self.holdings.hold(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
         self.holdings.open(background)
 
     def entitles(self, owner: Owner, scope: str, now: float) -> bool:
-        """Whether an owner could still call a backend; for what is done in its name while it does not.
+        """Return whether an owner may still call a backend, for notifications that are sent on its behalf.
 
         Args:
             now: Unix seconds.
@@ -195,12 +197,12 @@ class Snapshot:
         agent, tenant = read_backend_key(scope)
         if principal is None:
             return False
-        # No copy is kept of tokens and certificates: what they claim was looked at when the owner called.
+        # Tokens and certificates are not stored: their claims were checked when the owner called.
         claims_known = principal.method not in ("jwt", METHOD)
         return self.table.may_reach(principal, agent, tenant, claims_known=claims_known)
 
     async def settled(self) -> None:
-        """Wait until every card and key set was read and every name looked up, or could not be."""
+        """Wait until each card and key set was fetched and each name resolved, or that failed."""
         for backing in self.backings.values():
             if not backing.source.settled.is_set():
                 await backing.source.settled.wait()
@@ -210,13 +212,13 @@ class Snapshot:
             await keys.settled()
 
     async def aclose(self) -> None:
-        """Close every connection that no other snapshot holds; requests have ended before."""
+        """Close the resources that no other snapshot holds; its requests have ended."""
         for meter in (self.strangers, *(backing.meter for backing in self.backings.values())):
             meter.close()
         await self.holdings.aclose()
 
     def samples(self) -> Iterable[Sample]:
-        """Figures that are read when the metrics are."""
+        """Yield the metrics that are read when they are scraped."""
         backings = list(self.backings.items())
         replicas: dict[tuple[str, str], list[Replica]] = {}
         for _, backing in backings:
@@ -258,12 +260,49 @@ class Snapshot:
         )
 
 
+class DrainingSnapshots:
+    """Closes each replaced snapshot after its last call.
+
+    Args:
+        closed: Called after one was closed.
+    """
+
+    def __init__(self, background: Background, closed: Callable[[], None] = lambda: None) -> None:
+        self._background = background
+        self._closed = closed
+        self._draining: set[Snapshot] = set()
+
+    def __len__(self) -> int:
+        return len(self._draining)
+
+    def drain(self, snapshot: Snapshot) -> None:
+        """Close what `snapshot` has open, and no newer one uses, once its last call has ended."""
+        self._draining.add(snapshot)
+        self._background.start("draining a configuration", partial(self._drain, snapshot))
+
+    async def aclose(self) -> None:
+        """Close all of them now."""
+        await asyncio.gather(*(snapshot.aclose() for snapshot in tuple(self._draining)))
+
+    async def _drain(self, snapshot: Snapshot) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FETCHES_GO_ON):
+                await snapshot.calls.ended()
+        snapshot.holdings.rest()
+        await snapshot.calls.ended()
+        self._draining.discard(snapshot)
+        await snapshot.aclose()
+        # Two steps that each take some milliseconds with many agents: others are served in between.
+        await asyncio.sleep(0)
+        self._closed()
+
+
 def _is_up(replica: Replica) -> bool:
     return replica.condition.is_up and not trouble_of(replica.upstream)
 
 
 def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
-    """Figures of agents on stdio."""
+    """Yield the metrics of agents on stdio."""
     found = [(name, upstream.agent) for name, upstream in upstreams if isinstance(upstream, StdioUpstream)]
     if not found:
         return
@@ -296,10 +335,10 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
 
 
 def _key_client(file: Path | None, trust: Trust, holdings: Holdings) -> httpx.AsyncClient:
-    """The client that reads the keys of all issuers that the same authorities vouch for.
+    """Return the client for the key sets of all issuers with the same authorities.
 
     Args:
-        file: Those of a PEM file, or None for the system's.
+        file: PEM file of the authorities; None for those of the system.
     """
     # httpx's own context would read SSLKEYLOGFILE (safety K9).
     tls = trust.of(file).tls
@@ -325,7 +364,7 @@ def _key_set(
 
 
 def _identity_headers(config: Config) -> IdentityHeaders:
-    """Return the headers that trusted clients send: those by which agents are told, and the usual one for a session."""
+    """Return the identity headers of trusted clients: those that agents get, and the default one for a session."""
     written = effective.identity_headers(config)
     return IdentityHeaders(
         **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
@@ -333,18 +372,18 @@ def _identity_headers(config: Config) -> IdentityHeaders:
 
 
 def _named_tenants(config: Config) -> frozenset[str]:
-    """Return the tenants that the file names, where an issuer has a `tenant_map`; else none, for nobody asks then."""
+    """Return the tenants of the file if an issuer has a `tenant_map`; else none, because they are not needed."""
     issuers = {} if config.auth is None else config.auth.issuers
     mapped = any(issuer.tenant_map for issuer in issuers.values())
     return frozenset(config.tenants) if mapped else frozenset()
 
 
 def _labelled(config: Config) -> frozenset[str]:
-    """Tenants that metrics name: those of the file, up to the bound."""
+    """Return the tenants with a metric label of their own."""
     metrics = config.observe.metrics
     if not metrics.tenant_label:
-        return frozenset()
+        return frozenset({NO_TENANT})
     names = [name for name in config.tenants if name != "*"]
     if "anonymous" not in names:
         names.append("anonymous")
-    return frozenset(names[: metrics.max_tenants])
+    return frozenset({NO_TENANT, *names[: metrics.max_tenants]})

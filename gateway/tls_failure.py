@@ -1,7 +1,7 @@
-"""Why a connection over TLS was not made, in a closed list of words that logs and operators' pages may show.
+"""TLS failures as a closed list of words that logs and operators' pages may show.
 
-OpenSSL's text may hold what a peer wrote, its numbers may not: a verification fails with a code (`X509_V_ERR_…`), any
-other step with a reason (`SSL_R_…`). Both are read from the error, or from the errors that caused it.
+The text of OpenSSL may contain bytes of the peer; its codes do not: `X509_V_ERR_…` if the verification failed, else
+`SSL_R_…`. Both are read from the error, or from its causes.
 """
 
 import ssl
@@ -9,19 +9,18 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 _DEEPEST = 8
-"""Causes of an error that are looked at."""
 
 
 class TlsFailure(StrEnum):
-    """Why there is no connection over TLS."""
+    """The reason of a TLS failure."""
 
     WRONG_NAME = "wrong name"
-    """The certificate has not the name, or the address, that was asked for."""
+    """The certificate is for another name or address."""
     EXPIRED = "expired"
     NOT_YET_VALID = "not yet valid"
     SELF_SIGNED = "self-signed"
     UNKNOWN_AUTHORITY = "unknown authority"
-    """Nobody who is trusted here has signed it, or what stands between is not sent."""
+    """No trusted authority has signed it, or an intermediate certificate is missing."""
     REVOKED = "revoked"
     WRONG_PURPOSE = "wrong purpose"
     """The certificate, or an authority's, is not for this use."""
@@ -30,12 +29,12 @@ class TlsFailure(StrEnum):
     BAD_CERTIFICATE = "bad certificate"
     """Verification failed for another reason."""
     NO_TLS = "no TLS"
-    """What answers does not speak TLS."""
+    """The server does not speak TLS."""
     VERSION = "no common TLS version"
     UNKNOWN_NAME = "name not served"
-    """The peer has no certificate for the name that was asked for."""
+    """The peer has no certificate for the requested name."""
     CLIENT_CERTIFICATE = "client certificate required or refused"
-    """The peer asks for a certificate, or does not accept the one that it was shown."""
+    """The peer requires a certificate, or rejects the one it got."""
     ENDED = "ended by the peer"
     """The peer closed the connection."""
     HANDSHAKE = "handshake failure"
@@ -43,11 +42,11 @@ class TlsFailure(StrEnum):
 
 
 def tls_failure(error: BaseException, *, connecting: bool = False) -> TlsFailure | None:
-    """Why TLS failed, by an error or its causes; None where it was not TLS that failed.
+    """Return the reason of a TLS failure, from an error or its causes; None for any other error.
 
     Args:
-        connecting: Whether a connection over TLS was being made. A reset is then part of the handshake: a port that
-            nobody listens at refuses.
+        connecting: Whether the error came while connecting, so that a reset is part of the handshake: a port without
+            a listener refuses.
     """
     for each in _causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
@@ -60,12 +59,12 @@ def tls_failure(error: BaseException, *, connecting: bool = False) -> TlsFailure
 
 
 def of_reason(reason: str) -> TlsFailure:
-    """What a reason of OpenSSL or BoringSSL means, such as `WRONG_VERSION_NUMBER`."""
+    """Return the meaning of a reason of OpenSSL or BoringSSL, such as `WRONG_VERSION_NUMBER`."""
     return _REASONS.get(reason.removeprefix("SSLV3_").removeprefix("TLSV1_").removeprefix("TLSV13_"), _OTHER)
 
 
 def kind(error: BaseException, *, connecting: bool = False) -> str:
-    """The kind of an error and why TLS failed, if it did, never the error's text: `ConnectError (TLS: expired)`.
+    """Describe an error by its kind and the TLS failure, never by its text: `ConnectError (TLS: expired)`.
 
     Args:
         connecting: As `tls_failure`.

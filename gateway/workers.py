@@ -40,16 +40,16 @@ from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.problem import as_text
 from gateway.config.routes import divided
-from gateway.departure import leave_at_once
 from gateway.listener.server import ListenFailed, bind, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
+from gateway.shutdown import leave_at_once
 from gateway.systemd import Notifier
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 _TICK = 0.1
-"""Seconds after which the supervisor looks for signals."""
+"""Longest time until the supervisor handles a signal, in seconds."""
 _PING = 0.5
 """Seconds between two pings."""
 _HANGS_AFTER = 30
@@ -70,13 +70,13 @@ logger = logging.getLogger("gateway.workers")
 
 
 class Reload(NamedTuple):
-    """The outcome of the last reload of one worker.
+    """The outcome of the last reload of a worker.
 
     Attributes:
-        began: When it began, in seconds of the monotonic clock, which all processes share.
+        began: Its begin, in seconds of the monotonic clock, which all processes share.
         result: A `reload.Result`; `started` of a worker that has not reloaded yet.
-        hash: Of the configuration that was read, good or bad.
-        error: Why it was refused.
+        hash: Hash of the configuration that was read, valid or not.
+        error: Reason of a rejection.
     """
 
     began: float
@@ -86,7 +86,7 @@ class Reload(NamedTuple):
 
 
 class Worker(Process):
-    """One worker: first what its own process calls, then what the supervisor does.
+    """One worker: first the methods for its own process, then those for the supervisor.
 
     Args:
         config: Has the number of workers.
@@ -133,7 +133,7 @@ class Worker(Process):
         except Exception:  # noqa: BLE001 - the process ends here
             traceback.print_exc()
         finally:
-            # Whatever the supervisor cleans up is not cleaned up by its forks.
+            # Forks must not run the cleanup of the supervisor.
             os._exit(code)
 
     def answer_pings(self) -> None:
@@ -157,7 +157,7 @@ class Worker(Process):
         self._tell()
 
     async def reload_others(self) -> dict[str, Any]:
-        """Have all workers reload; return what the others made of it, and how many did not answer in time."""
+        """Reload all workers; return the results of the others, and the number without an answer in time."""
         since = time.monotonic()
         if os.getppid() == self._supervisor:
             os.kill(self._supervisor, signal.SIGHUP)
@@ -188,12 +188,12 @@ class Worker(Process):
 
     @property
     def runs(self) -> bool:
-        """Whether its process has not ended."""
+        """Return whether its process runs."""
         return self.process.is_alive()
 
     @property
     def ended_early(self) -> bool:
-        """Whether its process was started only a moment ago."""
+        """Return whether its process was started within the last half second."""
         return time.monotonic() - self._began < _AGAIN
 
     def send_signal(self, number: int) -> None:
@@ -202,7 +202,7 @@ class Worker(Process):
             os.kill(self.pid, number)
 
     def receive(self) -> None:
-        """Take in what the worker has told."""
+        """Read the messages of the worker."""
         with suppress(OSError, EOFError):
             while self.parent_conn.poll():
                 self.is_serving, self.last_reload = self.parent_conn.recv()
@@ -229,10 +229,10 @@ class Workers(Multiprocess):
         examined: The configuration that the first workers start with.
         origin: Where it was read from.
         count: Number of workers.
-        work: What each of them does.
+        work: Serves in each of them.
 
     Attributes:
-        exit_code: That of the gateway.
+        exit_code: The exit code of the gateway.
     """
 
     processes: list[Worker]  # type: ignore[assignment]
@@ -257,7 +257,7 @@ class Workers(Multiprocess):
         self._ping_at = 0.0
         self._has_served = False
         self._reload_asked = math.inf
-        """When the workers were told to reload; infinite once they have."""
+        """Time of the last reload request; infinite once all workers have reloaded."""
         self._ending = signal.SIGTERM
         self._kill_at = math.inf
 
@@ -288,7 +288,7 @@ class Workers(Multiprocess):
 
     def keep_subprocess_alive(self) -> None:
         """Ping the workers, and replace those that have ended or hang."""
-        # First: whatever was told before a worker ended is known when it is replaced.
+        # First, so that the last messages of an ended worker are known when it is replaced.
         ended = [index for index, worker in enumerate(self.processes) if not worker.runs]
         self._receive()
         before, self._reloads = self._reloads, {each.pid or 0: each.last_reload for each in self.processes}
@@ -299,14 +299,14 @@ class Workers(Multiprocess):
             for worker in self.processes:
                 if worker.tell(self._reloads):
                     pid = worker.pid
-                    logger.error("worker %d has given no sign of life for %d s, and is killed", pid, _HANGS_AFTER)
+                    logger.error("worker %d answered no ping for %d s and is killed", pid, _HANGS_AFTER)
                     worker.process.kill()
         self._notify()
         for index in ended:
             self._replace(index, self.processes[index])
 
     def terminate_all(self) -> None:
-        """Pass the signal on that ends them, and give them until the end of the drain."""
+        """Pass on the signal that ends the workers, and allow them the drain time."""
         config = self._examined.config
         assert config is not None
         drain = effective.drain_delay(config) + config.gateway.drain.timeout
@@ -327,11 +327,11 @@ class Workers(Multiprocess):
         self._stop(signal.SIGTERM)
 
     def handle_int(self) -> None:
-        """Stop, without the time that a load balancer is given."""
+        """Stop without the delay for load balancers."""
         self._stop(signal.SIGINT)
 
     def handle_hup(self) -> None:
-        """Have all workers reload."""
+        """Reload all workers."""
         if self._has_served:
             self._notifier.reloading()
             self._reload_asked = time.monotonic()
@@ -377,24 +377,24 @@ class Workers(Multiprocess):
         return worker
 
     def _replace(self, index: int, worker: Worker) -> None:
-        """Fork another worker for one that has ended; end all if it is the first start that failed."""
+        """Replace a worker that has ended; stop all if the first start failed."""
         code = worker.exitcode or 0
         if not self._has_served:
-            # The cause is the configuration or the machine, and another worker would fare no better.
-            logger.error("a worker could not start: exit code %d", code)
+            # The configuration or the machine is the cause, so another worker would fail as well.
+            logger.error("a worker failed to start: exit code %d", code)
             self.exit_code = code if code > 0 else 1
             self.should_exit.set()
         elif not worker.ended_early:
-            logger.error("worker %d is gone (exit code %d), another takes its place", worker.pid, code)
+            logger.error("worker %d ended (exit code %d) and is replaced", worker.pid, code)
             worker.kill()  # closes its pipe
             try:
                 self._metrics.bury(worker.pid or 0)
             except OSError as error:
-                logger.warning("the metrics of a worker that ended are lost: %s", error)
+                logger.warning("metrics of an ended worker are lost: %s", error)
             self.processes[index] = self._started()
 
     def _follow(self) -> None:
-        """Read a configuration that a worker has applied: workers that start later begin with it."""
+        """Read a configuration that a worker has applied, for workers that start later."""
         applied = [each.began for each in self._reloads.values() if each.result == Result.APPLIED]
         newer = [began for began in applied if began > self._read_at]
         if not newer:
@@ -414,7 +414,7 @@ class Workers(Multiprocess):
                 worker.send_signal(signal.SIGHUP)
 
     def _notify(self) -> None:
-        """Tell the service manager."""
+        """Notify the service manager."""
         if not self._has_served and all(worker.is_serving for worker in self.processes):
             self._has_served = True
             logger.info("%d workers serve", self.processes_num)
@@ -428,7 +428,7 @@ class Workers(Multiprocess):
 
 
 def _end_with(supervisor: int) -> None:
-    """End this process soon after the supervisor, whatever its event loop does."""
+    """End this process soon after the supervisor, even if its event loop hangs."""
     while os.getppid() == supervisor:
         time.sleep(_PING)
     for _ in range(2):
@@ -440,7 +440,7 @@ def _end_with(supervisor: int) -> None:
 
 
 def supervise(examined: Examined, origin: Origin, count: int, work: Work) -> int:
-    """Serve with so many workers until a signal; return the exit code, and print problems to standard error."""
+    """Serve with `count` workers until a signal; return the exit code, and print problems to standard error."""
     config = examined.config
     assert config is not None
     problems = divided(config, examined.marks, count)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gateway.catalog import trust
+from gateway.cards import trust
 from gateway.telemetry import sink
 from gateway.upstream.connections import client_tls
 from tests.loops import LEFT_OPEN, PLAIN, Policy
@@ -73,6 +73,6 @@ def nothing_left_open() -> Iterator[None]:
         gc.collect()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> Any:
     return PLAIN

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.a2a.call import Head
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 from gateway.snapshot import Snapshot
-from gateway.telemetry.access import AccessLog
+from gateway.telemetry.access_log import AccessLog
 from tests.doubles.gateway import RESULT, agent, compiled, keys, secret
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.wire import RecordedWire

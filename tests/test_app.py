@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.app import Gateway, StartFailed
 from gateway.config.check import examine
 from gateway.listener.server import ListenFailed
-from gateway.opening import StartFailed
 from tests.doubles.assembly import ANYWHERE, SECURED, assembled, certified, taken
 from tests.doubles.gateway import request, running
 from tests.doubles.scripted import WAIT
@@ -134,7 +133,7 @@ async def test_a_certificate_that_is_not_read_holds_nobody_up(tmp_path: Path, mo
         loop.call_soon_threadsafe(began.set)
         answers.wait(WAIT)
 
-    monkeypatch.setattr("gateway.listeners.open_tls", hangs)
+    monkeypatch.setattr("gateway.listener.listeners.open_tls", hangs)
     gateway = assembled(SECURED, tmp_path / "gateway.yaml")
     starting = asyncio.ensure_future(gateway.start())
     async with asyncio.timeout(WAIT):

@@ -132,7 +132,7 @@ async def test_a_stream_gets_a_last_event_and_a_clean_end(way: str, caplog: pyte
         await stopping
         line = await site.line()
         assert (line["reason"], line["closed_by"], line["stream"]) == ("draining", "gateway", True)
-        assert "ended 1 calls that were still open" in caplog.messages
+        assert "drain timeout: ended 1 open calls" in caplog.messages
 
 
 async def test_a_client_that_does_not_read_cannot_keep_the_gateway() -> None:

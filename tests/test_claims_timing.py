@@ -9,12 +9,12 @@ from typing import cast
 import pytest
 
 from gateway.config.check import examine
-from gateway.proxy import Line
+from gateway.proxy.pipeline import Line
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Sighting, Store
-from gateway.telemetry.access import AccessLog
+from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from tests.doubles.gateway import keys
 from tests.test_proxy_timing import ATTEMPTS, CALLS, NEAR, asked

@@ -322,7 +322,7 @@ def test_a_new_key_is_shown_with_the_lines_that_admit_it(tmp_path: Path) -> None
     yaml = said[said.index("auth:") :]
     written(tmp_path, f"version: 1\n{yaml}tenants: {{ acme: ['*'] }}\nagents: {{ support: http://127.0.0.1:1 }}\n")
     assert "no problems" in run("check", cwd=tmp_path).stdout
-    assert "can be no name" in run("key", "new", "a b", cwd=tmp_path, code=2).stderr
+    assert "is not a valid name" in run("key", "new", "a b", cwd=tmp_path, code=2).stderr
 
 
 def test_the_schema_is_json(tmp_path: Path) -> None:

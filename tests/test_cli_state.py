@@ -55,21 +55,21 @@ def test_state_forgets_a_tenant_when_somebody_says_so(tmp_path: Path) -> None:
     # What belongs to nobody is the secret from which marks are made; an unset variable is not to forget it.
     assert "--tenant is empty" in run("state", "erase", "--tenant", "", "--yes", cwd=tmp_path, code=2).stderr
     refused = run(*erase, cwd=tmp_path, code=1, said=b"n\n")
-    assert "forget 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout
+    assert "erase 1 task (1 open), 0 contexts, 0 notes of 'acme'?" in refused.stdout
     run(*erase, cwd=tmp_path, code=1)
     agreed = run(*erase, cwd=tmp_path, said=b"y\n")
-    assert agreed.stdout.endswith("Forgotten: 1 task (1 open), 0 contexts, 0 notes.\n")
-    assert run(*erase, cwd=tmp_path).stdout == "Nothing is remembered of 'acme'.\n"
+    assert agreed.stdout.endswith("Erased: 1 task (1 open), 0 contexts, 0 notes.\n")
+    assert run(*erase, cwd=tmp_path).stdout == "Nothing to erase of 'acme'.\n"
     erased = report(run("state", "erase", "--tenant", "globex", "--yes", "--output", "json", cwd=tmp_path))
     assert erased == {"ok": True, "tenant": "globex", "erased": 1}
-    assert "nothing is remembered" in run("state", "stats", cwd=tmp_path).stdout
+    assert "no entries" in run("state", "stats", cwd=tmp_path).stdout
 
 
 def test_state_has_another_key_sign(tmp_path: Path) -> None:
     written(tmp_path, STATE)
     remember(tmp_path)
     rotated = run("state", "rotate-key", cwd=tmp_path).stdout
-    assert "signs notifications in a minute; the one before it is known for a while" in rotated
+    assert "signs notifications in a minute; the previous key stays valid" in rotated
     told = report(run("state", "rotate-key", "--now", "--output", "json", cwd=tmp_path))
     assert (told["ok"], told["dropped"], told["kid"] in rotated) == (True, True, False)
     assert "memory" in run("state", "rotate-key", "--state", "memory", cwd=tmp_path, code=1).stderr

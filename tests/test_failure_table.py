@@ -6,6 +6,7 @@ failure, so that a failure, an answer and nothing can be told apart: more, none,
 
 import base64
 import gc
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -67,6 +68,12 @@ SENT = {
 """How often a call is sent, by the word of the last column."""
 
 Ask = Callable[[Running, str], Awaitable[object]]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries wait for random moments."""
+    monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway import forward
 from gateway.a2a.translation import Translation
+from gateway.proxy import forward
 from tests.doubles.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
 

@@ -14,7 +14,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.doubles.gateway import Running, agent
 from tests.doubles.grpc_agent import grpc_over
-from tests.doubles.grpc_events import artifact, status, status_0_3
+from tests.doubles.grpc_events import status, status_0_3
 from tests.doubles.grpc_gateway import GrpcClient, fronting, request
 from tests.doubles.interpreted import (
     TASK_0_3,
@@ -152,20 +152,6 @@ async def test_an_agents_own_error_is_a_status_with_its_reason(speaks: str) -> N
         assert lines == {("client_error", 5, None)}
 
 
-CODES = [
-    (-32700, "INVALID_ARGUMENT"), (-32600, "INVALID_ARGUMENT"), (-32602, "INVALID_ARGUMENT"), (-32603, "INTERNAL"),
-    (-32002, "FAILED_PRECONDITION"), (-32003, "FAILED_PRECONDITION"), (-32004, "FAILED_PRECONDITION"),
-    (-32005, "INVALID_ARGUMENT"), (-32006, "INTERNAL"), (-32099, "INTERNAL"), (7, "INTERNAL"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("code", "status_name"), CODES)
-async def test_every_code_has_a_status(code: int, status_name: str) -> None:
-    async with speaking(plays(complaint(code, "as it is")), "jsonrpc 1.0") as (_, client):
-        told = await client.ask(GET, ASKED)
-        assert (told.messages, told.code, told.words) == ((), status_name, "as it is")
-
-
 def page(line: bytes, *headers: bytes, kind: bytes = b"text/html") -> Answer:
     """A page that names an address."""
     body = b"<html>at 10.0.0.7</html>" if kind == b"text/html" else b'{"at":"10.0.0.7"}'
@@ -176,31 +162,23 @@ PAGES = {
     "200": (page(b"200 OK"), "INTERNAL", "upstream_error"),
     "302": (page(b"302 Found", b"location: http://10.0.0.7/"), "INTERNAL", "upstream_error"),
     "401": (page(b"401 Unauthorized", b'www-authenticate: Basic realm="10.0.0.7"'), "INTERNAL", "upstream_error"),
-    "401, as JSON": (page(b"401 Unauthorized", kind=b"application/json"), "INTERNAL", "upstream_error"),
-    "404": (page(b"404 Not Found"), "INTERNAL", "upstream_error"),
-    "407": (page(b"407 Proxy Authentication Required"), "INTERNAL", "upstream_error"),
-    "429": (page(b"429 Too Many Requests"), "INTERNAL", "upstream_error"),
     "429, and when": (page(b"429 Too Many Requests", b"retry-after: 3"), "RESOURCE_EXHAUSTED", "limited"),
-    "500": (page(b"500 Oops"), "INTERNAL", "upstream_error"),
     "503": (page(b"503 Busy"), "INTERNAL", "upstream_error"),
     "503, and when": (page(b"503 Busy", b"retry-after: 3"), "UNAVAILABLE", "upstream_error"),
 }
 
 
-@pytest.mark.parametrize("operation", [GET, STREAM])
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_is_no_answer_and_nothing_of_it_is_told(name: str, operation: Operation) -> None:
+async def test_a_page_is_no_answer_and_nothing_of_it_is_told(name: str) -> None:
     answer, code, outcome = PAGES[name]
     async with speaking(plays(answer), "jsonrpc 1.0") as (gateway, client):
-        if operation is GET:
-            told = await client.ask(GET, ASKED)
-        else:
-            told = await client.stream(STREAM, SENT).end()
-        assert (told.messages, told.code) == ((), code)
-        assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
-        assert not any(word in told.text for word in ("10.0.0.7", "html", "127.0.0.1", "www-authenticate"))
-        line = await gateway.line()
-        assert (line["reason"], line["outcome"], line["status"]) == ("upstream_protocol", outcome, 200)
+        for told in (await client.ask(GET, ASKED), await client.stream(STREAM, SENT).end()):
+            assert (told.messages, told.code) == ((), code)
+            assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+            assert not any(word in told.text for word in ("10.0.0.7", "html", "127.0.0.1", "www-authenticate"))
+        await gateway.line(of=2)
+        for line in gateway.lines:
+            assert (line["reason"], line["outcome"], line["status"]) == ("upstream_protocol", outcome, 200)
 
 
 async def test_a_challenge_in_the_words_of_0_1_passes_neither() -> None:
@@ -210,9 +188,9 @@ async def test_a_challenge_in_the_words_of_0_1_passes_neither() -> None:
         assert "who are you" not in told.text
 
 
-@pytest.mark.parametrize("speaks", EVERY)
-async def test_an_agent_that_takes_no_such_long_body_says_so_over_grpc(speaks: str) -> None:
-    async with speaking(plays(lambda _: whole(b"no", status=b"413 Content Too Large")), speaks) as (_, client):
+async def test_an_agent_that_takes_no_such_long_body_says_so_over_grpc() -> None:
+    script = plays(lambda _: whole(b"no", status=b"413 Content Too Large"))
+    async with speaking(script, "jsonrpc 1.0") as (_, client):
         told = await client.ask(GET, ASKED)
         assert (told.code, told.reasons) == ("RESOURCE_EXHAUSTED", ["BODY_TOO_LARGE"])
 
@@ -291,18 +269,6 @@ async def test_the_one_event_that_an_agent_answers_with_is_a_stream() -> None:
         assert (answer.message.message_id, told.code) == ("m", "OK")
 
 
-async def test_long_events_keep_their_place() -> None:
-    long = {"artifactUpdate": {"taskId": "t", "contextId": "c"}}
-    long["artifactUpdate"]["artifact"] = {"artifactId": "a", "parts": [{"text": "x" * 300_000}]}  # type: ignore[assignment]
-    async with speaking(plays(streams("jsonrpc 1.0", WORKING, long, WORKING, long, COMPLETED)), "jsonrpc 1.0") as (
-        _,
-        client,
-    ):
-        told = await client.stream(STREAM, SENT).end()
-        between, last = status(), status("TASK_STATE_COMPLETED")
-        assert told.messages == (between, artifact(300_000), between, artifact(300_000), last)
-
-
 ERRORS = {
     "jsonrpc 1.0": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone", "data": [INFO]}},
     "jsonrpc 0.3": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone"}},
@@ -377,22 +343,3 @@ async def test_an_event_that_is_none_ends_the_stream() -> None:
         told = await client.stream(STREAM, SENT).end()
         assert (told.messages, told.code) == ((status(),), "INTERNAL")
         assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
-
-
-async def test_a_client_that_breaks_off_hangs_up_on_the_agent() -> None:
-    gone = asyncio.Event()
-
-    async def script(wire: Wire) -> None:
-        received = await wire.request()
-        await wire.send(streams("jsonrpc 1.0", WORKING, whole=False)(received))
-        await wire.hang()
-        gone.set()
-
-    async with speaking(script, "jsonrpc 1.0") as (gateway, client):
-        call = client.stream(STREAM, SENT)
-        assert await call.next() == status()
-        call.cancel()
-        async with asyncio.timeout(WAIT):
-            await gone.wait()
-        assert (await gateway.line())["reason"] == "client_gone"
-        await gateway.rested()

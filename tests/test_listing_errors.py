@@ -9,7 +9,7 @@ from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, Fault, RateLimited, UpstreamProtocol
-from gateway.list_tasks import AgentFailed
+from gateway.proxy.list_tasks import AgentFailed
 from gateway.upstream.reply import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, listed, page_of

@@ -89,12 +89,6 @@ async def test_what_a_client_does_not_read_counts_until_it_has_left(tmp_path: Pa
         assert len((await site.ask("jsonrpc 1.0", JSONRPC, SEND, 16 * MIB))[0]) == 16 * MIB
 
 
-async def test_no_more_than_half_of_the_memory_is_for_long_answers(tmp_path: Path) -> None:
-    async with lengthy(tmp_path, "jsonrpc 1.0", settings="memory_limit: 4GiB, answers_limit: 4GiB") as site:
-        await site.gateway.until(lambda: site.gateway.metric("memory_limit_bytes") == 4 << 30)
-        assert site.gateway.gateway._line._most_kept() == 2 << 30
-
-
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from Linux's /proc")
 @pytest.mark.parametrize(
     "client",

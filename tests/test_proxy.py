@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway import proxy
 from gateway.a2a.fault import Draining
-from gateway.listener import protocol
+from gateway.listener import http1 as protocol
+from gateway.proxy import pipeline
 from tests.doubles.gateway import (
     CALL,
     JSON,
@@ -324,7 +324,7 @@ async def test_what_breaks_inside_shows_nothing_of_it(monkeypatch: pytest.Monkey
         raise RuntimeError("upstream at 10.0.0.1 is odd")
 
     async with fronted(answers(whole(RESULT))) as (gateway, _):
-        monkeypatch.setattr(proxy, "decode", broken)
+        monkeypatch.setattr(pipeline, "decode", broken)
         answer = await gateway.post("/echo")
         assert answer.status == 500
         assert answer.json["error"]["code"] == -32603
@@ -345,7 +345,7 @@ async def test_a_refusal_that_breaks_closes_the_connection_and_no_other(
 
     async with guarded() as (gateway, _):
         with monkeypatch.context() as patched:
-            patched.setattr(proxy, "refuse", broken)
+            patched.setattr(pipeline, "refuse", broken)
             client = await gateway.client()
             await client.ask("POST", "/support", CALL, [JSON])
             assert await client.ended() == b""

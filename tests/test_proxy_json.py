@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway import intake
+from gateway.a2a.bindings import jsonrpc
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, MESSAGE, OTHER_TENANTS, PARAMS, SEND, TENANTS, VALUES
 from tests.doubles.gateway import CALL, JSON, RESULT, Answer, Running, agent, fronted, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
@@ -160,18 +160,18 @@ class SlowReading:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.let_go = threading.Event()
         self._begun = threading.Event()
-        self._decode = intake.decode
-        monkeypatch.setattr(intake, "decode", self._read)
+        self._open = jsonrpc.open_envelope
+        monkeypatch.setattr(jsonrpc, "open_envelope", self._read)
 
     async def begun(self) -> None:
         """Wait until one is about to be read."""
         assert await asyncio.to_thread(self._begun.wait, 10)
 
-    def _read(self, *asked: Any, **more: Any) -> Any:
-        if len(asked[2]) > 256 * 1024:
+    def _read(self, body: bytes, *more: Any) -> Any:
+        if len(body) > 256 * 1024:
             self._begun.set()
             assert self.let_go.wait(10)
-        return self._decode(*asked, **more)
+        return self._open(body, *more)
 
 
 async def test_a_long_body_is_read_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.proxy import Line
-from gateway.telemetry.access import AccessLog
+from gateway.proxy.pipeline import Line
+from gateway.telemetry.access_log import AccessLog
 from tests.doubles.gateway import CALL, bearer, compiled, keys
 from tests.doubles.wire import RecordedWire
 

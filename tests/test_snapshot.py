@@ -1,7 +1,5 @@
 """A configuration, compiled: each agent gets what the file says of it, and nothing of another's."""
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +10,11 @@ from gateway.a2a.dialect import Binding
 from gateway.background import Background
 from gateway.backing import AnswerBounds, Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
-from gateway.config.check import examine
-from gateway.snapshot import Snapshot
 from gateway.tasks.store import Owner
-from gateway.telemetry.metrics import Metrics
 from gateway.upstream.connections import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.doubles.yardstick import cpu_seconds
 
 pytestmark = pytest.mark.anyio
 
@@ -55,13 +49,6 @@ async def test_every_backend_has_a_key_of_its_own() -> None:
         assert meters["crm/acme"] is not meters["echo"]
 
 
-async def test_every_route_of_the_table_has_its_backing() -> None:
-    async with compiled(SEVERAL) as snapshot:
-        routes = [route for agent in snapshot.table.agents.values() for route in agent.routes.values()]
-        assert {route.backend for route in routes} == snapshot.backings.keys()
-        assert all(route.url == snapshot.backings[route.backend].url for route in routes)
-
-
 async def test_an_owner_is_entitled_to_what_its_tenant_may_call() -> None:
     text = f"""\
     auth:
@@ -86,28 +73,6 @@ async def test_an_owner_is_entitled_to_what_its_tenant_may_call() -> None:
         for scope in (*entitled, "crm", "crm/other", "echo/acme", "none", ""):
             who = tuple(owner for owner in (ann, bob, eve, joe) if snapshot.entitles(owner, scope, 0.0))
             assert who == entitled.get(scope, ())
-
-
-async def test_a_pool_dials_the_origin_that_the_file_writes() -> None:
-    text = """\
-    agents:
-      plain: http://localhost/agents/a
-      port: http://127.0.0.1:7001
-      six: "http://[::1]:7002"
-      secure: https://agent.example.com/x
-      other: https://agent.example.com:8443
-    """
-    async with compiled(text) as snapshot:
-        pools = {name: pool_of(each) for name, each in snapshot.backings.items()}
-        assert {name: (pool.origin.scheme, pool.origin.host, pool.origin.port) for name, pool in pools.items()} == {
-            "plain": ("http", "localhost", 80),
-            "port": ("http", "127.0.0.1", 7001),
-            "six": ("http", "::1", 7002),
-            "secure": ("https", "agent.example.com", 443),
-            "other": ("https", "agent.example.com", 8443),
-        }
-        assert pools["secure"]._tls is pools["other"]._tls is not None
-        assert pools["plain"]._tls is None
 
 
 async def test_what_the_file_says_of_the_dialect_and_the_methods_holds() -> None:
@@ -145,12 +110,6 @@ async def test_timeouts_are_the_agents_then_the_defaults_then_built_in() -> None
     assert found["crm/acme"] == {**BUILT_IN, "connect": 1.0, "send": 2.0, "stream_idle": 9.0}
 
 
-async def test_built_in_timeouts_hold_where_the_file_is_silent() -> None:
-    async with compiled("agents: { echo: http://127.0.0.1:7001 }") as snapshot:
-        assert timeouts(snapshot.backings["echo"]) == BUILT_IN
-        assert all(0 < seconds < math.inf for seconds in BUILT_IN.values())
-
-
 # ---- Connections ----------------------------------------------------------------------------------------------------
 
 
@@ -171,13 +130,6 @@ async def test_an_agents_own_bounds_come_before_the_defaults_of_the_file() -> No
     assert pools["crm/acme"] == PoolLimits(5, 100, 1.0, 2.0, 8 * 1024, 50)
     assert bounds["own"] == AnswerBounds(event=1 << 20, kept=2048, heartbeat=7.0)
     assert bounds["crm/acme"] == AnswerBounds(event=64 * 1024, kept=32 << 20, heartbeat=7.0)
-
-
-async def test_built_in_bounds_hold_where_the_file_is_silent() -> None:
-    async with compiled("agents: { echo: http://127.0.0.1:7001 }") as snapshot:
-        backing = snapshot.backings["echo"]
-        assert pool_of(backing)._limits == PoolLimits() == PoolLimits(1024, 100, 1.0, 4.0, 32 * 1024, 100)
-        assert backing.bounds == AnswerBounds(event=16 << 20, kept=32 << 20, heartbeat=15.0)
 
 
 # ---- Credentials for agents ----------------------------------------------------------------------------------------
@@ -311,31 +263,6 @@ async def test_the_path_of_the_public_url_is_expected_unless_something_in_front_
         async with compiled(text, "https://gw.test/a/b") as snapshot:
             assert snapshot.prefix == prefix
             assert (snapshot.public.origin, snapshot.public.prefix) == ("https://gw.test", "/a/b")
-
-
-async def test_a_configuration_with_errors_is_not_compiled() -> None:
-    examined = examine(Path("gateway.yaml"), {}, text="version: 1\nagents: { echo: ftp://x }\n")
-    with pytest.raises(ValueError, match="the configuration has problems"):
-        Snapshot.build(examined, Metrics("test"), "https://gw.test")
-
-
-async def test_a_thousand_agents_are_compiled_in_a_second() -> None:
-    agents = {
-        f"agent-{number}": {
-            "backend": f"https://agent-{number}.internal",
-            "match": {"path": f"/{number}"},
-            "upstream_auth": {"bearer": f"bearer-{number}"},
-        }
-        for number in range(1000)
-    }
-    examined = examine(Path("gateway.yaml"), {}, text=json.dumps({"version": 1, "agents": agents}))
-    assert examined.errors == ()
-    built = []
-    took = cpu_seconds(lambda: built.append(Snapshot.build(examined, Metrics("test"), "https://gw.test")))
-    for snapshot in built:
-        assert len(snapshot.backings) == 1000
-        await snapshot.aclose()
-    assert took < 1.0
 
 
 # ---- Open and closed -----------------------------------------------------------------------------------------------

@@ -3,14 +3,16 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from gateway.upstream.stdio.upstream import StdioUpstream
 from tests.doubles.gateway import JSON, Answer, Running, running
 from tests.doubles.scripted import WAIT
 from tests.doubles.stdio_agent import FILE
@@ -21,7 +23,6 @@ pytestmark = pytest.mark.anyio
 RESET = ("upstream_reset",)
 TIMEOUT = ("upstream_timeout",)
 PROTOCOL = ("upstream_protocol",)
-UNREADY = ("no_healthy_backend",)
 
 
 def call(text: str, method: str = "SendMessage", identity: object = 1) -> bytes:
@@ -38,32 +39,63 @@ def told(answer: Answer) -> str:
     return str(parts[0]["text"])
 
 
+@dataclass(frozen=True)
+class Bad:
+    """An agent that misbehaves.
+
+    Attributes:
+        more: What else the file says of its command, and of its timeouts.
+    """
+
+    mode: str
+    arguments: tuple[str, ...] = ()
+    more: str = ""
+    timeouts: str = "first_byte: 30s"
+
+
 @asynccontextmanager
-async def site(folder: Path, mode: str, *arguments: str, more: str = "", timeouts: str = "") -> AsyncIterator[Running]:
-    """A gateway in front of an agent that misbehaves, `bad`, and of one that does not, `good`."""
-    words = json.dumps([sys.executable, str(FILE), mode, *arguments, "--journal", str(folder / "journal")])
-    good = json.dumps([sys.executable, str(FILE), "behaves", "--journal", str(folder / "journal")])
-    text = f"""\
-agents:
-  good: {{ backend: {{ stdio: {{ command: {good} }} }} }}
-  bad:
-    timeouts: {{ send: 1s, connect: 20s, {timeouts} }}
+async def fleet(folder: Path, **agents: Bad) -> AsyncIterator[Running]:
+    """A gateway in front of agents that misbehave, and of one that does not, `good`."""
+    text = "agents:\n"
+    for name, bad in {"good": Bad("behaves"), **agents}.items():
+        words = json.dumps([sys.executable, "-S", str(FILE), bad.mode, *bad.arguments, "--journal", str(folder / name)])
+        more = indent(bad.more, " " * 8)
+        text += f"""\
+  "{name}":
+    timeouts: {{ send: 1s, connect: 20s, {bad.timeouts} }}
     backend:
       stdio:
         command: {words}
         stop_timeout: 200ms
-{indent(more, " " * 8)}
+{more}
 """
     async with running(text, path=folder / "gateway.yaml", settled=False) as gateway:
         assert told(await gateway.post("/good", call("ok"))) == "ok"
         yield gateway
         assert told(await gateway.post("/good", call("ok"))) == "ok"
-    assert left(folder) == []
+    assert {name: found for name in ("good", *agents) if (found := left(folder, name))} == {}
 
 
-def left(folder: Path) -> list[int]:
+def site(folder: Path, mode: str, *arguments: str, **more: str) -> AbstractAsyncContextManager[Running]:
+    """As `fleet`, with one agent that misbehaves, `bad`."""
+    return fleet(folder, bad=Bad(mode, arguments, **more))
+
+
+async def each(names: Iterable[str], check: Callable[[str], Awaitable[None]]) -> None:
+    """Check agents beside one another, and fail with the names of those that fail."""
+    names, turns = tuple(names), asyncio.Semaphore(6)
+
+    async def one(name: str) -> None:
+        async with turns:
+            await check(name)
+
+    ends = await asyncio.gather(*map(one, names), return_exceptions=True)
+    assert {name: end for name, end in zip(names, ends, strict=True) if end is not None} == {}
+
+
+def left(folder: Path, name: str = "journal") -> list[int]:
     """The processes of the journal that are still there."""
-    journal = folder / "journal"
+    journal = folder / name
     words = [line.split() for line in journal.read_text().splitlines()] if journal.exists() else []
     pids = [int(each[1]) for each in words if each[0] in ("start", "child")]
     return [pid for pid in pids if runs(pid)]
@@ -78,18 +110,15 @@ def runs(pid: int) -> bool:
     return state != "Z"
 
 
-async def recovered(gateway: Running) -> None:
+async def recovered(gateway: Running, name: str = "bad") -> None:
     """Wait until the agent answers as it should again."""
     async with asyncio.timeout(WAIT):
-        while told(await gateway.post("/bad", call("ok"))) != "ok":  # noqa: ASYNC110 - nobody tells
+        while told(await gateway.post(f"/{name}", call("ok"))) != "ok":  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.02)
 
 
 _LENIENT = ("length-only", "length-too-long", "length-too-short")
-
-
-@pytest.mark.parametrize(
-    ("mode", "expected"),
+ANSWERS: dict[str, tuple[str, ...]] = dict(
     [
         *((mode, RESET) for mode in ("dies", "is-killed", "dies-in-frame", "dies-with-child")),
         *((mode, RESET) for mode in MODES if mode.startswith(("length-", "header")) and mode not in _LENIENT),
@@ -108,16 +137,20 @@ _LENIENT = ("length-only", "length-too-long", "length-too-short")
         *((mode, ("mine",)) for mode in ("answers-nobody", "answers-the-last")),
         ("asks-back", ("told",)),
         ("frames-otherwise", ("ndjson",)),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "|".join(value),
+    ]
 )
-async def test_a_call_is_answered_or_told_why_and_the_next_ones_are_served(
-    mode: str, expected: tuple[str, ...], tmp_path: Path
-) -> None:
-    async with site(tmp_path, mode, more="frame: 4MiB") as gateway:
-        assert told(await gateway.post("/bad", call("ok"))) == "ok"
-        assert told(await gateway.post("/bad", call("now"))) in expected
-        await recovered(gateway)
+"""What a client is told, by the mode of the agent."""
+
+
+async def test_a_call_is_answered_or_told_why_and_the_next_ones_are_served(tmp_path: Path) -> None:
+    async with fleet(tmp_path, **{mode: Bad(mode, more="frame: 4MiB") for mode in ANSWERS}) as gateway:
+
+        async def check(mode: str) -> None:
+            assert told(await gateway.post(f"/{mode}", call("ok"))) == "ok"
+            assert told(await gateway.post(f"/{mode}", call("now"))) in ANSWERS[mode]
+            await recovered(gateway, mode)
+
+        await each(ANSWERS, check)
 
 
 # ---- Streams ---------------------------------------------------------------------------------------------------------
@@ -134,24 +167,27 @@ async def events(gateway: Running, text: str, target: str = "/bad", identity: ob
     return found
 
 
-@pytest.mark.parametrize(
-    ("mode", "count"),
-    [
-        ("ends-by-field", 5),
-        ("ends-by-null", 4),
-        ("ends-by-message", 5),
-        ("ends-by-error", 5),
-        ("goes-on-after-the-end", 3),
-    ],
-)
-async def test_a_stream_ends_where_the_agent_says_so_in_whatever_way(mode: str, count: int, tmp_path: Path) -> None:
-    async with site(tmp_path, mode) as gateway:
-        found = await events(gateway, "now")
-        assert len(found) == count
-        assert ("error" in found[-1]) is (mode == "ends-by-error")
-        assert len(await events(gateway, "stream 5")) == 7
-        await gateway.until(lambda: len(gateway.lines) >= 2)
-        assert gateway.lines[1]["closed_by"] == "agent"
+ENDS = {
+    "ends-by-field": 5,
+    "ends-by-null": 4,
+    "ends-by-message": 5,
+    "ends-by-error": 5,
+    "goes-on-after-the-end": 3,
+}
+"""How many events a stream has, by the mode of the agent."""
+
+
+async def test_a_stream_ends_where_the_agent_says_so_in_whatever_way(tmp_path: Path) -> None:
+    async with fleet(tmp_path, **{mode: Bad(mode) for mode in ENDS}) as gateway:
+
+        async def check(mode: str) -> None:
+            found = await events(gateway, "now", f"/{mode}")
+            assert len(found) == ENDS[mode]
+            assert ("error" in found[-1]) is (mode == "ends-by-error")
+            assert len(await events(gateway, "stream 5", f"/{mode}")) == 7
+
+        await each(ENDS, check)
+        await gateway.until(lambda: sum(line["closed_by"] == "agent" for line in gateway.lines) == 2 * len(ENDS))
 
 
 async def test_an_agent_that_dies_in_the_midst_of_a_stream_ends_it_with_an_error(tmp_path: Path) -> None:
@@ -179,7 +215,7 @@ async def test_streams_that_come_in_turns_are_each_told_their_own(tmp_path: Path
 
 
 async def test_answers_in_any_order_go_to_who_asked(tmp_path: Path) -> None:
-    async with site(tmp_path, "reverses", "200", timeouts="first_byte: 30s") as gateway:
+    async with site(tmp_path, "reverses", "200") as gateway:
         answers = await asyncio.gather(
             *(gateway.post("/bad", call(f"t{number}", identity=number)) for number in range(200)),
         )
@@ -214,76 +250,79 @@ async def test_a_few_frames_that_nobody_asked_for_are_dropped_and_counted(tmp_pa
         assert gateway.metric("stdio_frames_dropped_total", agent="bad", reason="stray") == 500
 
 
-@pytest.mark.parametrize(("mode", "count"), [("floods-stderr", "20000"), ("floods-stderr-line", "5000000")])
-async def test_a_flood_of_complaints_stops_nobody(mode: str, count: str, tmp_path: Path) -> None:
-    async with site(tmp_path, mode, count, timeouts="first_byte: 30s") as gateway:
-        assert told(await gateway.post("/bad", call("ok"))) == "ok"
-        body = call("now").replace(b"SendMessage", b"SendMessage")
-        answers = await asyncio.gather(gateway.post("/bad", body), gateway.post("/good", call("ok")))
-        assert told(answers[1]) == "ok"
-        assert told(answers[0]) in ("flooded", "upstream_timeout")
+async def test_a_flood_of_complaints_stops_nobody(tmp_path: Path) -> None:
+    floods = {"lines": Bad("floods-stderr", ("20000",)), "line": Bad("floods-stderr-line", ("5000000",))}
+    async with fleet(tmp_path, **floods) as gateway:
+        bodies = [("/lines", call("now")), ("/line", call("now")), ("/good", call("ok"))]
+        *flooded, good = await asyncio.gather(*(gateway.post(*each) for each in bodies))
+        assert told(good) == "ok"
+        assert {told(each) for each in flooded} <= {"flooded", "upstream_timeout"}
 
 
 async def test_a_frame_beyond_the_bound_ends_the_process_and_one_within_it_passes(tmp_path: Path) -> None:
-    for size in ("3000000", "5000000"):
-        async with site(tmp_path, "huge", size) as gateway:
-            assert len(told(await gateway.post("/bad", call("now")))) == int(size)
-    async with site(tmp_path, "huge", "5000000", more="frame: 4MiB") as gateway:
-        assert told(await gateway.post("/bad", call("now"))) == "upstream_reset"
-        await recovered(gateway)
+    sizes = {"small": Bad("huge", ("3000000",)), "large": Bad("huge", ("5000000",))}
+    async with fleet(tmp_path, **sizes, bound=Bad("huge", ("5000000",), "frame: 4MiB")) as gateway:
+        for name, bad in sizes.items():
+            assert len(told(await gateway.post(f"/{name}", call("now")))) == int(bad.arguments[0])
+        assert told(await gateway.post("/bound", call("now"))) == "upstream_reset"
+        await recovered(gateway, "bound")
 
 
-@pytest.mark.parametrize(
-    ("mode", "count", "limit", "expected"),
-    [
-        ("eats-memory", "600", "memory: 300MiB", RESET),
-        ("eats-memory", "20", "memory: 300MiB", ("20 MiB",)),
-        ("eats-time", "1", "cpu: 1s", RESET),
-        ("eats-files", "100", "files: 40", tuple(str(got) for got in range(20, 40))),
-    ],
-)
-async def test_a_process_has_no_more_than_the_file_says(
-    mode: str, count: str, limit: str, expected: tuple[str, ...], tmp_path: Path
-) -> None:
-    limits = f"limits: {{ {limit} }}"
-    async with site(tmp_path, mode, count, more=limits, timeouts="first_byte: 30s, stream_idle: 1m") as gateway:
-        answer = await gateway.post("/bad", call("now"))
-        assert told(answer) in (*expected, *(TIMEOUT if mode == "eats-time" else ()))
-        await recovered(gateway)
+LIMITS = {
+    "much-memory": (Bad("eats-memory", ("600",), "limits: { memory: 300MiB }"), RESET),
+    "little-memory": (Bad("eats-memory", ("20",), "limits: { memory: 300MiB }"), ("20 MiB",)),
+    "time": (Bad("eats-time", ("1",), "limits: { cpu: 1s }"), RESET + TIMEOUT),
+    "files": (Bad("eats-files", ("100",), "limits: { files: 40 }"), tuple(map(str, range(20, 40)))),
+}
+
+
+async def test_a_process_has_no_more_than_the_file_says(tmp_path: Path) -> None:
+    async with fleet(tmp_path, **{name: bad for name, (bad, _) in LIMITS.items()}) as gateway:
+
+        async def check(name: str) -> None:
+            assert told(await gateway.post(f"/{name}", call("now"))) in LIMITS[name][1]
+            await recovered(gateway, name)
+
+        await each(LIMITS, check)
 
 
 async def test_an_agent_that_reads_no_more_is_noticed_by_a_ping_and_started_again(tmp_path: Path) -> None:
-    for mode in ("stops", "leaves-half"):
-        async with site(tmp_path, mode, more="ping: 100ms\nstart_timeout: 3s") as gateway:
-            assert told(await gateway.post("/bad", call("now"))) in TIMEOUT + RESET
-            await recovered(gateway)
+    modes = {mode: Bad(mode, more="ping: 100ms\nstart_timeout: 2s") for mode in ("stops", "leaves-half")}
+    async with fleet(tmp_path, **modes) as gateway:
+
+        async def check(mode: str) -> None:
+            assert told(await gateway.post(f"/{mode}", call("now"))) in TIMEOUT + RESET
+            await recovered(gateway, mode)
+
+        await each(modes, check)
 
 
 # ---- Starting and ending ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mode", "why"),
-    [
-        ("exits-at-start", "it exited with code 3"),
-        ("exits-at-start-in-silence", "it exited with code 0"),
-        ("never-starts", "it did not introduce itself within 1 s"),
-        ("closes-stdout-at-start", "it closed its standard output"),
-        ("banner", "it wrote what is no frame"),
-    ],
-)
-async def test_an_agent_that_does_not_start_is_no_healthy_backend(mode: str, why: str, tmp_path: Path) -> None:
-    async with site(tmp_path, mode, more="start_timeout: 1s", timeouts="first_byte: 1s") as gateway:
-        agent = gateway.gateway.snapshot.backings["bad"].upstream
-        await gateway.until(lambda: any((each["ended"] or "").startswith(why) for each in agent.report()))  # type: ignore[attr-defined]  # it is one on stdio
+UNREADY = {
+    "exits-at-start": "it exited with code 3",
+    "exits-at-start-in-silence": "it exited with code 0",
+    "never-starts": "it did not introduce itself within 1 s",
+    "closes-stdout-at-start": "it closed its standard output",
+    "banner": "it wrote what is no frame",
+}
+
+
+async def test_an_agent_that_does_not_start_is_not_up_and_operators_read_why(tmp_path: Path) -> None:
+    async with fleet(tmp_path, **{mode: Bad(mode, more="start_timeout: 1s") for mode in UNREADY}) as gateway:
+
+        async def check(mode: str) -> None:
+            agent = cast("StdioUpstream", gateway.gateway.snapshot.backings[mode].upstream)
+            await gateway.until(lambda: any((one["ended"] or "").startswith(UNREADY[mode]) for one in agent.report()))
+
+        await each(UNREADY, check)
         assert (await gateway.get("/-/ready")).status == 200
-        assert (gateway.metric("backend_up", agent="good"), gateway.metric("backend_up", agent="bad")) == (1, 0)
-        good, bad = (await gateway.get("/-/agents", admin=True)).json["agents"]
-        assert (good["up"], bad["up"]) == (True, False)
-        assert [each["state"] for each in good["replicas"]] == ["up"]
-        [shown] = bad["replicas"]
-        assert shown["up"] is False
-        assert shown["state"].startswith(f"down: {why}")
+        shown = {one["agent"]: one for one in (await gateway.get("/-/agents", admin=True)).json["agents"]}
+        assert {name for name, one in shown.items() if one["up"]} == {"good"}
+        for mode, why in UNREADY.items():
+            assert gateway.metric("backend_up", agent=mode) == 0
+            assert shown[mode]["replicas"][0]["state"].startswith(f"down: {why}")
 
 
 async def test_what_prints_its_card_first_is_introduced_by_it(tmp_path: Path) -> None:
@@ -292,21 +331,23 @@ async def test_what_prints_its_card_first_is_introduced_by_it(tmp_path: Path) ->
         assert (await gateway.get("/bad/.well-known/agent-card.json")).json["name"] == "Misbehaving"
 
 
-@pytest.mark.parametrize(
-    "mode", ["ignores-eof", "ignores-term", "slow-to-end", "wraps", "wraps-away", "forks", "forks-stubborn"]
-)
-async def test_nothing_is_left_of_an_agent_that_does_not_go_or_does_not_go_alone(mode: str, tmp_path: Path) -> None:
-    async with site(tmp_path, mode, "50") as gateway:
-        assert told(await gateway.post("/bad", call("now"))) != ""
-        assert told(await gateway.post("/bad", call("ok"))) == "ok"
-        assert len(left(tmp_path)) >= 2
-    words = (tmp_path / "journal").read_text()
-    assert ("term" in words) is (mode == "ignores-term")
+STUBBORN = ("ignores-eof", "ignores-term", "slow-to-end", "wraps", "wraps-away", "forks", "forks-stubborn")
+
+
+async def test_nothing_is_left_of_an_agent_that_does_not_go_or_does_not_go_alone(tmp_path: Path) -> None:
+    async with fleet(tmp_path, **{mode: Bad(mode, ("50",)) for mode in STUBBORN}) as gateway:
+
+        async def check(mode: str) -> None:
+            assert told(await gateway.post(f"/{mode}", call("now"))) != ""
+            assert told(await gateway.post(f"/{mode}", call("ok"))) == "ok"
+            assert len(left(tmp_path, mode)) >= 1
+
+        await each(STUBBORN, check)
+    assert [mode for mode in STUBBORN if "term" in (tmp_path / mode).read_text()] == ["ignores-term"]
 
 
 async def test_what_a_process_left_behind_when_it_died_is_ended_too(tmp_path: Path) -> None:
     async with site(tmp_path, "dies-with-child") as gateway:
         assert told(await gateway.post("/bad", call("now"))) == "upstream_reset"
         await recovered(gateway)
-        # The two that serve.
-        assert len(left(tmp_path)) == 2
+        assert len(left(tmp_path, "bad")) == 1

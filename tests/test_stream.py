@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.config.model import Gateway
-from gateway.listener.protocol import ClientConnection
+from gateway.listener.http1 import ClientConnection
 from tests.doubles.gateway import RESULT, STREAM, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (
@@ -58,7 +58,7 @@ async def test_a_stream_that_waits_keeps_nothing_of_its_request_and_of_its_answe
         await gateway.until(lambda: gateway.metric("streams_open", agent="echo") == 1)
         [exchange] = gateway.gateway._line._open
         assert exchange.call is not None
-        assert (exchange.head.headers, exchange.head.known, exchange.call.body) == ((), {}, b"")
+        assert (exchange.head.headers, exchange.head.cache, exchange.call.body) == ((), None, b"")
         [connection] = pool_of(gateway.gateway.snapshot.backings["echo"])._open
         assert connection._response is not None
         assert connection._response.headers == []

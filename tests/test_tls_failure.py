@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.push_config import PushConfig
-from gateway.catalog.cards import CardPlace, CardReport, CardSource, open_client
+from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
 from gateway.config.push import read_pattern
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result
@@ -88,7 +88,7 @@ async def test_an_agents_fault_says_why_to_operators_and_not_to_clients(failure:
         pool = ConnectionPool(Origin("https", HOST, port), tls=trusting())
         head = request_head(b"GET", b"/", b"localhost", [], None)
         with pytest.raises(TlsFailed) as failed:
-            await pool.request(head, b"", connect=5, first_byte=5, repeatable=True)
+            await pool.request(head, b"", connect=5, first_byte=5)
         await pool.aclose()
     assert failed.value.detail.startswith(f"https://localhost:{port}: TLS: {failure}")
     assert failed.value.failure == failure

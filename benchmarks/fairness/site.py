@@ -28,7 +28,7 @@ from benchmarks.edge.process import Process, free_port
 from benchmarks.edge.workload import AUDIENCE, ISSUER, ORGANISATION, Workload
 from benchmarks.fairness import agent
 from benchmarks.serving import serving
-from gateway.command.key import NewKey, new_key
+from gateway.commands.key import NewKey, new_key
 
 STEADY = ORGANISATION
 """The tenant that is measured, which shows a token; the others show API keys."""

@@ -83,17 +83,17 @@ def event_reader(call: Call) -> Callable[[bytes], Progress | None]:
     return partial(_grpc_progress().read, call.operation, call.dialect.version)
 
 
-def with_tenant(call: Call, frame: bytes, tenant: str | None) -> bytes:
-    """Return an answer whose push configurations have the client's tenant, or none (protocol §2.1).
+def with_tenant(call: Call, frame: bytes) -> bytes:
+    """Return an answer whose push configurations have the tenant of the call, or none (protocol §2.1).
 
     Raises:
         UpstreamProtocol: it can be read in two ways, so that the agent's tenant might slip through.
     """
     if call.dialect.binding is Binding.GRPC:
-        restored: bytes = _grpc().restore_tenant(call.operation, call.dialect.version, frame, tenant)
+        restored: bytes = _grpc().restore_tenant(call.operation, call.dialect.version, frame, call.tenant)
         return restored
     try:
-        return echo.restore_tenant(frame, call.dialect.binding, tenant)
+        return echo.restore_tenant(frame, call.dialect.binding, call.tenant)
     except BadRequest as error:
         raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
 

@@ -24,9 +24,8 @@ class Head(msgspec.Struct, frozen=True):
         host: Lower case, without port.
         headers: Pairs as they came, names in lower case.
         peer: Address of the client, or of the proxy in front.
-        values: The headers by name, the last of several; made from `headers` where it is left out.
-        known: Results derived from this head alone, each under its owner's key; a client that sends the same head again
-            has the same `Head`.
+        values: The headers by name; made from `headers` where it is left out.
+        cache: What the pipeline remembers for the next request with the same head, which has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: The client certificate of the connection, where one was requested.
         timeout: Seconds that the client gave the call when it arrived, or None; only gRPC tells.
@@ -40,7 +39,7 @@ class Head(msgspec.Struct, frozen=True):
     peer: str = ""
     scheme: str = "http"
     values: dict[bytes, bytes] = {}
-    known: dict[object, object] = {}
+    cache: object = None
     grpc: GrpcMethod | None = None
     certificate: Certificate | None = None
     timeout: float | None = None
@@ -49,10 +48,13 @@ class Head(msgspec.Struct, frozen=True):
         if not self.values:
             force_setattr(self, "values", dict(self.headers))
 
+    def remember(self, cache: object) -> None:
+        """Keep what the pipeline remembers."""
+        force_setattr(self, "cache", cache)
+
     def forget(self) -> None:
-        """Release the headers and everything derived from them; they are not read again."""
-        # Not cleared: heads of one connection share it.
-        force_setattr(self, "known", {})
+        """Let go of the headers and of the cache: nobody looks at them again."""
+        force_setattr(self, "cache", None)
         force_setattr(self, "headers", ())
         force_setattr(self, "values", {})
 

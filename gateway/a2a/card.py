@@ -1,6 +1,6 @@
-"""An agent's card as the agent wrote it: reading every generation, and where its interfaces may be called.
+"""Read an agent's card of any version, and find where its interfaces may be called.
 
-Shapes, by generation:
+Members, by version:
 
 - 0.1: `url` and `authentication{schemes}`; always JSON-RPC.
 - 0.2 and 0.3: `url`, `preferredTransport` (default JSONRPC), `additionalInterfaces[{url, transport}]`, all at the
@@ -94,9 +94,9 @@ class CardInterface:
 
 
 def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None = None) -> Tree:
-    """Read a card strictly, and leave out members of a wrong type: one of them does not make an agent unusable.
+    """Read a card strictly, without members of a wrong type: one of them does not make an agent unusable.
 
-    Members that a generation requires but that have a sensible default may be missing; `null` counts as missing.
+    Members that a version requires but that have a sensible default may be missing; `null` counts as missing.
 
     Args:
         wrong: Gets what was wrong with the members that were left out, for operators.
@@ -120,7 +120,7 @@ def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None =
 
 
 def mended(card: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """Return a card of any generation without the members of a wrong type, and what was wrong with them.
+    """Return a card of any version without the members of a wrong type, and the mistakes in them.
 
     An entry of a list goes with a member that it cannot do without; an interface goes with any, since without its
     tenant or its version it would be another one. Only `_MOST_WRONG` places are named. Never raises.
@@ -135,7 +135,7 @@ def mended(card: Tree) -> tuple[Tree, tuple[str, ...]]:
 
 
 class _Object(NamedTuple):
-    """The shape of an object.
+    """The types of an object's members.
 
     Attributes:
         members: Their shapes; others may be anything.
@@ -149,7 +149,7 @@ class _Object(NamedTuple):
 
 
 class _Each(NamedTuple):
-    """The shape of a list, or of an object with members of any name, by what is in it."""
+    """The type of all entries of a list, or of an object with members of any name."""
 
     kind: type
     shape: "_Shape"
@@ -209,11 +209,11 @@ _CARD = _Object(
         "signatures": _Each(list, _Object({"protected": str, "signature": str, "header": dict})),
     }
 )  # fmt: skip
-"""The members of a card that are checked: all that clients of some generation rely on."""
+"""The members of a card that are checked: all that clients of some version rely on."""
 
 
 def _mended(value: Any, shape: _Shape, at: str, wrong: list[str]) -> Any:  # noqa: ANN401 - any JSON
-    """Return a value without what is of a wrong type in it, or None where it is of a wrong type itself."""
+    """Return a value without parts of a wrong type, or None where it is of a wrong type itself."""
     kind: type[Any] = shape if isinstance(shape, type) else shape.kind if isinstance(shape, _Each) else dict
     if not isinstance(value, kind):
         wrong.append(f"{at} is no {_WORDS[kind]}")
@@ -249,7 +249,7 @@ def _mended_object(value: Tree, shape: _Object, at: str, wrong: list[str]) -> Tr
 
 
 def spoken(card: Tree, *, services: bool = False) -> tuple[CardInterface, ...]:
-    """The ways to call the agent, in the card's own order, 1.0 members before those of 0.3.
+    """Return the ways to call the agent, in the card's own order, 1.0 members before those of 0.3.
 
     Versions are normalised: 0.2.x is 0.3, patch numbers go, and a missing or empty one means 1.0 in
     `supportedInterfaces` and 0.3 beside `url`. A card is 0.1 only if it has `authentication` and none of the members
@@ -264,7 +264,7 @@ def spoken(card: Tree, *, services: bool = False) -> tuple[CardInterface, ...]:
 
 
 def is_callable(card: Tree) -> bool:
-    """Whether a card offers an interface of a dialect that is known.
+    """Return whether a card offers an interface of a dialect that is known.
 
     One whose URL is too long counts: the agent is called at the backend's own then, as with any that cannot be dialled.
     """
@@ -289,7 +289,7 @@ def _spoken(card: Tree, longest_url: int, *, services: bool) -> tuple[CardInterf
 
 
 def merge(modern: Tree, legacy: Tree) -> Tree:
-    """One dual card of the two that an agent serves by `A2A-Version` (protocol.md §12.1).
+    """Merge the two cards that an agent serves by `A2A-Version` into one (protocol §12.1).
 
     Everything is the 1.0 answer's; the members that only 0.3 and earlier have come from the other one, where the
     first has no `url` of its own.
@@ -300,7 +300,7 @@ def merge(modern: Tree, legacy: Tree) -> Tree:
 
 
 def authorities(card: Tree) -> tuple[str, ...]:
-    """Where a card says that its agent is: host and port of every interface, of whatever binding, in lower case."""
+    """Return the host and port of every interface of a card, of any binding, in lower case."""
     places = (
         {"url": card.get("url"), "transport": card.get("preferredTransport")},
         *_entries(card, "additionalInterfaces"),
@@ -317,7 +317,7 @@ def authorities(card: Tree) -> tuple[str, ...]:
 
 
 def _authority(url: str, *, grpc: bool) -> str | None:
-    """The authority in a URL, or in what else clients of gRPC dial: `host`, `host:port`, `dns:///host:port`."""
+    """Return the authority in a URL, or in a gRPC target: `host`, `host:port`, `dns:///host:port`."""
     if grpc and (resolver := _RESOLVER.match(url)) is not None:
         url = url[resolver.end() :]
     written = _AUTHORITY_OF_ANY.match(url)
@@ -328,7 +328,7 @@ def _authority(url: str, *, grpc: bool) -> str | None:
 
 
 def dial_path(interface_url: str, backend_url: str, public_url: str | None) -> str:
-    """The request path for an interface, on the backend's own origin.
+    """Return the request path for an interface, on the backend's own origin.
 
     It is the path that the card gives, with its trailing slash or without, whatever origin stands before it: only
     URLs of the configuration are dialled (design.md §8). The backend's own path, as written, serves instead:
@@ -358,7 +358,7 @@ def _is_below(path: str, other: str) -> bool:
 
 
 def is_clean_path(path: str) -> bool:
-    """Whether every reader of a path reads the same segments: none empty, climbing, hidden or split (safety.md T10)."""
+    """Return whether all readers see the same segments: none empty, climbing, hidden or split (safety.md T10)."""
     if _CLEAN_PATH.fullmatch(path) is None or any(segment in {".", ".."} for segment in path.split("/")):
         return False
     try:
@@ -390,7 +390,7 @@ _GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 
 
 def _grpc_options(card: Tree) -> tuple[str | None, str | None]:
-    """The scope and the service of gRPC that a card of 0.3 names by the member that was proposed (A2A issue 1148).
+    """Return the scope and the service of gRPC that a card of 0.3 names in `transportOptions` (A2A issue 1148).
 
     What is of a wrong type counts as not said. Who says a scope and no service means the scoped one.
     """

@@ -1,4 +1,4 @@
-"""Agents that are commands (A2A issue 1074): the command line that an operator's card names, and the card behind it.
+"""Agents that are commands (A2A issue 1074): read the command line that an operator's card names.
 
 The proposal writes the command line into the `url` of an interface called `stdio`. It is text for a shell; here it is
 split as a shell would and nothing more: no variable is filled in, nothing is piped, redirected or chained. Only a card
@@ -15,7 +15,7 @@ from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.json import Tree
 
 URL = "stdio:"
-"""Stands in a card for where an agent on stdio is; nobody dials it."""
+"""The URL of an agent on stdio in a card; nobody dials it."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SHELL = re.compile(r"[|&;<>`]|\$[({A-Za-z_]")
@@ -28,11 +28,11 @@ class NoCommand(ValueError):  # noqa: N818 - named after what is missing
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command as its words, and what stands before it.
+    """A command as its words, with its environment.
 
     Attributes:
         assignments: `NAME=value` words in front, which become its environment.
-        shell: Whether something in it would mean something to a shell, and does not here.
+        shell: Whether it has shell syntax, which is not interpreted.
     """
 
     words: tuple[str, ...]
@@ -62,7 +62,7 @@ def split_command(text: str) -> CommandLine:
 
 
 def command_of(card: Tree) -> CommandLine:
-    """The command that an operator's card names as its `stdio` interface.
+    """Return the command that an operator's card names as its `stdio` interface.
 
     Raises:
         NoCommand: there is no such interface, or no command in it.
@@ -73,7 +73,7 @@ def command_of(card: Tree) -> CommandLine:
 
 
 def generations(card: Tree) -> tuple[Version, ...]:
-    """The generations that an agent on stdio speaks, by its card, in its order; empty where it does not say.
+    """Return the versions of an agent on stdio, in the order of its card; empty where it states none.
 
     Those of its `stdio` interfaces count, else those of JSON-RPC: many an agent shows the card that it has for HTTP.
     """
@@ -83,7 +83,7 @@ def generations(card: Tree) -> tuple[Version, ...]:
 
 
 def behind_pipe(card: Tree, versions: tuple[Version, ...]) -> Tree:
-    """The card with the pipe as its only interface, in these generations; others go, and the command with them.
+    """Return the card with the pipe as its only interface, in these versions, without the command.
 
     Over the pipe goes JSON-RPC, and so the card says.
     """
@@ -99,7 +99,7 @@ def _over_jsonrpc(card: Tree) -> Iterator[CardInterface]:
 
 
 def _on_stdio(card: Tree) -> Iterator[tuple[str, str]]:
-    """What a card says of its interfaces on stdio: the command line and the version."""
+    """Yield the command line and the version of each interface on stdio."""
     legacy = card.get("protocolVersion") or Version.V0_3.value
     entries = [
         (entry, entry.get("protocolBinding"), entry.get("protocolVersion") or Version.V1_0.value)
@@ -118,7 +118,7 @@ def _objects(value: object) -> list[Tree]:
 
 
 def _is_stdio(name: object) -> bool:
-    """Whether a transport is called so; 1.0 §5.8 would have a custom one be a URI."""
+    """Return whether a transport is named `stdio`; 1.0 §5.8 would have a custom one be a URI."""
     if not isinstance(name, str):
         return False
     word = name.strip().lower()

@@ -1,4 +1,4 @@
-"""What an agent posts to a webhook, and the same as a client of another generation reads it.
+"""Read the notifications that agents post to webhooks, and translate them to a client's version.
 
 | generation | the body |
 |---|---|
@@ -6,7 +6,7 @@
 | 0.3, 0.2 | a bare Task; a2a-js posts bare events as well, told apart by `kind` |
 | 0.1 | a bare Task |
 
-Agents post as they are built, whatever generation the configuration came in, so the body itself tells which one it is.
+Agents post in their own version, whatever version the configuration came in: the body itself shows it.
 """
 
 from typing import Optional
@@ -27,9 +27,9 @@ CONTENT_TYPES = {
     Version.V0_3: "application/json",
     Version.V0_1: "application/json",
 }
-"""What a notification is sent as, by its generation."""
+"""The content type of a notification, by its version."""
 TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
-"""States after which nothing comes, as `Progress.state` spells them."""
+"""States that end a task, as `Progress.state` spells them."""
 
 
 class _Shape(msgspec.Struct, rename="camel", gc=False):
@@ -54,17 +54,17 @@ _TOLD = frozenset({"task", "status", "artifact", "message"})
 
 
 def read(body: bytes) -> Progress | None:
-    """What a notification tells: the task, its context and state; None for what is no notification, or not legible."""
+    """Return the task of a notification with its context and state; None for a body that is no notification."""
     told = read_bare(body)
     return told if told is not None and told.legible and told.event in _TOLD else None
 
 
 def generation(body: bytes, asked: Version | None = None) -> Version:
-    """The generation that a notification is of.
+    """Return the version of a notification.
 
     Args:
         body: One that `read` could read.
-        asked: What the agent was asked in, if that is known; decides where the body does not.
+        asked: The version in which the agent was asked, if known; decides where the body does not.
     """
     shape = _opened(body)
     if shape is None:
@@ -81,20 +81,19 @@ def generation(body: bytes, asked: Version | None = None) -> Version:
 def translate(
     body: bytes, ours: Version, *, asked: Version | None = None, task_id: str = "", name: str = "", session: str = ""
 ) -> bytes | None:
-    """A notification as a client of a generation reads it; the bytes as they came where that is the agent's too.
+    """Return a notification in a client's version; the same bytes where that is the agent's too.
 
-    Clients of 0.1 read nothing but Tasks: an update of the status becomes one, and so does a Message; for an update of
-    an artifact there is none, and None is given.
+    Clients of 0.1 read nothing but Tasks: a status update or a Message becomes one; an artifact update becomes None.
 
     Args:
         body: One that `read` could read.
         asked: As `generation`.
-        task_id: What the agent calls the task.
-        name: What a client of 0.1 calls it, where that is something else; empty otherwise.
+        task_id: The agent's id of the task.
+        name: A 0.1 client's id of it, where that differs; empty otherwise.
         session: Likewise for the context.
 
     Raises:
-        UpstreamProtocol: it is not what its generation says.
+        UpstreamProtocol: it breaks the rules of its version.
     """
     theirs = generation(body, asked)
     if theirs is ours and not name:
@@ -118,7 +117,7 @@ def translate(
 
 
 def _lift(tree: Tree, theirs: Version, memo: Memo) -> Tree:
-    """What was told, as the hub wraps it."""
+    """Return the task, message or update in the hub's wrapper."""
     form = FORMS[Dialect(Binding.JSONRPC, theirs)]
     if theirs is Version.V0_1 and "artifact" not in tree and "final" not in tree:
         # In a stream of 0.1 one without artifacts would be an event.

@@ -1,20 +1,20 @@
-"""What an agent says of itself, as clients may read it: known members only, and no upstream host in any string.
+"""The sanitized card of an agent: known members only, and no upstream host in any string.
 
-A `Portrait` is what is the same on all cards of an agent, wherever it is called and whatever callers must show. To
-paint one costs work in proportion to the agent's card, which is another party's; to make a card of it costs next to
-none. So it is painted when a card is read, never when one is asked for.
+It holds the members that all cards of an agent share, for every endpoint and every credential. Sanitizing costs work in
+proportion to the agent's card, which is another party's; making a card of the result costs next to none. So a card is
+sanitized when it is read, never when one is asked for.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gateway.a2a.card import CardInvalid, authorities
+from gateway.a2a.card import CardInvalid, authorities, mended
 from gateway.a2a.json import MAX_DEPTH, Tree
 from gateway.a2a.redaction import Redaction
 
 MOST_WORK = 16 * 1024 * 1024
-"""Most hosts times characters that are searched for one portrait: 64 hosts in a card of 256 KiB; 30 to 70 ms."""
+"""Most hosts times characters that are searched for one card: 64 hosts in a card of 256 KiB; 30 to 70 ms."""
 
 OVERRIDABLE = frozenset(
     {
@@ -29,14 +29,14 @@ _PLAIN = ("text/plain",)
 
 @dataclass(frozen=True, slots=True)
 class Discretion:
-    """What the operator decides of an agent's card.
+    """The operator's rules for an agent's card.
 
     Attributes:
         overrides: The operator's own values of whole top-level members; see `OVERRIDABLE`.
-        secrets: Upstream hosts, with or without port, that must not be seen.
-        own: Where the gateway itself is: hosts in lower case with the port that its URLs show, if any; `*.` before a
-            suffix stands for any host. They may be seen, although an agent may name them as its own.
-        name: What the agent is called where its card does not say.
+        secrets: Upstream hosts, with or without port, that must be removed.
+        own: The gateway's own hosts, in lower case, with the port that its URLs show, if any; `*.` before a suffix
+            stands for any host. They stay, although an agent may name them as its own.
+        name: The agent's name where its card has none.
     """
 
     overrides: Mapping[str, object] = field(default_factory=dict)
@@ -47,11 +47,11 @@ class Discretion:
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
-    """What an agent says of itself; shared by many cards, so its trees must not change.
+    """The sanitized members of an agent's card; shared by many cards, so its trees must not change.
 
     Attributes:
         provider: `organization` and `url`, or None.
-        streaming, push, history, extended: What it says it can do; None where it says nothing.
+        streaming, push, history, extended: Its capabilities; None where the card does not state them.
     """
 
     name: str = ""
@@ -70,7 +70,7 @@ class Portrait:
     skills: tuple[Tree, ...] = ()
 
     def bare(self, name: str, overrides: Mapping[str, object]) -> "Portrait":
-        """Only how to call the agent, and what the operator sets: what a stranger sees of a customer's own agent."""
+        """Return the card without the agent's own descriptions, for strangers; members that the operator sets stay."""
         empty = Portrait()
         return replace(
             self,
@@ -90,18 +90,17 @@ _PERSONAL = {
 
 
 def paint(card: Tree, discretion: Discretion) -> Portrait:
-    """The portrait of an agent, from its card.
+    """Return the sanitized card of an agent.
 
-    Members of a wrong type count as missing, and missing ones that a generation requires get a default, so any tree
-    will do.
+    Members of a wrong type count as missing, and missing ones that a version requires get a default.
 
     Raises:
-        CardInvalid: it names so many hosts, in so long a card, that searching it for them were more than `MOST_WORK`.
+        CardInvalid: searching it for all the hosts that it names would cost more than `MOST_WORK`.
     """
-    said = _said(card, discretion.overrides)
+    said, _ = mended(_said(card, discretion.overrides))
     cleaner = _Cleaner(said, (*discretion.secrets, *_addresses(card, discretion.own)))
-    told = said.get("capabilities")
-    capabilities: Tree = told if isinstance(told, dict) else {}
+    capabilities: Tree = said.get("capabilities") or {}
+    extended = [capabilities.get("extendedAgentCard"), said.get("supportsAuthenticatedExtendedCard")]
     return Portrait(
         name=cleaner.text(said.get("name")) or discretion.name,
         description=cleaner.text(said.get("description")),
@@ -109,22 +108,22 @@ def paint(card: Tree, discretion: Discretion) -> Portrait:
         provider=_provider(said.get("provider"), cleaner),
         documentation_url=cleaner.link(said.get("documentationUrl")),
         icon_url=cleaner.link(said.get("iconUrl")),
-        streaming=_flag(capabilities.get("streaming")),
-        push=_flag(capabilities.get("pushNotifications")),
-        history=_flag(capabilities.get("stateTransitionHistory")),
-        extended=_extended(capabilities, said.get("supportsAuthenticatedExtendedCard")),
-        extensions=tuple(_extensions(capabilities.get("extensions"), cleaner)),
+        streaming=capabilities.get("streaming"),
+        push=capabilities.get("pushNotifications"),
+        history=capabilities.get("stateTransitionHistory"),
+        extended=None if extended == [None, None] else any(extended),
+        extensions=tuple(_extensions(capabilities.get("extensions") or (), cleaner)),
         input_modes=tuple(cleaner.texts(said.get("defaultInputModes"))) or _PLAIN,
         output_modes=tuple(cleaner.texts(said.get("defaultOutputModes"))) or _PLAIN,
-        skills=tuple(_skills(said.get("skills"), cleaner)),
+        skills=tuple(_skill(skill, cleaner) for skill in said.get("skills") or ()),
     )
 
 
-# ---- Whose addresses -----------------------------------------------------------------------------------------------
+# ---- Hosts to remove -------------------------------------------------------------------------------------------------
 
 
 def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
-    """Hosts, with and without port, that the card's own interfaces name: no less the agent's than the file's are."""
+    """Return the hosts, with and without port, of the card's own interfaces: upstream hosts like the file's."""
     found: dict[str, None] = {}
     for place in authorities(card):
         host, port = _split(place)
@@ -134,7 +133,7 @@ def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
         # The gateway's own stay, or a rebuilt card would lose them; behind its host another port is an agent's.
         if not _is_own(host, None, own):
             found[host] = None
-        # Whoever looks for a host with a dot finds it with every port.
+        # A host with a dot is found with every port.
         if port is not None and (host not in found or "." not in host.rstrip(".")) and not _is_own(host, port, own):
             found[place] = None
     return list(found)
@@ -159,11 +158,11 @@ _LONGEST_HOST = 253  # RFC 1035: nothing longer can be dialled
 _PORT = re.compile(r":[0-9]*\Z")
 
 
-# ---- Which words ---------------------------------------------------------------------------------------------------
+# ---- Strings -------------------------------------------------------------------------------------------------------
 
 
 class _Cleaner:
-    """Gives strings as clients may read them; all strings are searched at once, when it is made."""
+    """Removes hosts from strings; all strings are searched at once, when it is made."""
 
     def __init__(self, said: Tree, hosts: tuple[str, ...]) -> None:
         redaction = Redaction(hosts)
@@ -176,22 +175,20 @@ class _Cleaner:
     def names_host(self, text: str) -> bool:
         return text in self._replaced
 
-    def text(self, value: object) -> str:
-        return self._replaced.get(value, value) if isinstance(value, str) else ""
+    def text(self, value: str | None) -> str:
+        return "" if value is None else self._replaced.get(value, value)
 
-    def texts(self, value: object) -> list[str]:
-        if not isinstance(value, list):
-            return []
-        return [self._replaced.get(text, text) for text in value if isinstance(text, str)]
+    def texts(self, value: list[str] | None) -> list[str]:
+        return [self._replaced.get(text, text) for text in value or ()]
 
-    def link(self, value: object) -> str | None:
+    def link(self, value: str | None) -> str | None:
         # These are clicked and loaded by people's browsers: no javascript:, no file:, no credentials, nothing unseen.
-        if not isinstance(value, str) or _LINK.fullmatch(value) is None or not value.isprintable():
+        if value is None or _LINK.fullmatch(value) is None or not value.isprintable():
             return None
         return None if self.names_host(value) else value
 
     def value(self, value: object, depth: int = MAX_DEPTH) -> object:
-        """A JSON value with every string in it cleaned; members whose name names a host go, and what is too deep."""
+        """Return a JSON value with clean strings, without members that have a host in their name, or are too deep."""
         if isinstance(value, str):
             return self._replaced.get(value, value)
         if isinstance(value, dict):
@@ -206,7 +203,7 @@ class _Cleaner:
 
 
 def _strings(values: Iterable[object]) -> Iterator[str]:
-    """Every string of some JSON values, names of members included."""
+    """Yield every string of some JSON values, names of members included."""
     left: list[object] = list(values)
     while left:
         value = left.pop()
@@ -222,7 +219,7 @@ def _strings(values: Iterable[object]) -> Iterator[str]:
 _LINK = re.compile(r"https?://[^\s/?#@\\]+(?:[/?#][^\s\\]*)?", re.IGNORECASE | re.ASCII)
 
 
-# ---- What the agent and the operator say ---------------------------------------------------------------------------
+# ---- Members -------------------------------------------------------------------------------------------------------
 
 
 def _said(card: Tree, overrides: Mapping[str, object]) -> Tree:
@@ -240,46 +237,35 @@ def _without(value: object, member: str) -> Tree:
     return {name: part for name, part in value.items() if name != member} if isinstance(value, dict) else {}
 
 
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _extended(capabilities: Tree, legacy: object) -> bool | None:
-    """Whether there is an extended card, in either spelling; None where nothing is said of it."""
-    flags = [flag for flag in (capabilities.get("extendedAgentCard"), legacy) if isinstance(flag, bool)]
-    return any(flags) if flags else None
-
-
-def _extensions(value: object, cleaner: _Cleaner) -> Iterator[Tree]:
-    for said in value if isinstance(value, list) else ():
+def _extensions(extensions: Iterable[Tree], cleaner: _Cleaner) -> Iterator[Tree]:
+    for said in extensions:
         # The URI is the extension's identity: one that names the upstream cannot be changed, so the entry goes.
-        if not isinstance(said, dict) or not isinstance(said.get("uri"), str) or cleaner.names_host(said["uri"]):
-            continue
-        entry: Tree = {"uri": said["uri"]}
-        for name, kind in (("description", str), ("required", bool), ("params", dict)):
-            if isinstance(said.get(name), kind):
-                entry[name] = cleaner.value(said[name])
-        yield entry
+        if not cleaner.names_host(said["uri"]):
+            entry = {name: cleaner.value(said[name]) for name in _EXTENSION if said.get(name) is not None}
+            yield {"uri": said["uri"], **entry}
 
 
-def _provider(value: object, cleaner: _Cleaner) -> Tree | None:
-    if not isinstance(value, dict):
+_EXTENSION = ("description", "required", "params")
+
+
+def _provider(said: Tree | None, cleaner: _Cleaner) -> Tree | None:
+    if said is None:
         return None
     # Both members are required from 0.2 on, so a URL that must go leaves an empty one.
-    return {"organization": cleaner.text(value.get("organization")), "url": cleaner.link(value.get("url")) or ""}
+    return {"organization": cleaner.text(said.get("organization")), "url": cleaner.link(said.get("url")) or ""}
 
 
-def _skills(value: object, cleaner: _Cleaner) -> Iterator[Tree]:
-    """Skills without their own security: what is asked of callers is the gateway's to say."""
-    for said in value if isinstance(value, list) else ():
-        if not isinstance(said, dict) or not isinstance(said.get("id"), str):
-            continue
-        own = cleaner.text(said["id"])
-        skill: Tree = {"id": own, "name": own, "description": cleaner.text(said.get("description"))}
-        if isinstance(said.get("name"), str):
-            skill["name"] = cleaner.text(said["name"])
-        skill["tags"] = cleaner.texts(said.get("tags"))
-        for name in ("examples", "inputModes", "outputModes"):
-            if texts := cleaner.texts(said.get(name)):
-                skill[name] = texts
-        yield skill
+def _skill(said: Tree, cleaner: _Cleaner) -> Tree:
+    """Return a skill without its own security: the gateway alone states what it asks of callers."""
+    own = cleaner.text(said["id"])
+    name = said.get("name")
+    skill: Tree = {
+        "id": own,
+        "name": own if name is None else cleaner.text(name),
+        "description": cleaner.text(said.get("description")),
+        "tags": cleaner.texts(said.get("tags")),
+    }
+    for member in ("examples", "inputModes", "outputModes"):
+        if texts := cleaner.texts(said.get(member)):
+            skill[member] = texts
+    return skill

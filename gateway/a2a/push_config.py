@@ -1,4 +1,4 @@
-"""The push configuration that a client brings and an agent answers, in the hub's words: found, read, and replaced.
+"""Find, read and replace the push configurations of calls and answers, in the hub's words.
 
 In the hub it is flat (1.0 §4.3.1): `{"id"?, "taskId"?, "url", "token"?, "authentication"?}`, the last of which is
 `{"scheme", "credentials"?}`. It is all there is to the parameters that create one, and stands in a send under
@@ -24,13 +24,13 @@ _SCHEME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
 
 class PushConfig(msgspec.Struct, frozen=True):
-    """Where a client wants to be told of a task, and what it is told by; empty for what it left out.
+    """A client's subscription to a task's notifications; members that it left out are empty.
 
     Attributes:
         task_id: Empty in a send that begins a task.
-        token: What the client knows notifications by.
-        scheme: How whoever calls the webhook shows itself, as `Bearer`; before 1.0 credentials may come without one.
-        credentials: What it shows.
+        token: Proves to the client that a notification is one.
+        scheme: The authentication scheme of calls to the webhook, as `Bearer`; before 1.0 credentials may come alone.
+        credentials: The credentials of calls to the webhook.
     """
 
     url: str
@@ -41,12 +41,12 @@ class PushConfig(msgspec.Struct, frozen=True):
     credentials: str = ""
 
     def __repr__(self) -> str:
-        """Without the URL and the secrets: they may be somebody's key."""
+        """Return the ids alone: the URL and the rest may be somebody's key."""
         return f"PushConfig(id={self.id!r}, task_id={self.task_id!r})"
 
 
 def read(tree: Tree) -> PushConfig:
-    """A configuration, with nothing in it that no header could hold.
+    """Read a configuration whose values can be sent in headers.
 
     Raises:
         BadParams: a member is of a wrong type, too long, or cannot be sent.
@@ -75,7 +75,7 @@ def read(tree: Tree) -> PushConfig:
 
 
 def write(config: PushConfig) -> Tree:
-    """The tree of a configuration; what is empty is left out."""
+    """Return the tree of a configuration, without empty members."""
     members = {"id": config.id, "taskId": config.task_id, "url": config.url, "token": config.token}
     tree: Tree = {name: value for name, value in members.items() if value}
     shown = {"scheme": config.scheme, "credentials": config.credentials}
@@ -87,7 +87,7 @@ def write(config: PushConfig) -> Tree:
 
 
 def asked(operation: Operation, params: Tree) -> Tree | None:
-    """The configuration that a call brings, in place; None where it brings none."""
+    """Return the configuration in a call, in place; None where there is none."""
     if operation is Operation.CREATE_PUSH_CONFIG:
         return params
     if not operation.sends:
@@ -98,7 +98,7 @@ def asked(operation: Operation, params: Tree) -> Tree | None:
 
 
 def replace_asked(operation: Operation, params: Tree, config: Tree) -> None:
-    """Put another configuration in the place of the one that a call brings."""
+    """Replace the configuration in a call."""
     if operation is Operation.CREATE_PUSH_CONFIG:
         params.clear()
         params.update(config)
@@ -110,7 +110,7 @@ def replace_asked(operation: Operation, params: Tree, config: Tree) -> None:
 
 
 def answered(operation: Operation, result: Tree) -> list[Tree]:
-    """The configurations in an answer, in order."""
+    """Return the configurations in an answer, in order."""
     if operation is Operation.LIST_PUSH_CONFIGS:
         configs = result.get("configs")
         return [config for config in configs if isinstance(config, dict)] if isinstance(configs, list) else []
@@ -119,7 +119,7 @@ def answered(operation: Operation, result: Tree) -> list[Tree]:
 
 
 def replace_answered(operation: Operation, result: Tree, configs: list[Tree]) -> None:
-    """Put other configurations in the place of those in an answer; of one alone, the first."""
+    """Replace the configurations in an answer; an answer with one gets the first."""
     if operation is Operation.LIST_PUSH_CONFIGS:
         result["configs"] = configs
     else:

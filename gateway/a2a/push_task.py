@@ -1,4 +1,4 @@
-"""Whose push configurations are: the task that each names, as any generation writes it."""
+"""Find the task that a push configuration names, in the spelling of any version."""
 
 import re
 
@@ -9,10 +9,10 @@ _RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
 
 
 class PushConfig(msgspec.Struct, rename="camel", gc=False):
-    """What says of which task it is: a push configuration of any generation, or a task.
+    """The members that name the task of a push configuration of any version, or of a task.
 
     Attributes:
-        task: With the next three: what an answer may be wrapped in, and no configuration has.
+        task: With the next three: the wrappers of an answer, which no configuration has.
     """
 
     id: str | None = None
@@ -32,7 +32,7 @@ _list = msgspec.json.Decoder(list[PushConfig])
 
 
 def task_of(config: PushConfig) -> str | None:
-    """The task that a configuration, or whatever else is in a list, names; None for none."""
+    """Return the task that a configuration, or another entry of a list, names; None for none."""
     task = config.task_id or config.other_task_id
     if task:
         return task
@@ -44,13 +44,13 @@ def task_of(config: PushConfig) -> str | None:
 
 
 def task_of_resource(name: str) -> str | None:
-    """The task of a configuration that is named as 0.3 does over gRPC; None where the name is none of those."""
+    """Return the task in the resource name of a configuration, as 0.3 writes it over gRPC; None for another name."""
     resource = _RESOURCE.fullmatch(name)
     return None if resource is None else resource[1]
 
 
 def tasks_of(data: bytes | msgspec.Raw) -> set[str] | None:
-    """The tasks that the members of a JSON list name; None where that cannot be read."""
+    """Return the tasks that the members of a JSON list name; None where it cannot be read."""
     try:
         configs = _list.decode(data)
     except (msgspec.DecodeError, RecursionError):

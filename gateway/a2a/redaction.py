@@ -1,10 +1,10 @@
-"""What must not be said: the addresses of upstreams, taken out of text that goes to clients."""
+"""Remove the addresses of upstreams from text that goes to clients."""
 
 import re
 from collections.abc import Iterable
 
 REMOVED = "[removed]"
-"""What stands where an address stood; it holds none itself."""
+"""Replaces an address; it contains none itself."""
 
 # None of them stands in honest text: what is put between words, over a host, and between texts.
 _GAP = "\uffff"
@@ -16,7 +16,7 @@ _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class Redaction:
-    """Finds and removes a set of upstream hosts.
+    """Finds and removes upstream hosts.
 
     A host with a port, a dot or a colon is looked for anywhere, as part of a longer name too: rather a word too many
     than an address too few. A bare label such as `support` is also an honest word (a skill's id, a tag), so it counts
@@ -47,17 +47,17 @@ class Redaction:
         self._label_in_a_word = _as_address(labels, f"[^/@{_GAP}]")
 
     def finds(self, text: str) -> bool:
-        """Whether the text names one of the hosts."""
+        """Return whether the text names one of the hosts."""
         return any(self._names(form) for form in _forms(text))
 
     def clean(self, text: str) -> str:
-        """The text with every word that names a host replaced by `REMOVED`; cleaning it again changes nothing."""
+        """Return the text with `REMOVED` for every word that names a host; cleaning it again changes nothing."""
         return self.replacements((text,)).get(text, text)
 
     def replacements(self, texts: Iterable[str]) -> dict[str, str]:
-        """What stands in place of each text that names a host; the others are not in it.
+        """Return the replacement of each text that names a host; other texts are not in it.
 
-        All texts are looked at together, which costs much less than one after the other.
+        Searching all texts together costs much less than one after the other.
         """
         distinct = list(dict.fromkeys(texts))
         whole = _END.join(distinct)
@@ -73,7 +73,7 @@ class Redaction:
         return {text: new for text, new in zip(distinct, found, strict=True) if new != text}
 
     def _without_words(self, whole: str) -> str:
-        """The texts with `REMOVED` for each word that names a host."""
+        """Return the texts with `REMOVED` for each word that names a host."""
         pieces = _BETWEEN_WORDS.split(whole)
         words = pieces[::2]
         for form in _forms(_GAP.join(words)):
@@ -86,7 +86,7 @@ class Redaction:
         return "".join(pieces)
 
     def _without_texts(self, whole: str) -> str:
-        """The texts with `REMOVED` for each that names a host all the same."""
+        """Return the texts with `REMOVED` for each that still names a host."""
         texts = whole.split(_END)
         for form in _forms(whole):
             marked = self._mark(form, self._label).split(_END)
@@ -116,7 +116,7 @@ def _as_address(labels: list[str], userinfo: str) -> re.Pattern[str]:
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """The text as it is and without its escapes, both in one letter case."""
+    """Return the text as it is and without its escapes, both in one letter case."""
     folded = _fold(text)
     if "%" not in text:
         return (folded,)

@@ -1,21 +1,21 @@
-"""The card that the gateway serves: rebuilt from an agent's portrait, never patched.
+"""Card rewriting: the served card is rebuilt from an agent's sanitized card, never patched.
 
 Only members that the schemas of 0.1 to 1.0 know are written. Interfaces and security are the gateway's own, and
-signatures go (they covered the agent's URLs). Rebuilding a rebuilt card changes nothing.
+signatures are dropped (they covered the agent's URLs). Rebuilding a rebuilt card changes nothing.
 
-Whose members are written is the *edition* of the card. At `agent-card.json` it is `DUAL`: the members of 1.0 and those
-of 0.3 in one document, legal for the parsers of both; for who asks for 1.0 it is `MODERN`, those of 1.0 alone, as its
-JSON schema wants it. At `agent.json` it is `OLD`, for those who look only there: the members of 0.2 and 0.3, with what
-0.1 asks of callers beside them. In an answer it is what the caller speaks.
+The *edition* of a card is the set of versions whose members it has. At `agent-card.json` it is `DUAL`: the members of
+1.0 and of 0.3 in one document, legal for the parsers of both. For a client that asks for 1.0 it is `MODERN`: 1.0 alone.
+At `agent.json` it is `OLD`: the members of 0.2 and 0.3, with the authentication of 0.1 beside them. In an answer it
+follows the caller's dialect.
 
-A client of gRPC has no path to write, so most agents are picked by a tenant. 1.0 says it in the interface. Requests of
-0.3 have no place for one but in the scoped service that was proposed (A2A issue 1148), and clients that do not know it
-would call the plain one in vain. So that way is no interface of 0.3, but an entry of the member that was proposed with
-it, whole in itself, which whoever does not know it passes over:
+A client of gRPC has no path to write, so most agents are picked by a tenant. An interface of 1.0 states it. Calls of
+0.3 have a place for it only in the scoped service that was proposed (A2A issue 1148). Other clients would
+call the plain one in vain. So this service is an entry of the member that was proposed with it, which other clients
+ignore, and no interface of 0.3:
 
     "transportOptions": {"GRPC": {"service": "a2a.v1.ScopedA2AService", "scope": "acme", "url": "gw.example:443"}}
 
-The proposal fixed no more than that it tells, by transport, which service and which scope; `url` is the gateway's.
+The proposal fixed only the service and the scope, by transport; `url` is the gateway's addition.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Portrait
 
 Scheme: TypeAlias = Literal["bearer", "api_key", "mtls"]
-"""A credential that the gateway takes; also the scheme's name on the card."""
+"""A kind of credential that the gateway accepts; also the scheme's name on the card."""
 
 API_KEY_HEADER = "X-API-Key"
 
@@ -44,8 +44,8 @@ class ServedInterface:
     Attributes:
         url: Over gRPC the `host:port`.
         dialect: Of 1.0 or 0.3: a client of 0.1 or 0.2 is served where those of 0.3 are, over JSON-RPC.
-        tenant: What the client must put into the A2A `tenant` field, or None; 1.0 only, 0.3 cannot say it but over
-            gRPC, where it is the `scope` of the scoped service.
+        tenant: The value of the A2A `tenant` field in calls, or None; 1.0 only, but over gRPC of 0.3 the `scope` of the
+            scoped service.
     """
 
     url: str
@@ -54,7 +54,7 @@ class ServedInterface:
 
     @property
     def scoped(self) -> bool:
-        """Whether only the scoped service of 0.3 answers here."""
+        """Return whether only the scoped service of 0.3 answers here."""
         return self.tenant is not None and self.dialect == _GRPC_0_3
 
 
@@ -63,11 +63,11 @@ _GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the gateway knows of an agent better than its card.
+    """The gateway's own facts about an agent, which replace those of its card.
 
     Attributes:
         interfaces: In order of preference; on the card those of 1.0 come first all the same.
-        schemes: Credentials that the gateway takes, any one of which is enough; empty where it asks for none.
+        schemes: Credentials that the gateway accepts, any one of which is enough; empty where it asks for none.
         streaming: Whether streams are relayed.
         push: Whether push configurations are relayed.
         extended: Whether the extended card is relayed.
@@ -80,20 +80,19 @@ class Served:
     extended: bool = True
 
     def of(self, version: Version) -> list[ServedInterface]:
-        """The interfaces of one generation, in order."""
+        """Return the interfaces of one version, in order."""
         return [each for each in self.interfaces if each.dialect.version is version]
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """Whose members a card has; without an interface of 0.3 they are those of 1.0, whatever is asked for.
+    """The versions whose members a card has; without an interface of 0.3 always 1.0 alone.
 
     Attributes:
         modern, legacy, ancient: Those of 1.0, of 0.3 and 0.2, of 0.1.
-        typed: Whether security schemes are spelled as the JSON schema of 0.3 does, with a `type`. What only that schema
-            has, and the messages of 0.3 have not, stands where they are.
-        proto: Whether they are spelled as ProtoJSON does, with a member named after their kind. Both may stand side by
-            side.
+        typed: Whether security schemes are spelled as in the JSON schema of 0.3, with a `type`; members that only this
+            schema has are written with them.
+        proto: Whether they are spelled as in ProtoJSON, with a member named after their kind; both may be true.
     """
 
     modern: bool = False
@@ -104,7 +103,7 @@ class Edition:
 
     @classmethod
     def inside(cls, dialect: Dialect) -> "Edition":
-        """What an answer in this dialect holds: its own generation only, for strict parsers refuse the others."""
+        """Return the edition for an answer in this dialect: its version only, as strict parsers refuse the others."""
         if dialect.version is Version.V1_0:
             return cls(modern=True, proto=True)
         # Over HTTP+JSON 0.3 SDKs disagree on the extended card: that of Python reads it by the JSON schema, those of
@@ -123,7 +122,7 @@ MODERN = Edition(modern=True, proto=True)
 
 
 def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree:
-    """The card to serve in place of the agent's; it shares the portrait's trees, so it must not be changed."""
+    """Return the card to serve; it shares trees with the sanitized card, so it must not be changed."""
     modern, legacy = served.of(Version.V1_0), served.of(Version.V0_3)
     if not legacy:
         edition = MODERN
@@ -156,7 +155,7 @@ def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree
 
 
 def encode_card(card: Tree, *, longest: int = MAX_CARD) -> bytes:
-    """The card's bytes, the same for the same card.
+    """Encode a card, the same card always to the same bytes.
 
     Raises:
         CardInvalid: they are more than `longest`, or there are none.
@@ -171,14 +170,14 @@ def encode_card(card: Tree, *, longest: int = MAX_CARD) -> bytes:
 
 
 def etag(encoded: bytes) -> str:
-    """A weak entity tag for a card's bytes, which must be unsigned: signatures differ each time they are made."""
+    """Return a weak entity tag for a card's bytes without signatures, which differ each time they are made."""
     return f'W/"sha256-{hashlib.sha256(encoded).hexdigest()}"'
 
 
 # ---- Interfaces and capabilities -----------------------------------------------------------------------------------
 
 _VERSION_0_3 = "0.3.0"
-"""What a card of 0.3 calls itself: in 0.3.0 patch numbers were written, and clients of 1.x take 0.2 for 1.0."""
+"""The `protocolVersion` of 0.3 cards: 0.3.0 wrote patch numbers, and clients of 1.x take 0.2 for 1.0."""
 
 
 def _modern_interface(interface: ServedInterface) -> Tree:
@@ -261,7 +260,7 @@ def _alternatives(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
 
 
 def _scheme(scheme: Scheme, edition: Edition) -> Tree:
-    """One scheme in every spelling that is needed, side by side (protocol.md §8.2, §12.15)."""
+    """Return one scheme in every spelling of the edition, side by side (protocol §8.2, §12.15)."""
     tree: Tree = {}
     if scheme == "bearer":
         if edition.proto:

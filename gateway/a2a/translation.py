@@ -1,10 +1,10 @@
 """One call between two dialects: the request there, the answer back, a stream event by event.
 
-Hub and spoke (`versions/version.py`): the client's form lifts what it says to 1.0, the agent's lowers it, and the other
-way round for what comes back. Where both speak one generation, and only the envelope differs, no tree is built: the
-bytes of the members move from one envelope into the other.
+Hub and spoke (`versions/version.py`): the client's form lifts its request to 1.0, the agent's form lowers it, and the
+other way round for the answer. Where both speak one version, and only the envelope differs, no tree is built: the bytes
+of the members move from one envelope into the other.
 
-The agent gets an id of the gateway's own in its JSON-RPC request, and the client gets its own back byte for byte.
+The agent gets an id of the gateway's own in its JSON-RPC request; the client gets its own id back, byte for byte.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
-from gateway.a2a.versions.v1_0_send import is_right
+from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Form, Memo, Misfit
 
 _T = TypeVar("_T")
@@ -42,42 +42,42 @@ FORMS: dict[Dialect, Form] = {
     Dialect(Binding.GRPC, Version.V0_3): v0_3_proto.FORM,
     Dialect(Binding.GRPC, Version.V1_0): v1_0.FORM,
 }
-"""How each dialect that is translated writes its objects."""
+"""The form of each dialect that can be translated."""
 
 
 JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 
 
 def can_ask(operation: Operation, theirs: Dialect) -> bool:
-    """Whether an agent that speaks a dialect can be asked for an operation, or for another that tells as much."""
+    """Return whether an agent of a dialect can be asked for an operation, or for another with the same answer."""
     return _asked(operation, theirs) is not None
 
 
 def is_spoken(dialect: Dialect) -> bool:
-    """Whether a dialect can be translated from and to."""
+    """Return whether a dialect can be translated."""
     return dialect in FORMS
 
 
 class Translation:
-    """One call of a client, as its agent is asked and as the client is answered.
+    """One call of a client, translated to its agent's dialect and back.
 
     Args:
-        call: What the client asks, in its dialect.
+        call: The client's call, in its dialect.
         theirs: The agent's dialect; `can_ask` holds.
-        tenant: What the agent is told as the A2A tenant, or None.
-        id: The id under which it is asked, without characters that JSON escapes.
-        message_id: For a message that has none, as those of 0.1.
-        new_id: For a task that an agent of 0.1 wants its client to name.
-        alias: What is known of the task that a client of 0.1 names.
-        met: Told the client's name of a task and what the agent calls it, where it matters and once it is known.
-        push: What the agent is given in the place of the push configuration that the call brings, in the hub's words.
+        tenant: The A2A tenant for the agent, or None.
+        id: The id of the agent's request, without characters that JSON escapes.
+        message_id: An id for a message that has none, as those of 0.1.
+        new_id: An id for a task that an agent of 0.1 wants its client to name.
+        alias: The known names of the task that a client of 0.1 names.
+        met: Called with the client's and the agent's name of a task, where they differ and once both are known.
+        push: Replaces the push configuration of the call, in the hub's words.
 
     Attributes:
-        call: What the agent is asked.
+        call: The agent's call.
         complaint: The error that ended the agent's stream, if one did.
 
     Raises:
-        BadParams: the parameters are not what the client's generation says.
+        BadParams: the parameters break the rules of the client's version.
     """
 
     __slots__ = (
@@ -108,10 +108,10 @@ class Translation:
         self._tenant = call.tenant
         self._memo = Memo(message_id=message_id, new_id=new_id)
         newer = theirs.version is Version.V0_1
-        # Whose client or agent is of 0.1, but not both; who speaks one of its kind has one name for a task.
+        # Where either the client or the agent is of 0.1, a task has two names; where both are, it has one.
         self._naming: Naming | None = None
         older = call.dialect.version is Version.V0_1
-        # Whose later calls about the task may not say by themselves which generation they mean.
+        # Later calls about the task may not show their version by themselves.
         mixed = call.is_mixed and call.operation.sends
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
             self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
@@ -124,7 +124,7 @@ class Translation:
         read_all = call.operation.kind is Kind.PUSH or listed or mixed or call.params.inner or push is not None
         same = self._ours is self._theirs and Binding.GRPC not in (call.dialect.binding, theirs.binding)
         self._plain = same and not read_all
-        # What the client calls a push configuration; an agent of 0.1 has one of a task, without a name.
+        # The client's name of a push configuration: an agent of 0.1 has one for each task, without a name.
         self._config_id: str | None = None
         self.call = self._request(call, theirs, tenant, id)
 
@@ -155,7 +155,7 @@ class Translation:
         return binding.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
 
     def _learn_params(self, params: Tree, asked: Operation) -> Operation:
-        """Remember what the answer needs, put the agent's ids in place of the client's, and see what is asked for."""
+        """Remember the ids for the answer, replace the client's by the agent's, and return the operation to ask for."""
         memo, operation = self._memo, self._operation
         history = params.get("historyLength")
         naming = self._naming
@@ -173,7 +173,7 @@ class Translation:
                 memo.context_id = naming.context_id
                 naming.for_task(params, member)
         if self._ours.version is Version.V0_1:
-            # Who does not ask for history gets none of it, in any answer.
+            # A client of 0.1 gets history only where it asks for it.
             history = history or 0
         if isinstance(history, int) and history >= 0 and self._ours is not self._theirs:
             memo.history = history
@@ -191,37 +191,26 @@ class Translation:
     # ---- Back ------------------------------------------------------------------------------------------------------
 
     def answer(self, frame: bytes) -> bytes:
-        """A good answer, for the client.
+        """Return a good answer for the client.
 
         Args:
-            frame: As the agent wrote it; it is known to be whole JSON, and an answer to the request.
+            frame: The agent's bytes, known to be whole JSON and an answer to the request.
 
         Raises:
-            UpstreamProtocol: its result is not what the agent's generation says.
+            UpstreamProtocol: its result breaks the rules of the agent's version.
             TaskNotFound: a client asked for the push configuration of a task that has none.
         """
         return _translated(self._plainly if self._plain else self._answer, frame)
 
-    def inside(self, frame: bytes) -> bytes:
-        """The result in the agent's envelope, as JSON.
-
-        Raises:
-            UpstreamProtocol: there is no envelope, or nothing in it.
-        """
-        result = binding.raw_result(self.call, frame)
-        if result is None:
-            raise UpstreamProtocol("the agent's answer is empty")
-        return bytes(result)
-
     def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
-        """A result in the client's envelope."""
+        """Return a result in the client's envelope."""
         return binding.answer(self._client, result)
 
     def _plainly(self, frame: bytes) -> bytes:
         return self.wrapped(binding.object_of(binding.raw_result(self.call, frame)))
 
     def result(self, frame: bytes) -> Tree:
-        """A good answer in the hub's words, for `tell`.
+        """Return a good answer in the hub's words, for `tell`.
 
         Raises:
             UpstreamProtocol, TaskNotFound: as `answer`.
@@ -229,7 +218,7 @@ class Translation:
         return _translated(self._result, frame)
 
     def tell(self, result: Tree) -> bytes:
-        """What `result` gave, for the client; it may have been changed meanwhile."""
+        """Return the return value of `result`, possibly changed meanwhile, for the client."""
         return _translated(self._tell, result)
 
     def _answer(self, frame: bytes) -> bytes:
@@ -250,7 +239,7 @@ class Translation:
             self._restore_tenants(result)
             self._localise({"config": result})
         elif operation.sends:
-            # What else the agent put there is no answer of either kind.
+            # Other members are no answer of either kind.
             kind = "task" if "task" in result else "message"
             result = {kind: result[kind]}
             self._localise(result)
@@ -262,7 +251,7 @@ class Translation:
         return self.wrapped(self._ours.lower_result(operation, result, memo))
 
     def _instead(self, result: Tree) -> Tree:
-        """What was asked for, out of the answer to what could be asked.
+        """Return the answer to the client's operation, made from the answer to the agent's operation.
 
         Raises:
             TaskNotFound: there is none.
@@ -275,7 +264,7 @@ class Translation:
         return configs[0]
 
     def _restore_tenants(self, result: Tree) -> None:
-        """Configurations echo the tenant that the agent was told (protocol §2.1); the client sees its own."""
+        """Replace the tenant that configurations echo (protocol §2.1) by the client's own."""
         forget_tenants(result)
         listed = self._operation is Operation.LIST_PUSH_CONFIGS
         configs = (result.get("configs") or ()) if listed else (result,)
@@ -286,10 +275,10 @@ class Translation:
                 config["id"] = self._config_id
 
     def _localise(self, answer: Tree) -> None:
-        """Trim the history to what was asked for, and call the task what its client calls it.
+        """Trim the history to the requested length, and restore the client's name of the task.
 
         Args:
-            answer: What the hub wraps.
+            answer: A task, message or event in the hub's wrapper.
         """
         memo, task = self._memo, answer.get("task")
         if memo.history is not None and task is not None:
@@ -304,11 +293,11 @@ class Translation:
     # ---- Errors ----------------------------------------------------------------------------------------------------
 
     def read_error(self, status: int, frame: bytes) -> AgentError | None:
-        """What an agent's answer complains of, or None where it is no error that A2A knows."""
+        """Return the error in an agent's answer, or None where it is no error that A2A knows."""
         return binding.error(self.call, status, frame)
 
     def error(self, error: AgentError) -> tuple[int, bytes]:
-        """The status and the body that tell the client of an agent's error."""
+        """Return the status and the body of an agent's error for the client."""
         if self.client.binding is Binding.JSONRPC:
             oldest = self.client.version is Version.V0_1
             if oldest and error.code == _UNSUPPORTED and self._operation.sends and not error.challenges:
@@ -323,7 +312,7 @@ class Translation:
     # ---- Streams ---------------------------------------------------------------------------------------------------
 
     def event(self, data: bytes) -> bytes:
-        """What goes out for one event of the agent's stream: none, one or several events of the client's.
+        """Return the client's events for one event of the agent's stream: none, one or several.
 
         A stream about a task begins with the Task for clients of 0.3 and 1.0 (1.0 §3.1.2, §3.1.6), also where an agent
         of an older generation begins with an update.
@@ -332,7 +321,7 @@ class Translation:
         or waits for the client, is held back until another comes or the stream ends.
 
         Raises:
-            UpstreamProtocol: the event is not what the agent's generation says.
+            UpstreamProtocol: the event breaks the rules of the agent's version.
             UpstreamReset: it is an error, and the client's dialect has no event for that.
         """
         theirs = self.call.dialect
@@ -352,7 +341,7 @@ class Translation:
         return before if self._ending.hold(event) else before + self._lowered(event, last=False)
 
     def fail(self, error: AgentError) -> bytes:
-        """What goes out where the agent ends its stream with an error; gRPC says it behind the last event.
+        """Return the last bytes of a stream that the agent ends with an error; gRPC tells it in the trailers.
 
         Raises:
             UpstreamReset: the client's dialect has no word for it.
@@ -363,27 +352,27 @@ class Translation:
 
     @property
     def tells_failures(self) -> bool:
-        """Whether the client can be told of an error in a stream; HTTP+JSON of 0.3 has no event for it."""
+        """Return whether a stream of the client's can hold an error; HTTP+JSON of 0.3 has no event for it."""
         return self.client.binding is not Binding.REST or self.client.version is Version.V1_0
 
     @property
     def holds(self) -> bool:
-        """Whether an event is held back."""
+        """Return whether an event is held back."""
         return self._ending.holds
 
     def held(self, *, last: bool) -> bytes:
-        """The event that was held back, if there is one.
+        """Return the event that was held back, if there is one.
 
         Args:
             last: Whether the stream has come to its end.
         """
-        # What ended with an error has no event that is its last.
+        # A stream that ended with an error has no last event.
         last = last and self.complaint is None
         event = self._ending.take(last=last)
         return b"" if event is None else self._lowered(event, last=last)
 
     def release(self) -> bytes:
-        """The event that was held back, where neither another one nor the end has come for a while."""
+        """Return the event that was held back, when neither another event nor the end has come for a while."""
         return self.held(last=self._ending.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
@@ -415,10 +404,10 @@ class Translation:
 
 
 def _translated(work: Callable[[_G], _T], frame: _G) -> _T:
-    """What is made of a frame, or of what is in it.
+    """Translate a frame, or its content, with an agent's mistakes as `UpstreamProtocol`.
 
     Raises:
-        UpstreamProtocol: it is not what the agent's generation says.
+        UpstreamProtocol: it breaks the rules of the agent's version.
     """
     try:
         return work(frame)

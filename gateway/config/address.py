@@ -10,6 +10,7 @@ _LISTEN = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):
 _URL = re.compile(r"[!#$%&'()*+,./0-9:;=?@A-Z\[\]_a-z~-]+")
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
 _DEFAULT_PORT = {"http": 80, "https": 443, "grpcs": 443}
+_NO_USER = "remove it, and use `upstream_auth` for credentials"
 _AS_URL = "write it as https://host[:port][/path]"
 _AS_GRPC = "write it as grpc://host:port, or grpcs://host:port over TLS"
 _AS_AUTHORITY = "write HOST:PORT alone, such as grpc.example.com:443"
@@ -26,13 +27,19 @@ class Listen:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """Return whether only this machine can connect."""
         return is_loopback(self.host)
 
     @property
     def is_any(self) -> bool:
-        """Whether it is every address of the machine."""
+        """Return whether it is every address of the machine."""
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - it is compared, not bound
+
+    @property
+    def authority(self) -> str:
+        """Return `host:port` for a URL on this machine; the loopback address for every address."""
+        host = self.host if not self.is_any else "::1" if ":" in self.host else "127.0.0.1"
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def collides(self, other: "Listen") -> bool:
         """Return whether the two cannot both be listened at; of names only that of this machine is known."""
@@ -91,11 +98,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_url(text: str, *, query: bool = False) -> SplitResult:
+def read_url(text: str, *, query: bool = False, user: str = _NO_USER) -> SplitResult:
     """Read an http or https URL that the gateway may dial or advertise.
 
     Args:
         query: Whether a query is allowed.
+        user: The remedy for a user name or a password in it.
 
     Raises:
         ValueError: with a fact and a remedy; the fact never repeats the URL.
@@ -103,7 +111,7 @@ def read_url(text: str, *, query: bool = False) -> SplitResult:
     parts = _split(text, _AS_URL)
     if parts.scheme not in ("http", "https"):
         raise ValueError("is no http or https URL", _AS_URL)
-    _check_authority(parts, _AS_URL)
+    _check_authority(parts, _AS_URL, user)
     if "#" in text:
         raise ValueError("has a fragment", "remove everything from the # on")
     if "?" in text and not query:
@@ -147,9 +155,9 @@ def _split(text: str, remedy: str) -> SplitResult:
     return parts
 
 
-def _check_authority(parts: SplitResult, remedy: str) -> None:
+def _check_authority(parts: SplitResult, remedy: str, user: str = _NO_USER) -> None:
     if "@" in parts.netloc:
-        raise ValueError("has a user name or password in it", "remove it, and use `upstream_auth` for credentials")
+        raise ValueError("has a user name or password in it", user)
     if not parts.hostname:
         raise ValueError("names no host", remedy)
     if not _is_host(parts.netloc, parts.hostname) or parts.port == 0 or parts.netloc.endswith(":"):

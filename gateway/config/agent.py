@@ -82,13 +82,13 @@ class Stdio(Part):
     tenants: Positive = 64
     """Most tenants that have processes at a time; whose were idle longest are ended first, with what they remember."""
     framing: Literal["lsp", "ndjson"] = "lsp"
-    """How messages are written to it: behind a header as language servers have it, or a line of JSON each. What it
-    writes is read either way."""
+    """Framing of messages to it: with a header, as for language servers, or one line of JSON each. Its own messages
+    are read either way."""
     frame: Room = 32 * 1024 * 1024
     """The longest message that it may write; also what waits of a stream for a slow client. It is sent as long ones
     where this is written, and 4MiB where it is left out: many an agent ends when a message is longer."""
     card: str = "extended"
-    """How it tells its card: `extended`, by the method for the extended card; `printed`, before anything else; `none`;
+    """Source of its card: `extended`, by the method for the extended card; `printed`, before anything else; `none`;
     or the method that it has for it."""
     start_timeout: Wait = 30.0
     """Time from its start to its card, or to any answer."""
@@ -133,7 +133,7 @@ class Affinity(Part):
 
 
 class Eject(Part):
-    """When a replica that fails calls gets none for a while; a single call then tries whether it is back."""
+    """Outlier detection: a replica that fails calls is ejected for a while; a single call then tries it again."""
 
     after: Count | None = None
     """Calls in a row that failed: no connection, an end or the gateway's own timeout before the answer, no HTTP, 502,
@@ -141,13 +141,13 @@ class Eject(Part):
     time: Wait | None = None
     """Time of the first ejection; it doubles each time that the replica fails again at once; 10s."""
     longest: Wait | None = None
-    """The longest that it is left alone; 5m."""
+    """Longest ejection; 5m."""
     most: Percent | None = None
     """Most replicas that are ejected at a time, in percent, but one in any case; 50."""
 
 
 class Breaker(Part):
-    """When a backend whose calls fail is asked nothing for a while, so that callers are told at once."""
+    """Circuit breaker: a backend whose calls fail gets none for a while, so that callers fail fast."""
 
     after: Count | None = None
     """Calls in a row that failed, as `eject` counts them, over all replicas together; 0 is never; 0."""
@@ -159,7 +159,7 @@ class Health(Part):
     """The health check of a backend."""
 
     path: str | None = None
-    """What a replica is asked for by GET, such as `/.well-known/agent-card.json`; nobody is asked where it is left out.
+    """Path of the GET request, such as `/.well-known/agent-card.json`; without it there are no health checks.
     Behind gRPC any path stands for grpc.health.v1."""
     every: Wait | None = None
     """Time between two such requests; 10s."""
@@ -172,7 +172,7 @@ class Health(Part):
     eject: Eject = Eject()
     """Outlier detection by the results of calls, among several replicas."""
     breaker: Breaker = Breaker()
-    """When a backend as a whole is left alone."""
+    """Circuit breaker of the backend as a whole."""
 
 
 class Retry(Part):
@@ -214,7 +214,7 @@ class Match(Part):
 
 
 class Require(Part):
-    """What a caller's token must have for an agent that its tenant may call; all that is written must be there."""
+    """Requirements on a caller's token, beside the access of its tenant; all of them must be met."""
 
     scope: Strings = ()
     """Scopes, in `scope` or `scp`."""
@@ -225,7 +225,7 @@ class Require(Part):
 
 
 class UpstreamAuth(Part):
-    """How the gateway shows itself to the agent."""
+    """The gateway's credential for the agent."""
 
     bearer: SecretStr | None = None
     """Sent as `Authorization: Bearer …`."""
@@ -252,9 +252,9 @@ class Backend(Part):
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
     weight: Count = 100
-    """Of several replicas, how much this one is asked beside the others; 0 for follow-ups of its tasks alone."""
+    """Weight of this replica in load balancing; 0 for follow-ups of its tasks only."""
     label: Name | None = None
-    """What a replica is called in logs, metrics and the ledger of tasks; its host and port where it is left out."""
+    """Name of a replica in logs, metrics and the ledger; its host and port by default."""
     dns: Literal["headless"] | None = None
     """`headless`: each address that the host has is a replica, also those that it gets and loses while this runs."""
     stdio: Stdio | None = None
@@ -282,7 +282,7 @@ def _program(written: dict[str, Any]) -> str:
 
 
 class AgentTls(Part):
-    """Who vouches for agents that are reached by https or grpcs, and for the gateway with them."""
+    """TLS with agents that are reached by https or grpcs."""
 
     ca: str = SYSTEM
     """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""
@@ -295,17 +295,17 @@ class AgentTls(Part):
 
 
 class Timeouts(Part):
-    """How long an agent may take."""
+    """Timeouts of an agent."""
 
-    connect: Duration | None = None
+    connect: Wait | None = None
     """Until the connection stands, TLS included; 3s."""
-    first_byte: Duration | None = None
+    first_byte: Wait | None = None
     """From the end of the request to the first byte of the answer; 30s."""
-    send: Duration | None = None
-    """The same for SendMessage and SendStreamingMessage: sends block until the task rests; 10m."""
-    stream_idle: Duration | None = None
+    send: Wait | None = None
+    """`first_byte` for SendMessage and SendStreamingMessage, which block until the task rests; 10m."""
+    stream_idle: Wait | None = None
     """Silence on a stream, comments included; 10m."""
-    total: Duration | None = None
+    total: Wait | None = None
     """A whole unary call; 15m."""
 
 
@@ -345,7 +345,7 @@ class IdentityHeaders(Part):
     tenant: Header = None
     """The caller's tenant; X-A2A-Tenant."""
     subject: Header = None
-    """Who within the tenant: the token's `principal_claim` or the API key's name; X-A2A-Subject."""
+    """The principal within the tenant: the token's `principal_claim` or the API key's name; X-A2A-Subject."""
     session: Header = None
     """The context of the call, in which a caller's tasks belong together; off, and with a claim X-A2A-Session."""
     claims: dict[Literal["tenant", "subject", "session"], str] = Field({}, exclude=True)
@@ -387,7 +387,7 @@ class ByTenant(Part):
     upstream_tenant: str | None = None
     """The `tenant` field that this backend gets, instead of the agent's."""
     limits: Limits = Limits()
-    """How much may be asked of this backend, where that differs from the agent's."""
+    """Limits of this backend, where they differ from the agent's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -430,25 +430,25 @@ class Agent(Part):
     forward_headers: Strings = ()
     """Names of client headers that go to the agent beside those of A2A, tracing and content."""
     timeouts: Timeouts = Timeouts()
-    """How long it may take, where that differs from `defaults`."""
+    """Its timeouts, where they differ from `defaults`."""
     connections: Connections = Connections()
     """Bounds on its connections and answers, where they differ from `defaults`."""
     cards: Cards = Cards()
-    """How its card is read, where that differs from `defaults`."""
+    """Fetching of its card, where that differs from `defaults`."""
     tls: AgentTls | None = None
-    """Who vouches for it, where that differs from `defaults`."""
+    """TLS with it, where that differs from `defaults`."""
     limits: Limits = Limits()
-    """How much may be asked of each of its backends by all callers together, where that differs from `defaults`."""
+    """Limits of each of its backends for all callers together, where they differ from `defaults`."""
     identity_headers: IdentityHeaders = IdentityHeaders()
     """Headers by which it is told who calls, where they differ from `defaults`."""
     isolation: Isolation | None = None
-    """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
+    """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks | None = None
-    """`deny`: a task that the gateway never saw is no task; `adopt`: it belongs to who is first answered about it."""
+    """Tasks that the gateway never saw: `deny` refuses them, `adopt` gives them to the first caller."""
     affinity: Affinity = Affinity()
     """Which of its replicas follow-ups go to, where that differs from `defaults`."""
     health: Health = Health()
-    """How it is found out whether it can be asked, where that differs from `defaults`."""
+    """Its health checks, where they differ from `defaults`."""
     retry: Retry = Retry()
     """Which calls are sent again, where that differs from `defaults`."""
     message_id_idempotent: Flag = False
@@ -462,26 +462,26 @@ class Agent(Part):
 
 
 class Defaults(Part):
-    """What holds for every agent that does not say otherwise."""
+    """Settings of all agents that do not have their own."""
 
     allow_insecure: Flag = False
     """Plain http or grpc to backends that are not on loopback."""
     timeouts: Timeouts = Timeouts()
-    """How long an agent may take."""
+    """Timeouts of an agent."""
     connections: Connections = Connections()
     """Bounds on the connections to one backend and on its answers."""
     cards: Cards = Cards()
-    """How agents' cards are read."""
+    """Fetching of agents' cards."""
     tls: AgentTls | None = None
-    """Who vouches for agents; the authorities of the system where it is left out."""
+    """TLS with agents; by default with the authorities of the system."""
     limits: Limits = Limits()
-    """How much may be asked of each agent, and of each backend where it has several."""
+    """Limits of each agent, and of each backend where it has several."""
     identity_headers: IdentityHeaders = IdentityHeaders()
     """Headers by which agents are told who calls."""
     isolation: Isolation = "tenant"
-    """Whose tasks a caller may touch: its tenant's; with `principal` its own, with `none` any whose id it knows."""
+    """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks = "deny"
-    """What of tasks that the gateway never saw: `deny` them, or `adopt` them for who is first answered about them."""
+    """Tasks that the gateway never saw: `deny` refuses them, `adopt` gives them to the first caller."""
     affinity: Affinity = Affinity()
     """Which replica the follow-ups of a task go to."""
     health: Health = Health()

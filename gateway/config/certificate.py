@@ -17,7 +17,7 @@ _REMEDIES = {
     "ca": "name a PEM file with the certificates of the authorities",
 }
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2, whatever the system's own list is: RFC 9113 §9.2.2 refuses all others. Those of 1.3 are good."""
+"""Cipher suites for TLS 1.2, instead of the system's: RFC 9113 §9.2.2 refuses all others. Those of 1.3 are good."""
 _ANOTHERS = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
 """The last one: of another kind, such as RSA."""
 _WEAK = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"})

@@ -49,7 +49,7 @@ class Mtls(Part):
     """PEM file with the authorities that sign clients' certificates, relative to this file. Each of them can make a
     certificate with any name, so with any tenant."""
     clients: dict[Name, Client] = {}
-    """Whose a certificate is, by a name for messages and matches; the narrowest that fits counts."""
+    """Clients by name; the narrowest pattern that fits a certificate counts."""
     require: Flag = False
     """Whether nobody is let in without a certificate, not even to public cards and `/-/ready`."""
     with_token: Flag = False
@@ -61,7 +61,7 @@ class Mtls(Part):
 
 
 LONGEST_NAME = 2048
-"""Of a name that is looked at: SPIFFE ID §2.3."""
+"""Longest name that is matched: SPIFFE ID §2.3."""
 
 _ANY, _TENANT = "*", "{tenant}"
 _CUTS = {"uri": "/", "dns": "."}
@@ -90,7 +90,7 @@ class ClientName:
 
     @property
     def subject(self) -> str:
-        """As which its owner is known: the name itself, or `CN=…`, which no URI and no DNS name can be."""
+        """The name of the owner: the name itself, or `CN=…`, which no URI and no DNS name can be."""
         return f"CN={self.text}" if self.kind == "common_name" else self.text
 
     @property

@@ -16,7 +16,7 @@ from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import host_named
-from gateway.routing.question import Answer, Question, ask
+from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import Verdict
 from gateway.routing.table import Table, path_segments
 

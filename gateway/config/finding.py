@@ -1,14 +1,17 @@
-"""The list that the checks of meaning add to."""
+"""The problems that the checks of meaning find."""
 
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.config.problem import KeyPath, Problem, nearest, printable
 from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
 from gateway.routing.route import Place
+
+T = TypeVar("T")
 
 
 class Findings:
@@ -29,12 +32,25 @@ class Findings:
         self.problems.append(Problem(self.marks.place(path), self.marks.find(path), fact, remedy))
 
     def error_at_key(self, path: KeyPath, fact: str, remedy: str) -> None:
-        """As `error`, about the key."""
+        """Add a mistake in the key at a path."""
         self.problems.append(Problem(self.marks.key(path), self.marks.find(path), fact, remedy))
 
     def warning(self, path: KeyPath, fact: str, remedy: str) -> None:
         """Add a fact that the operator should know about the key at a path."""
         self.problems.append(Problem(self.marks.key(path), self.marks.find(path), fact, remedy, "warning"))
+
+    def read(self, path: KeyPath, text: str, read: Callable[[str], T], *, subject: str = "") -> T | None:
+        """Return `read(text)`; where it raises `ValueError(fact, remedy)`, add an error and return None.
+
+        Args:
+            subject: The beginning of the fact; the text itself by default.
+        """
+        try:
+            return read(text)
+        except ValueError as error:
+            fact, remedy = error.args
+            self.error(path, f"{subject or repr(printable(text))} {fact}", remedy)
+            return None
 
     def known(self, path: KeyPath, name: str, names: Collection[str], what: str) -> bool:
         """Return whether the name at a path is one of `names`; add an error if not.
@@ -47,7 +63,7 @@ class Findings:
         return name in names
 
     def known_key(self, path: KeyPath, name: str, names: Collection[str], what: str) -> bool:
-        """As `known`, for a name that is the key at the path."""
+        """Return whether the key at a path is one of `names`; add an error if not."""
         if name not in names:
             self.error_at_key(path, f"there is no {what} {name!r}", _instead(name, names, what))
         return name in names
@@ -76,7 +92,7 @@ class Findings:
         return self.line_of(self.marks.key(path))
 
     def line_of(self, place: Place) -> str:
-        """As `line`, for a place."""
+        """Return a place for a fact: `line 52`, or `other.yaml:52` for another file."""
         return f"line {place.line}" if place.file == self.marks.start.file else str(place)
 
 

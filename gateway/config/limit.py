@@ -42,7 +42,7 @@ class Http(Part):
     body_rate: Size = 1024
     """Fewest bytes a second of a body, on the average, once it has taken 10s; 0 is no such bound."""
     keep_alive: Wait = 30.0
-    """How long a connection may rest between two requests."""
+    """Idle time of a connection between two requests."""
     connections: Positive = 20_000
     """Most connections of clients; less where the system grants fewer open files."""
     connections_per_peer: Positive = 10_000
@@ -50,9 +50,9 @@ class Http(Part):
     write_buffer: Size = 64 * 1024
     """Bytes that wait for one slow reader before its agent is no longer read."""
     write_stall: Wait = 30.0
-    """How long a client may read nothing of what waits for it."""
+    """Time without progress after which a client that does not read is disconnected."""
     tls_handshake: Wait = 10.0
-    """How long a TLS handshake may take."""
+    """Timeout of a TLS handshake."""
 
 
 class Grpc(Part):
@@ -67,7 +67,7 @@ class Grpc(Part):
     keepalive: Wait = 60.0
     """Silence after which a client is asked whether it is still there."""
     idle: Wait = 900.0
-    """How long a connection may rest without a call."""
+    """Idle time of a connection without a call."""
     deadline: Wait = 10.0
     """From the connection to the first words of HTTP/2, TLS included."""
     scope_field: FieldNumber = SCOPE_FIELD
@@ -78,11 +78,11 @@ class Body(Part):
     """Bodies of requests, before anything of them is built."""
 
     depth: Positive = 64
-    """How deep a body may nest."""
+    """Deepest nesting of a body."""
     members: Positive = 10_000
-    """How many members all objects of a body may have together."""
+    """Most members of all objects of a body together."""
     elements: Positive = 100_000
-    """How many elements all arrays of a body may have together."""
+    """Most elements of all arrays of a body together."""
     aside: ClassVar[int] = 256 * 1024
     # Parsing this many bytes holds the loop for about 1 ms; longer bodies are read in a thread.
 
@@ -97,26 +97,26 @@ class Cors(Part):
     credentials: Flag = False
     """Whether browsers may send cookies and client certificates along; tokens in headers need no such thing."""
     max_age: Duration = 600.0
-    """How long a browser may remember the answer."""
+    """Time for which a browser may cache the answer."""
 
 
 class Verification(Part):
-    """What verifying tokens may cost."""
+    """Bounds on the cost of verifying tokens."""
 
     remember: Duration = 60.0
-    """How long a good token is not verified again; never past its expiry."""
+    """Time for which a valid token is cached; never past its expiry."""
     remember_bad: Duration = 5.0
-    """How long a bad token is not verified again."""
+    """Time for which an invalid token is cached."""
     entries: Positive = 10_000
-    """How many tokens of each kind, unknown keys and failing addresses are remembered."""
+    """Most cached tokens of each kind, unknown keys and failing addresses."""
     failures: PerTime = (600.0, 60.0)
     """Failed credentials of one address that are looked at; beyond them only credentials already known to be good."""
     keys_every: Wait = 300.0
-    """How often an issuer's keys are read."""
+    """Interval at which an issuer's keys are fetched."""
     keys_on_demand: Wait = 10.0
     """The least time between two readings that unknown keys cause."""
     keys_kept: Duration = 86_400.0
-    """How long keys serve although their issuer gives none."""
+    """Time for which keys stay valid while their issuer does not answer."""
     keys_size: Size = 1024 * 1024
     """Longest key set."""
     keys_count: Positive = 100
@@ -131,9 +131,9 @@ class Connections(Part):
     queue: Count | None = None
     """Most calls that wait for a connection; 100."""
     queue_timeout: Wait | None = None
-    """How long a call waits for a connection; 1s."""
+    """Time that a call waits for a connection; 1s."""
     idle: Wait | None = None
-    """How long a connection may rest; 4s, below the 5s after which uvicorn and Node.js close theirs."""
+    """Idle time of a connection; 4s, below the 5s after which uvicorn and Node.js close theirs."""
     headers: Size | None = None
     """Most bytes of an answer before its body; 32KiB."""
     header_count: Positive | None = None
@@ -159,12 +159,12 @@ DEFAULT_CONNECTIONS = Connections.model_validate(
 
 
 class Cards(Part):
-    """How agents' cards are read."""
+    """Fetching of agents' cards."""
 
     refresh: Wait = Field(600.0, alias="ttl")
-    """How often a card is read again; `refresh` is read as well."""
+    """Interval at which a card is fetched; may also be written `refresh`."""
     keep: Duration = 3600.0
-    """How long the last good card is served although the agent gives none."""
+    """Time for which the last good card is served while the agent gives none."""
     size: Size = 256 * 1024
     """Longest card."""
 
@@ -177,12 +177,12 @@ class Cards(Part):
 
 
 class Ledger(Part):
-    """How long and how much is remembered of tasks and of their contexts."""
+    """Retention of tasks and their contexts."""
 
     ended: Seconds = 30 * 86_400.0
-    """How long a task that is over is remembered after it was last seen."""
+    """Retention of an ended task after it was last seen."""
     open: Seconds = 90 * 86_400.0
-    """The same for a task that is not over, and for a context."""
+    """Retention of an open task, and of a context."""
     tasks: Positive = 100_000
     """Most tasks of one tenant; those that are over are forgotten first, then those not seen for longest."""
     contexts: Positive = 100_000
@@ -190,18 +190,18 @@ class Ledger(Part):
 
 
 class Limits(Part):
-    """How much may be asked; nothing is limited that is not written."""
+    """Limits of calls; a missing one is no limit."""
 
     requests: PerTime | None = None
     """Calls in a time, such as 600/min."""
     burst: Positive | None = None
-    """How many of them may come at once; as many as `requests` has in its time."""
+    """Burst of requests; as many as `requests` has in its period."""
     concurrency: Positive | None = None
     """Most calls at a time."""
     queue: Count | None = None
     """Most calls that wait for one of these to end; 100."""
     queue_timeout: Wait | None = None
-    """How long each waits; 1s."""
+    """Time that each waits; 1s."""
     streams: Positive | None = None
     """Most streams at a time."""
     body: Room | None = None
@@ -211,7 +211,7 @@ class Limits(Part):
 
 
 class TenantLimits(Limits):
-    """How much one tenant may ask, of all agents together; nothing is limited that is not written."""
+    """Limits of one tenant, of all agents together; a missing one is no limit."""
 
     open_tasks: Positive | None = None
     """Most tasks that are not over, of agents whose tasks have owners."""

@@ -1,8 +1,8 @@
-"""The configuration format: one class per mapping of the file, and the class is the schema.
+"""The configuration format: one class per mapping of the file.
 
-The description of a field is the manual of its key. Short forms are widened before validation (`Agent` takes a bare
-URL, `tenants.X` a bare list, and so on), so that the rest of the program sees one form only. A key that belongs to
-the format but is not built yet stands in `unbuilt.UNBUILT`, never in a class: it is refused with that reason.
+The docstring of a field is the manual of its key. Short forms are widened before validation (`Agent` takes a bare URL,
+`tenants.X` a bare list, and so on), so that the rest of the program sees one form. Keys that were removed, or are not
+built yet, are listed in `removed`.
 """
 
 import re
@@ -27,8 +27,8 @@ from gateway.config.values import (
     Part,
     PeerTls,
     Positive,
+    Room,
     Sha256s,
-    Size,
     Strings,
     TenantName,
     Wait,
@@ -62,7 +62,7 @@ class Admin(Part):
 
 
 class Drain(Part):
-    """How the gateway stops: ready goes false, `delay` passes, accepting stops, open calls get `timeout`."""
+    """Graceful shutdown: ready goes false, `delay` passes, accepting stops, open calls get `timeout`."""
 
     delay: Duration | None = None
     """Time between not being ready and not accepting, for balancers to notice; 5s, or 0s on a loopback listener."""
@@ -76,12 +76,12 @@ class Drain(Part):
 
 
 class Reload(Part):
-    """How the gateway notices that its files have changed, beside SIGHUP and `POST /-/reload`."""
+    """Detection of changed files, beside SIGHUP and `POST /-/reload`."""
 
     watch: Flag = True
-    """Whether the system tells of changes in their folders."""
+    """Whether their folders are watched."""
     poll: Duration = 30.0
-    """How often they are looked at, for file systems that tell nothing; 0s is never."""
+    """Interval at which their contents are compared, for file systems that report no changes; 0s is never."""
 
 
 def _state(value: object) -> object:
@@ -89,7 +89,7 @@ def _state(value: object) -> object:
         return read_state(value)
     if isinstance(value, StateUrl):
         return value
-    raise ValueError("is no place for state", "write memory, sqlite:///PATH or redis://HOST:PORT/DB")
+    raise ValueError("names no store", "write memory, sqlite:///PATH or redis://HOST:PORT/DB")
 
 
 def _label(state: StateUrl | None) -> str | None:
@@ -97,29 +97,29 @@ def _label(state: StateUrl | None) -> str | None:
 
 
 State = Annotated[StateUrl | None, BeforeValidator(_state), PlainSerializer(_label), WithJsonSchema({"type": "string"})]
-"""Where state is kept; credentials in it are never shown."""
+"""The URL of the ledger; its credentials are never shown."""
 
 
 class Gateway(Part):
     """The gateway itself."""
 
     public_url: str | None = None
-    """What cards advertise, with an optional path; never guessed from Host. Optional on a loopback listener."""
+    """The URL that cards advertise, with an optional path; never guessed from Host. Optional on a loopback listener."""
     prefix_stripped: Flag = False
     """Whether something in front already removed the path of `public_url` from incoming requests."""
     listen: str = "127.0.0.1:8080"
     """Address and port for clients; port 0 lets the system pick."""
     listen_grpc: str | None = None
-    """Address and port for clients of gRPC, who reach every agent there; port 0 lets the system pick."""
+    """Address and port for gRPC clients of all agents; port 0 lets the system pick."""
     public_grpc: str | None = None
-    """What cards advertise to clients of gRPC, `host:port`; the address of `listen_grpc` where that is loopback."""
+    """The gRPC address that cards advertise, `host:port`; that of `listen_grpc` if it is loopback."""
     admin: Admin = Admin()
     """The listener for operators; never on the clients' port."""
     anonymous: Flag = False
     """Whether callers without a credential are served, as the tenant `anonymous`."""
     trusted_proxies: Strings = ()
-    """Networks whose X-Forwarded-For is believed."""
-    body_limit: Size = 10 * 1024 * 1024
+    """Networks from which X-Forwarded-For is trusted."""
+    body_limit: Room = 10 * 1024 * 1024
     """Longest request body."""
     memory_limit: Memory | None = None
     """Memory that the gateway may take, where that is less than its container has: near it no stream is begun."""
@@ -137,16 +137,16 @@ class Gateway(Part):
     cors: Cors | None = None
     """Browsers that may call agents directly; none where it is left out."""
     state: State = None
-    """Where it remembers whose tasks are whose: `memory`, `sqlite:///PATH`, or `redis://HOST:PORT/DB` for several
+    """The store for the owners of tasks: `memory`, `sqlite:///PATH`, or `redis://HOST:PORT/DB` for several
     gateways. Left out: the file a2a-gateway.db in $STATE_DIRECTORY, or else in state/ in the working directory."""
     replicas: Positive = 1
-    """How many gateways serve this file; more than one need `redis`."""
+    """Number of gateways that serve this file; more than one need `redis`."""
     ledger: Ledger = Ledger()
-    """How long and how much it remembers."""
+    """Retention and size of the ledger."""
     drain: Drain = Drain()
-    """How it stops."""
+    """Graceful shutdown."""
     reload: Reload = Reload()
-    """How it notices that its files have changed."""
+    """Detection of changed files."""
     tls: Tls | None = None
     """The certificate, where the gateway itself ends TLS; of both listeners for clients."""
 
@@ -181,11 +181,11 @@ def _algorithm(value: object) -> object:
 
 
 Algorithm = Annotated[str, BeforeValidator(_algorithm), WithJsonSchema({"enum": list(ALGORITHMS), "type": "string"})]
-"""How tokens are signed, as JOSE calls it."""
+"""A signature algorithm, by its JOSE name."""
 
 
 class Issuer(Part):
-    """Who may issue tokens, and what a token of theirs must say."""
+    """An issuer of tokens, and the claims that its tokens must have."""
 
     issuer: str
     """The exact `iss` of its tokens."""
@@ -204,11 +204,11 @@ class Issuer(Part):
     tenant: Name | None = None
     """The tenant of every token of this issuer, instead of a claim."""
     principal_claim: str = "sub"
-    """The claim that says who calls within the tenant, or the path to it."""
+    """The claim with the principal within the tenant, or the path to it."""
     leeway: Duration = 30.0
     """Clock difference that `exp` and `nbf` forgive, at most 30s."""
     tls: PeerTls | None = None
-    """Who vouches for the servers of its keys and of its discovery document; the system's authorities by default."""
+    """Authorities for the servers of its keys and of its discovery document; those of the system by default."""
 
 
 class ApiKey(Part):
@@ -225,16 +225,16 @@ class ApiKey(Part):
 
 
 class Auth(Part):
-    """Who may call. Without it the gateway serves anonymous callers, on loopback only."""
+    """Authentication. Without it the gateway serves anonymous callers, on loopback only."""
 
     issuers: dict[Name, Issuer] = {}
-    """Who may issue tokens, by a name for logs and metrics."""
+    """Issuers of tokens, by a name for logs and metrics."""
     api_keys: dict[Name, ApiKey] = {}
     """Keys by name; `a2a-gateway key new NAME` makes one."""
     mtls: Mtls | None = None
     """Certificates of clients; none is asked for where it is left out."""
     verification: Verification = Verification()
-    """What verifying tokens may cost."""
+    """Bounds on the cost of verifying tokens."""
 
 
 # ---- tenants -------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Tenant(Part):
     act_for: A2aTenants = ()
     """Tenants that it may name in `by_tenant` agents, beside itself: of `tenants`, or of `by_tenant` alone."""
     limits: TenantLimits = TenantLimits()
-    """How much it may ask; at `*`, how much each tenant that is not named."""
+    """Its limits; at `*`, those of each tenant that is not named."""
 
     @model_validator(mode="before")
     @classmethod
@@ -282,7 +282,7 @@ class Metrics(Part):
 
 
 class Audit(Part):
-    """What was refused, and what operators did: one JSON object a line."""
+    """The log of refusals and of operators' actions: one JSON object a line."""
 
     file: str
     """The file that it is added to, relative to this one; `-` is standard output."""
@@ -299,9 +299,9 @@ class Observe(Part):
     log: Log = Log()
     """The access log and the gateway's own."""
     metrics: Metrics = Metrics()
-    """What Prometheus reads on the admin listener."""
+    """Labels of the Prometheus metrics on the admin listener."""
     audit: Audit | None = None
-    """Where audit events go; into the gateway's own log where it is left out."""
+    """The audit log; without it, audit events are in the gateway's own log."""
 
 
 class TestRequest(Part):
@@ -325,14 +325,14 @@ class TestRequest(Part):
 
 
 class Expect(Part):
-    """What routing must say: the agent, its backend, or the reason of a refusal."""
+    """The expected result: the agent, its backend, or the reason of a refusal."""
 
     agent: str | None = None
     """The agent that answers."""
     backend: str | None = None
     """The URL of the backend that answers."""
     reason: str | None = None
-    """Why nothing answers: one word of the closed list, such as no_route."""
+    """The reason of the refusal: one word of the closed list, such as no_route."""
 
     @model_validator(mode="before")
     @classmethod
@@ -350,7 +350,7 @@ class RouteTest(Part):
     """A routing test that travels with the configuration; `check` runs it."""
 
     name: str
-    """What must hold, in words."""
+    """The name of the test."""
     tenant: str | None = None
     """The caller's tenant; a caller without a credential where neither this nor `key` nor `certificate` is written."""
     key: str | None = None
@@ -360,9 +360,9 @@ class RouteTest(Part):
     claim: dict[str, Any] = {}
     """Claims of the caller's token."""
     request: TestRequest
-    """What the caller sends."""
+    """The request."""
     expect: Expect
-    """What must come of it."""
+    """The expected result."""
 
 
 class Config(Part):
@@ -375,11 +375,11 @@ class Config(Part):
     gateway: Gateway = Gateway()
     """The gateway itself: where it listens, and who it is to clients."""
     auth: Auth | None = None
-    """Who may call; without it callers are anonymous, which is for loopback only."""
+    """Authentication; without it callers are anonymous, which is for loopback only."""
     tenants: dict[TenantName, Tenant] = {}
-    """Customers or teams and what they may call; `*` is whoever signs in and is not named."""
+    """Customers or teams and the agents that they may call; `*` is any tenant that is not named."""
     defaults: Defaults = Defaults()
-    """What holds for every agent that does not say otherwise."""
+    """Settings of all agents that do not have their own."""
     agents: dict[Name, Agent] = {}
     """The agents by name; two lines are a complete one: https://…/<name>."""
     push: Push = Push()

@@ -143,14 +143,14 @@ def _few(value: int) -> int:
 
 
 class Deliver(Part):
-    """How the gateway calls webhooks, where `mode` is `relay`."""
+    """Delivery to webhooks, with `mode: relay`."""
 
     attempts: Positive = 1000
-    """How often one notification is tried, within `keep`; so often that `keep` decides."""
+    """Most attempts for one notification within `keep`; by default `keep` decides."""
     timeout: Wait = 10.0
-    """How long one attempt may take."""
+    """Timeout of one attempt."""
     keep: Wait = 86_400.0
-    """How long a notification is worth delivering."""
+    """Time after which a notification is given up."""
     first_pause: Wait = 1.0
     """The pause after the first attempt that failed; each further one is about twice as long."""
     longest_pause: Wait = 300.0
@@ -179,6 +179,6 @@ class Push(Part):
     sign: Flag = True
     """Whether deliveries of `relay` are signed; clients verify them by the gateway's key set."""
     deliver: Deliver = Deliver()
-    """How `relay` delivers."""
+    """Delivery with `relay`."""
     tls: PeerTls | None = None
-    """Who vouches for the webhooks that `relay` calls; the system's authorities where it is left out."""
+    """Authorities for the webhooks that `relay` calls; those of the system by default."""

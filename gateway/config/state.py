@@ -118,7 +118,7 @@ def read_state(text: str) -> StateUrl:
         return StateUrl("sqlite", path=_file(text.removeprefix("sqlite:")))
     found = _SCHEME.match(text)
     if found is None or found[0] not in _REDIS:
-        told = f"starts with {found[0]}:, and there is no such store" if found is not None else "is no place for state"
+        told = f"starts with {found[0]}:, and there is no such store" if found is not None else "names no store"
         raise ValueError(told, _REMEDY)
     return StateUrl("redis", url=_redis(text))
 

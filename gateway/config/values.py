@@ -288,7 +288,7 @@ Wait = Annotated[Duration, AfterValidator(_wait)]
 Seconds = Annotated[Duration, AfterValidator(_seconds)]
 """Seconds from 1 on, written with a unit."""
 PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]
-"""How many in how many seconds; as many may come at once."""
+"""A count and its period in seconds; the count is also the burst."""
 Bandwidth = Annotated[int, BeforeValidator(_bandwidth), WithJsonSchema(_BANDWIDTH_SCHEMA)]
 """Bytes a second from 1 on, written as a size, with `/s` behind it or not."""
 Room = Annotated[Size, AfterValidator(_positive)]
@@ -304,7 +304,7 @@ TenantName = Annotated[str, AfterValidator(_tenant_name)]
 A2aTenant = Annotated[str, AfterValidator(_a2a_tenant)]
 """A value of the A2A `tenant` field: any text of at most 256 bytes without control characters."""
 OneA2aTenant = Annotated[str, AfterValidator(_one_a2a_tenant)]
-"""The same where a wildcard might be expected, and there is none."""
+"""An `A2aTenant` that is not `*`, where readers might expect a wildcard."""
 A2aTenants = Annotated[tuple[OneA2aTenant, ...], OneOrMany()]
 ClaimValue = Annotated[str | int | bool, BeforeValidator(_claim_value)]
 Callable = Annotated[Operation, BeforeValidator(_operation), WithJsonSchema({"enum": list(CALLABLE)})]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gateway.command.key import NewKey, new_key
+from gateway.commands.key import NewKey, new_key
 from gateway.demo import stdio_agent
 
 PUBLIC_PORT = 8080

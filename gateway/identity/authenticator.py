@@ -28,7 +28,7 @@ from gateway.principal import ANONYMOUS, Principal
 CHALLENGE = 'Bearer realm="a2a"'
 """`WWW-Authenticate` of a 401 (RFC 6750 §3); API keys are shown as bearer tokens too."""
 CERTIFICATE_CHALLENGE = 'ClientCertificate realm="a2a"'
-"""The same where only certificates are accepted. RFC 9110 §11.6.1 wants one, and none is registered for that."""
+"""The challenge where only certificates are accepted: RFC 9110 §11.6.1 requires one; none is registered."""
 
 _BEARER = b"bearer "
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from urllib.parse import unquote
 
-import msgspec
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
@@ -194,14 +193,6 @@ class IdentityHeaders:
     session: bytes = b"x-a2a-session"
 
 
-class _Known(msgspec.Struct, frozen=True, eq=False):
-    """The caller of a head; the next request with the same head has the same principal, the same object."""
-
-    client: Principal
-    names: IdentityHeaders
-    caller: Principal
-
-
 def caller_of(client: Principal, head: Head, names: IdentityHeaders) -> Principal:
     """Return the caller for whom a trusted client speaks, or the client itself where it names none.
 
@@ -217,17 +208,12 @@ def caller_of(client: Principal, head: Head, names: IdentityHeaders) -> Principa
         BadRequest: a header stands twice, or its value is no name.
         NotAdmitted: the client names another tenant than its own.
     """
-    known = head.known.get(_Known)
-    if isinstance(known, _Known) and known.client is client and known.names is names:
-        return known.caller
     # Without those that have an underscore in their names or are named by `Connection`.
     headers = pass_on(head.headers, frozenset((names.tenant, names.subject, names.session)))
     tenant = _value(headers, names.tenant)
     if tenant and tenant != client.tenant:
         raise NotAdmitted("this certificate does not speak for that tenant", detail=f"{client.subject} says {tenant!r}")
-    caller = replace(client, on_behalf_of=_value(headers, names.subject), session=_value(headers, names.session))
-    head.known[_Known] = _Known(client, names, caller)
-    return caller
+    return replace(client, on_behalf_of=_value(headers, names.subject), session=_value(headers, names.session))
 
 
 def _value(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:

@@ -17,7 +17,7 @@ import socket
 from collections import OrderedDict, deque
 from typing import Final
 
-from gateway.policy.bucket import Bucket
+from gateway.policy.token_bucket import Bucket
 
 PER_TURN: Final = 16
 """Verifications in one turn of the loop: 2.5 ms of RS256, 10 ms of ES384."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
@@ -14,12 +15,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
-from gateway.listener.request import host_name
+from gateway.listener.request_parser import host_name
+from gateway.proxy.responder import Wire
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
@@ -35,7 +39,7 @@ MOST_CONNECTIONS = 256
 
 
 class Watched(Protocol):
-    """What the admin listener shows of the gateway."""
+    """The gateway, as far as the admin listener shows it."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -97,7 +101,7 @@ def admin_app(
 
 
 class _Audited:
-    """Tells of whoever asks for more than health and metrics, and of what became of it."""
+    """Writes the audit log: every request but those for health and metrics, with its status."""
 
     def __init__(self, app: ASGIApp, audit: Callable[[Mapping[str, object]], None]) -> None:
         self._app = app
@@ -149,7 +153,7 @@ class _Local:
 
 
 class _Guard:
-    """Lets health through, and the rest, be it there or not, for the token alone."""
+    """Asks for the admin token, for every path but those of health."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -277,7 +281,7 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
 
 
 def _health_of(backing: Backing) -> dict[str, Any]:
-    """How a backend is, and each of its replicas, in words."""
+    """Return the health of a backend and of each replica, in words."""
     now = time.monotonic()
     balancer = backing.balancer
     replicas = [_replica(each, now) for each in backing.replicas]
@@ -302,4 +306,79 @@ def _replica(replica: Replica, now: float) -> dict[str, Any]:
         "state": f"down: {trouble}" if trouble else condition.state(now),
         "ejections": condition.ejections,
         "connections": {"active": replica.upstream.active, "idle": replica.upstream.idle},
+    }
+
+
+class PagesListener:
+    """Serves an application whose requests and answers are short.
+
+    The body is read when the application asks for it; where that goes wrong, asking raises the fault (`BodyTooLarge`,
+    `BodyTooSlow`, `ClientGone`).
+
+    Args:
+        longest: Bytes of the longest request body.
+    """
+
+    def __init__(self, app: ASGIApp, longest: int) -> None:
+        self._app = app
+        self._longest = longest
+
+    async def __call__(self, head: Head, wire: Wire) -> None:
+        """Serve one request."""
+        exchange = _Exchange(wire, self._longest)
+        try:
+            await self._app(_scope(head), exchange.receive, exchange.send)
+        finally:
+            # Starlette has said 500 before it raises.
+            if exchange.complete:
+                await wire.answer(exchange.status, exchange.headers, b"".join(exchange.parts))
+
+
+class _Exchange:
+    """The application's side of a request, and of an answer that goes out when it is whole."""
+
+    def __init__(self, wire: Wire, longest: int) -> None:
+        self._wire = wire
+        self._longest = longest
+        self._was_read = False
+        self._gone = asyncio.Event()
+        wire.when_gone(self._gone.set)
+        self.status = 500
+        self.headers: Pairs = []
+        self.parts: list[bytes] = []
+        self.complete = False
+
+    async def receive(self) -> Message:
+        if self._was_read:
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        self._was_read = True
+        return {"type": "http.request", "body": await self._wire.read(self._longest), "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            # The length is ours to say: that of the body as it is, also where it is not sent.
+            self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
+            return
+        self.parts.append(message.get("body", b""))
+        self.complete = not message.get("more_body", False)
+
+
+def _scope(head: Head) -> Message:
+    path = head.path.decode("ascii")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": head.method,
+        "scheme": head.scheme,
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": head.path,
+        "root_path": "",
+        "query_string": head.query,
+        "headers": list(head.headers),
+        "client": (head.peer, 0),
+        "server": None,
+        "state": {},
     }

@@ -16,8 +16,8 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
 from gateway.config.limit import Http
-from gateway.listener.request import Unreadable, host_name
-from gateway.wire import Wire
+from gateway.listener.request_parser import Unreadable, host_name
+from gateway.proxy.responder import Wire
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -137,7 +137,7 @@ def _peer(scope: Scope) -> str:
 
 
 class AsgiResponder:
-    """The client's side of one exchange, over `receive` and `send`; see `gateway.wire.Wire`.
+    """The client's side of one exchange, over `receive` and `send`; see `gateway.proxy.responder.Wire`.
 
     Its two tasks end with the exchange (`finish`): one waits for the client to leave, one sends what was written.
 

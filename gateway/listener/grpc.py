@@ -10,7 +10,6 @@ with its last call.
 
 import asyncio
 import logging
-import os
 import re
 import secrets
 import socket
@@ -25,12 +24,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-# Core writes past the log, as often as strangers like; only what is set before it is loaded counts.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
-import grpc  # type: ignore[import-untyped]  # grpcio has no types
-import grpc.aio  # type: ignore[import-untyped]  # as above
-from grpc._cython import cygrpc  # type: ignore[import-untyped]  # as above
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICES, GrpcMethod
@@ -40,9 +33,11 @@ from gateway.config.model import Gateway
 from gateway.identity.mtls import read_certificate
 from gateway.listener.grpc_health import Answer, Health
 from gateway.listener.grpc_reflection import Reflection
-from gateway.listener.grpc_wire import GrpcWire, Metadata, Pace
-from gateway.listener.server import ListenFailed, PemTls, address_of, client_limits
-from gateway.proxy import Line
+from gateway.listener.grpc_responder import GrpcWire, Metadata, Pace
+from gateway.listener.server import ListenFailed, address_of, client_limits
+from gateway.listener.tls import PemTls
+from gateway.proxy.pipeline import Line
+from gateway.upstream.grpc_library import aio, cygrpc, grpc
 
 _KEEPALIVE_TIMEOUT = 20.0
 """Seconds that a client has to answer a ping."""
@@ -104,7 +99,7 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no type
         refuse: Ends a call of an unregistered method; None for a server that is not the gateway's.
     """
 
-    refuse: Callable[[grpc.aio.ServicerContext], Coroutine[Any, Any, None]] | None = None
+    refuse: Callable[[aio.ServicerContext], Coroutine[Any, Any, None]] | None = None
 
     def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as grpcio
         super().__init__(*args)
@@ -232,7 +227,7 @@ class _Server:
     void: bool = False
     heads: _Heads = field(default_factory=_Heads)
 
-    def certificate(self, context: grpc.aio.ServicerContext) -> Certificate | None:
+    def certificate(self, context: aio.ServicerContext) -> Certificate | None:
         """Return what the client of a call has shown, or None."""
         if self.tls is None or self.tls.authorities is None:
             return None
@@ -343,7 +338,7 @@ class GrpcListener:
             await asyncio.wait(self._tasks, timeout=timeout)
 
     def _bind(self, tls: PemTls | None, longest: int) -> _Server:
-        server = grpc.aio.server(options=self._options(longest))
+        server = aio.server(options=self._options(longest))
         bound = _Server(server, tls, longest)
         handlers = {**self._aside_handlers, **self._call_handlers(bound)}
         for path, handler in handlers.items():
@@ -400,17 +395,20 @@ class GrpcListener:
         return found
 
     async def _call(
-        self, server: _Server, method: GrpcMethod, _messages: object, context: grpc.aio.ServicerContext
+        self, server: _Server, method: GrpcMethod, _messages: object, context: aio.ServicerContext
     ) -> bytes:
-        head = await self._head(server, method, context)
+        kept = await self._head(server, method, context)
+        remaining = context.time_remaining()
+        # Always a head of its own, as a stream drops its content.
+        head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
         wire = GrpcWire(context, self._pace, streams=method.operation.streams)
-        task = asyncio.get_running_loop().create_task(self._serve(head, wire))
+        task = asyncio.get_running_loop().create_task(self._serve(head, wire, kept))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await wire.send()
 
-    async def _head(self, server: _Server, method: GrpcMethod, context: grpc.aio.ServicerContext) -> Head:
-        """Return the head of a call; a call whose metadata are refused ends here."""
+    async def _head(self, server: _Server, method: GrpcMethod, context: aio.ServicerContext) -> Head:
+        """Return the head that a call shares with others; a call whose metadata are refused ends here."""
         metadata: Metadata = context.invocation_metadata()
         certificate = server.certificate(context)
         key = (context.peer(), method.path, metadata, certificate)
@@ -427,11 +425,9 @@ class GrpcListener:
                 certificate=certificate,
             )
             server.heads.keep(key, head)
-        remaining = context.time_remaining()
-        # Always a head of its own, as a stream lets go of what is in it.
-        return replace(head, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
+        return head
 
-    async def _refuse_metadata(self, metadata: Metadata, context: grpc.aio.ServicerContext) -> None:
+    async def _refuse_metadata(self, metadata: Metadata, context: aio.ServicerContext) -> None:
         most = self._written.http.header_count
         if len(metadata) > most:
             words = f"there are more than {most} headers"
@@ -440,26 +436,28 @@ class GrpcListener:
             words = "a header is malformed"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words, self._refused(context, 400, words))
 
-    async def _serve(self, head: Head, wire: GrpcWire) -> None:
+    async def _serve(self, head: Head, wire: GrpcWire, kept: Head) -> None:
         try:
             await self._line.serve(head, wire)
         finally:
+            if head.cache is not None:
+                kept.remember(head.cache)
             wire.cut()
 
-    async def _refuse_path(self, context: grpc.aio.ServicerContext) -> None:
+    async def _refuse_path(self, context: aio.ServicerContext) -> None:
         # The words of grpc's own servers, which some clients look for.
         told = "Method not found!"
-        with suppress(grpc.aio.BaseError):
+        with suppress(aio.BaseError):
             refused = self._refused(context, 404, "there is no such method")
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, told, refused)
 
-    def _refused(self, context: grpc.aio.ServicerContext, status: int, words: str) -> Metadata:
+    def _refused(self, context: aio.ServicerContext, status: int, words: str) -> Metadata:
         """Log what is no call of A2A; return the metadata of its refusal."""
         request_id = secrets.token_hex(8)
         self._line.unreadable(_address(context.peer()), request_id, status, words)
         return (("x-request-id", request_id),)
 
-    async def _answer_aside(self, answer: Answer, _messages: object, context: grpc.aio.ServicerContext) -> None:
+    async def _answer_aside(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:
         # A check is short, and a stranger could have the gateway taken for dead.
         counts = answer != self._health.check
         if counts and self._aside >= _MOST_ASIDE:

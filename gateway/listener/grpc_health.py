@@ -8,15 +8,15 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]  # grpcio has no types
-import grpc.aio  # type: ignore[import-untyped]  # as above
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types of its own
 from grpc_health.v1.health_pb2 import (  # type: ignore[import-untyped]  # as above
     HealthCheckRequest,
     HealthCheckResponse,
 )
 
-Answer = Callable[[grpc.aio.ServicerContext], Coroutine[Any, Any, None]]
+from gateway.upstream.grpc_library import aio, grpc
+
+Answer = Callable[[aio.ServicerContext], Coroutine[Any, Any, None]]
 """Answers one call."""
 
 _PATIENCE = 10.0
@@ -48,14 +48,14 @@ class Health:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def check(self, context: grpc.aio.ServicerContext) -> None:
+    async def check(self, context: aio.ServicerContext) -> None:
         """Answer once."""
         state = self._state(await _asked(context))
         if state == HealthCheckResponse.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
         await context.write(HealthCheckResponse(status=state).SerializeToString())
 
-    async def _watch(self, context: grpc.aio.ServicerContext) -> None:
+    async def _watch(self, context: aio.ServicerContext) -> None:
         service = await _asked(context)
         last = None
         while True:
@@ -71,7 +71,7 @@ class Health:
         return int(HealthCheckResponse.SERVING if self._ready() else HealthCheckResponse.NOT_SERVING)
 
 
-async def _asked(context: grpc.aio.ServicerContext) -> str:
+async def _asked(context: aio.ServicerContext) -> str:
     """Return the service that a client asks for; empty for the whole."""
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -80,7 +80,7 @@ async def _asked(context: grpc.aio.ServicerContext) -> str:
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message came too slowly")
         raise
     try:
-        return str(HealthCheckRequest.FromString(b"" if message is grpc.aio.EOF else message).service)
+        return str(HealthCheckRequest.FromString(b"" if message is aio.EOF else message).service)
     except DecodeError:
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no question of health")
         raise

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]  # grpcio has no types
-import grpc.aio  # type: ignore[import-untyped]  # as above
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
 from google.api import annotations_pb2, client_pb2, http_pb2  # type: ignore[import-untyped]  # they ship no types
@@ -22,11 +20,12 @@ from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]  # 
 from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]  # as above
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # as above
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # nor has grpcio
-from grpc_reflection.v1alpha.reflection import aio  # type: ignore[import-untyped]  # as above
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # as above
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import SCOPED_0_3, SERVICE_0_3, SERVICES
 from gateway.listener.grpc_health import Answer
+from gateway.upstream.grpc_library import aio, grpc
 
 _PATHS = (
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -47,10 +46,10 @@ class Reflection:
 
     def __init__(self, scope_field: int) -> None:
         self._scope_field = scope_field
-        self._servicer: aio.ReflectionServicer | None = None
+        self._servicer: reflection.aio.ReflectionServicer | None = None
         self.methods: Mapping[str, Answer] = dict.fromkeys(_PATHS, self._answer)
 
-    async def _answer(self, context: grpc.aio.ServicerContext) -> None:
+    async def _answer(self, context: aio.ServicerContext) -> None:
         """Answer each question of one client, until it has none."""
         # Few ask, and it takes a tenth of a second.
         servicer: Any = self._servicer or await asyncio.to_thread(_servicer, self._scope_field)
@@ -59,17 +58,17 @@ class Reflection:
             await context.write(response.SerializeToString())
 
 
-async def _questions(context: grpc.aio.ServicerContext) -> AsyncIterator[ServerReflectionRequest]:
-    while (message := await context.read()) is not grpc.aio.EOF:
+async def _questions(context: aio.ServicerContext) -> AsyncIterator[ServerReflectionRequest]:
+    while (message := await context.read()) is not aio.EOF:
         try:
             yield ServerReflectionRequest.FromString(message)
         except DecodeError:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no question of reflection")
 
 
-def _servicer(scope_field: int) -> aio.ReflectionServicer:
+def _servicer(scope_field: int) -> reflection.aio.ReflectionServicer:
     services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
-    return aio.ReflectionServicer(services, pool=_schema(scope_field))
+    return reflection.aio.ReflectionServicer(services, pool=_schema(scope_field))
 
 
 def _schema(scope_field: int) -> DescriptorPool:

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import resource
+import secrets
 import socket
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,7 @@ from typing import Any
 from gateway.background import Background
 from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
-from gateway.listener.edge import Edge, ServerState
-from gateway.listener.handshake import Handshakes
-from gateway.listener.protocol import ClientConnection
+from gateway.listener.http1 import ClientConnection, Edge, ServerState
 
 _BACKLOG = 2048
 _LARGEST_PORT = 65535
@@ -107,23 +106,6 @@ def server_tls(chain: Path, key: Path) -> ServerTls:
     except CertificateUnusable as error:
         named = chain if error.key == "cert" else key
         raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class PemTls:
-    """The TLS settings for gRPC clients, as grpc-core reads them.
-
-    Attributes:
-        chain: The certificate and those that sign it, PEM.
-        key: The private key, PEM.
-        authorities: Those that clients' certificates are verified by, PEM; None where none is asked for.
-        trusted: The SHA-256 of each of them.
-    """
-
-    chain: bytes
-    key: bytes
-    authorities: bytes | None = None
-    trusted: frozenset[bytes] = frozenset()
 
 
 def client_limits(written: Http, beside: int = 0) -> Http:
@@ -280,3 +262,97 @@ async def _at_most(seconds: float) -> AsyncIterator[None]:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             yield
+
+
+_PAUSE = 0.25
+"""Seconds until the next try where the system has no open file left."""
+
+logger = logging.getLogger("gateway.listener")
+
+
+class Handshakes:
+    """The way in to one listening socket.
+
+    Args:
+        connection: Makes the connection of the client at this address.
+
+    Attributes:
+        tls: How the next ones are made; a new certificate is another context.
+    """
+
+    def __init__(
+        self, listener: socket.socket, tls: ServerTls, edge: Edge, connection: Callable[[str], ClientConnection]
+    ) -> None:
+        self._listener = listener
+        self.tls = tls
+        self._edge = edge
+        self._connection = connection
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Accept connections until cancelled; then those that have not shaken hands are dropped."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    client, address = await loop.sock_accept(self._listener)
+                except ConnectionError:
+                    continue
+                except OSError as error:
+                    logger.warning("no connection can be accepted: %s", error.strerror)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                self._welcome(client, str(address[0]))
+        finally:
+            for task in tuple(self._tasks):
+                task.cancel()
+
+    def _welcome(self, client: socket.socket, peer: str) -> None:
+        edge = self._edge
+        if not edge.crowd.enter(peer):
+            edge.crowd.leave(peer)
+            client.close()
+            # There is no way to tell a client before it has shaken hands.
+            edge.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+            return
+        task = asyncio.get_running_loop().create_task(self._shake(client, peer))
+        self._tasks.add(task)
+        task.add_done_callback(self._shaken)
+
+    async def _shake(self, client: socket.socket, peer: str) -> None:
+        limits = self._edge.limits
+        connection = self._connection(peer)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                client,
+                ssl=self.tls,
+                ssl_handshake_timeout=limits.tls_handshake,
+                ssl_shutdown_timeout=limits.write_stall,
+            )
+            if connection.made and not connection.introduction.outlives(self.tls):
+                # Others are trusted by now than were when it began.
+                connection.shutdown()
+        except OSError as error:
+            logger.debug("no TLS with %s: %s", peer, error)
+            why = _distrust(error)
+            if why:
+                self._edge.distrusted(peer, secrets.token_hex(8), why)
+        finally:
+            if not connection.made:
+                self._edge.crowd.leave(peer)
+                client.close()
+
+    def _shaken(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("a handshake went wrong", exc_info=error)
+
+
+def _distrust(error: OSError) -> str:
+    """Return why the client's certificate failed the handshake; empty if the handshake failed for another reason."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate: {error.verify_message}"
+    without = isinstance(error, ssl.SSLError) and error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    return "the client has shown no certificate" if without else ""

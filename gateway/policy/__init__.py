@@ -1,7 +1,7 @@
-"""How much of it all one tenant, and one agent, may have.
+"""Rate and concurrency limits of tenants and agents.
 
-`Limits` holds every tenant to its `Quota`, and every agent: a `Bucket` for what comes per time (requests, bytes), a
-`Gate` for calls at a time, with a bounded queue that serves waiting tenants by their weights, and counts of open
-streams. What a call holds while it lasts is its `Permit`; what is left to a tenant is its `Standing`, which the
-`RateLimit` headers tell. `SharedRates` asks Redis, so that several gateways give no more requests than one would.
+`Limits` applies a `Quota` to each tenant and agent. A `Bucket` limits rates (requests, bytes), a `Gate` limits
+concurrent calls, with a bounded queue that is fair between tenants. A `Permit` is what one call holds, a `Standing` is
+the state of a tenant's rate limit for the `RateLimit` headers. `SharedRates` counts requests of several gateways in
+Redis.
 """

@@ -1,29 +1,25 @@
-"""What each tenant and each agent may have: the limits as they are compiled, and what a call holds of them.
+"""The limits of tenants and agents, and the permits of calls.
 
-    arrive       a tenant's request is there, its body unread      one of its requests; refused while bytes are owed
-    refuse_body  it is known how long the body is
-    admit        whose agent answers is known                      one of the agent's requests; a place at the tenant's
-                                                                   and the agent's gate; one of their streams
-    streaming    the head of a stream goes out                     gives the places back, keeps the stream
-    release      the answer is over, or there will be none         gives back what is held
+    arrive       before the body is read: one request of the tenant; refused while the tenant owes bytes
+    refuse_body  the length of the body is known
+    admit        the agent is known: one request of the agent, a slot of tenant and agent, one of their streams
+    streaming    the head of a stream is sent: the slots are released, the stream stays
+    release      the call is over: everything is released
 
-A stream that is to be is a call until it begins: it takes a place, as it makes the agent work, and one of the streams.
-When it has begun it holds the stream only, or a few that are open for an hour would leave no place for calls. So
-`concurrency` is how many answers are being worked for at a time, and `streams` how many are being listened to.
+A stream counts as a call until it begins, because the agent works for it, and as a stream after that. Otherwise a few
+streams that are open for an hour would use up all slots. So `concurrency` counts answers in progress, and `streams`
+counts open streams.
 
-Order, where both are limited: the tenant's place first, then the agent's. Who waits for an agent has a place of its
-own tenant already; the other way round it would keep places of the agent from other tenants while it does nothing.
-The agent's request is charged last, when the call is let in: who is refused or leaves has cost nobody anything there.
-A tenant's own requests are those that arrive, refused ones included that got as far as `admit`; those that are over
-the rate cost nothing.
+With both limited, the tenant's slot is taken before the agent's: a call that waits for an agent then holds a slot of
+its own tenant only. The agent's request is charged last, so refused calls cost the agent nothing. A tenant's own
+requests are charged on arrival, except those over the rate.
 
-Several processes that are configured as one (`replicas`, workers) each give a share of every limit, rounded up;
-requests are shared exactly where there is a `SharedRates`. Calls and streams are not: Redis would have to notice in
-time when a process that holds some is gone. What a client is told of its requests is what it was held to: a share,
-where that is what this process gives.
+Several processes with one configuration (`replicas`, workers) each apply a share of every limit, rounded up. Requests
+are shared exactly with a `SharedRates`; calls and streams are not, because Redis would have to notice when a process
+that holds some ends.
 
-Decision (2026-11-22): buckets and gates of our own. The libraries there are (`limits`, `aiolimiter`) count in windows
-or make a call wait, and know neither debt nor weights nor figures that change.
+Decision (2026-11-22): our own buckets and gates. The libraries (`limits`, `aiolimiter`) count in windows or delay
+calls, and know no debt, no weights and no change of figures.
 """
 
 import math
@@ -37,9 +33,9 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.bucket import Bucket
-from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.policy.concurrency import Flow, Gate, NoPlace
 from gateway.policy.shared import Rate, SharedRates
+from gateway.policy.token_bucket import Bucket
 
 _POLICY, _LIMIT = b"ratelimit-policy", b"ratelimit"
 
@@ -48,11 +44,10 @@ class Standing(msgspec.Struct, frozen=True):
     """The state of a tenant's rate limit.
 
     Attributes:
-        limit: Requests that it may make in a window: of all processes together, as the configuration says, or of this
-            one alone where each gives its share.
-        window: Seconds, whole ones: the fields know no others (§3.1.3).
-        remaining: How many it could make now. More than `limit` where the burst is greater.
-        reset: Seconds until there will be one more.
+        limit: Requests per window: of all processes together, or of this one alone where each applies its share.
+        window: Whole seconds, because the header fields know no others (§3.1.3).
+        remaining: Requests that are left; more than `limit` if the burst is greater.
+        reset: Seconds until there is one more.
     """
 
     limit: int
@@ -64,12 +59,12 @@ class Standing(msgspec.Struct, frozen=True):
 def ratelimit_headers(standing: Standing) -> list[tuple[bytes, bytes]]:
     """Return `RateLimit-Policy` and `RateLimit`, with lower-case names.
 
-    draft-ietf-httpapi-ratelimit-headers-11, in structured fields (RFC 9651): the policy says `q` requests in `w`
-    seconds (§3.1); the limit says that no more than `r` can be used within the next `t` seconds (§4.1). Here `t` is
-    when there will be more than `r`, so that in a refusal it is also its `Retry-After` (§6). There is no partition key:
-    the quota is the tenant's. What is left of an agent, which others use too, is not told (§8.2).
+    draft-ietf-httpapi-ratelimit-headers-11, in structured fields (RFC 9651): the policy is `q` requests in `w` seconds
+    (§3.1), the limit is `r` requests within the next `t` seconds (§4.1). Here `t` is the time until there are more than
+    `r`, so in a refusal it equals `Retry-After` (§6). There is no partition key: the quota is the tenant's. The state
+    of an agent, which others use too, is not shown (§8.2).
     """
-    # A hair above a whole second is that second.
+    # Float noise above a whole second is rounded off.
     reset = math.ceil(standing.reset - 1e-6)
     return [
         (_POLICY, _policy(standing.limit, standing.window)),
@@ -84,19 +79,19 @@ def _policy(limit: int, window: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits of one tenant or one agent; None is unlimited.
+    """The limits of one tenant or agent; None is unlimited.
 
     Attributes:
-        requests: How many in how many seconds.
-        burst: Most of them at once; None for as many as there are in one period.
-        concurrency: Calls at a time: unary ones, and streams that have not begun.
-        queue: Most calls that wait for a place.
-        queue_timeout: Seconds for which one waits, at each of the two gates.
-        streams: Open streams, and those that are to be.
-        body: Bytes of a request's body.
-        bandwidth: Bytes per second, requests and answers together. What was moved is charged afterwards, and above one
-            second's worth it is owed: new requests are refused until that has been made good.
-        weight: A tenant's share where several wait for one agent, above 0.
+        requests: Count and period in seconds.
+        burst: Most requests at once; None for the count of one period.
+        concurrency: Concurrent calls: unary ones, and streams that have not begun.
+        queue: Most queued calls.
+        queue_timeout: Longest wait in seconds, at each of the two gates.
+        streams: Open streams, and those that are about to begin.
+        body: Bytes of a request body.
+        bandwidth: Bytes per second, requests and answers together. Bytes are charged afterwards; beyond one second's
+            worth new requests are refused until the debt is refilled.
+        weight: Share of a tenant among those that wait for one agent, above 0.
     """
 
     requests: tuple[float, float] | None = None
@@ -111,7 +106,7 @@ class Quota:
 
 
 class Told(NamedTuple):
-    """A rate as headers tell it: so many requests in so many whole seconds."""
+    """A rate as headers have it: requests per whole seconds."""
 
     limit: int
     window: int
@@ -123,20 +118,20 @@ _UNLIMITED = Rate(math.inf, math.inf)
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """The limits of one tenant or agent, and what it holds and has used of them.
+    """The limits of one tenant or agent, and their current use.
 
     Attributes:
         scope: `tenant` or `agent`.
-        label: Its name where hits are counted.
-        requests: The requests of this process, and `share` as headers tell them.
-        rate: The requests of all processes, and `whole` as headers tell them.
-        bandwidth: Bytes that were moved.
-        gate: Places for calls.
+        label: Its name in the metric of hits.
+        requests: The bucket of this process, and `share` as headers have it.
+        rate: The rate of all processes, and `whole` as headers have it.
+        bandwidth: The bucket of bytes.
+        gate: The concurrency limiter.
         streams: Most open streams.
-        open: Streams that are open.
+        open: Open streams.
         body: Most bytes of a body.
-        weight: Among those that wait for an agent.
-        holds: Whether a call holds anything of it while it lasts.
+        weight: Share among those that wait for an agent.
+        holds: Whether calls hold anything of it.
     """
 
     scope: str
@@ -158,17 +153,17 @@ class Account:
 
     @property
     def idle(self) -> bool:
-        """Whether no call holds or waits for anything of it."""
+        """Return whether no call holds or waits for anything of it."""
         return not self.open and (self.gate is None or not (self.gate.taken or self.gate.waiting))
 
     @property
     def busy(self) -> bool:
-        """Whether one more call would have to wait."""
+        """Return whether one more call would have to wait."""
         gate = self.gate
         return gate is not None and gate.taken >= gate.limit
 
     def change(self, quota: Quota, replicas: int, now: float) -> None:
-        """Go on with other figures; what was spent stays spent, and what is held stays held."""
+        """Change the limits. Used quota and running calls carry over."""
         if (quota, replicas) == (self._quota, self._replicas):
             return
         self._quota, self._replicas = quota, replicas
@@ -182,10 +177,10 @@ class Account:
         self.holds = self.gate is not None or quota.streams is not None
 
     def standing(self, left: float, rate: float, told: Told) -> Standing:
-        """Return the state of the rate limit: the requests left, and the rate at which they come back.
+        """Return the state of the rate limit, from the tokens that are left and their refill rate.
 
         Args:
-            told: `share` or `whole`, whichever the rate is of.
+            told: `share` or `whole`, by the owner of the rate.
         """
         whole = int(left + 1e-6)
         return Standing(*told, whole, max(0.0, whole + 1 - left) / rate)
@@ -206,7 +201,7 @@ class Account:
     def _change_gate(self, quota: Quota, replicas: int) -> None:
         if quota.concurrency is None:
             if self.gate is not None:
-                # Whoever waits is let in; those that are in give back to it what nobody asks for any more.
+                # Queued calls are admitted; running calls still release their slots to this gate.
                 self.gate.change(math.inf, quota.queue, quota.queue_timeout)
             self.gate = None
             return
@@ -218,7 +213,7 @@ class Account:
 
 
 def _told(count: float, period: float) -> Told:
-    # The fields know whole numbers only: of a rate such as 1 in 2.5 s they tell the nearest that is not more.
+    # Header fields have whole numbers: a rate such as 1 in 2.5 s is rounded down.
     window = math.ceil(max(period, period / count))
     return Told(int(count * window / period + 1e-6), window)
 
@@ -231,19 +226,19 @@ def _changed(bucket: Bucket | None, rate: float, burst: float, now: float) -> Bu
 
 
 UNNAMED = "*"
-"""The key of what holds for each tenant that has no key of its own."""
+"""The key of the quota of each tenant without an entry of its own."""
 OTHER = "other"
-"""What tenants that the file does not name are called where hits are counted."""
+"""Label of tenants without a name in the file, in the metric of hits."""
 MOST_UNNAMED = 10_000
-"""Tenants without a name in the configuration that are remembered at a time."""
+"""Most tenants without a name in the file that are kept at a time."""
 
 _STREAMS_AGAIN = 5.0
-"""Seconds after which to try again for a stream; nobody knows when one ends."""
+"""`Retry-After` of a refused stream, in seconds; the end of a stream is unknown."""
 _TRIES = 8
 
 
 class OverRate(RateLimited):
-    """A tenant makes more requests than it may.
+    """A tenant exceeds its rate.
 
     Attributes:
         standing: For the headers of the refusal.
@@ -257,7 +252,7 @@ class OverRate(RateLimited):
 
 
 class Permit:
-    """What one call holds until it is over."""
+    """The slots that one call holds until its end."""
 
     __slots__ = ("_agent", "_agent_place", "_stream", "_tenant", "_tenant_place")
 
@@ -269,27 +264,27 @@ class Permit:
         self._stream = False
 
     def take(self, tenant_place: Flow | None, agent_place: Flow | None) -> None:
-        """Hold places, besides what is held already."""
+        """Hold further slots."""
         self._tenant_place = tenant_place or self._tenant_place
         self._agent_place = agent_place or self._agent_place
 
     def count(self) -> None:
-        """Hold one of the streams."""
+        """Hold one stream."""
         self._stream = True
         self._tenant.open += 1
         self._agent.open += 1
 
     def streaming(self) -> None:
-        """The call is a stream that has begun: give its places back.
+        """Release the slots, because the stream has begun.
 
-        One that was not asked for as a stream is one of them from here on, also where there are as many as may be.
+        A call that did not ask for a stream counts as one from here on, also beyond the limit.
         """
         if not self._stream:
             self.count()
         self._leave()
 
     def release(self) -> None:
-        """The call is over; to say so again does nothing."""
+        """Release everything; further calls do nothing."""
         self._leave()
         if self._stream:
             self._stream = False
@@ -297,7 +292,7 @@ class Permit:
             self._agent.open -= 1
 
     def _leave(self) -> None:
-        # The agent's first: who is next there may be of the same tenant, and has its place of that already.
+        # The agent's first: its next call may be of the same tenant, and holds the tenant's slot already.
         place, self._agent_place = self._agent_place, None
         if place is not None:
             place.leave()
@@ -307,15 +302,14 @@ class Permit:
 
 
 class Limits:
-    """Holds tenants and agents to their quotas; one for a process, across all its configurations.
+    """Applies quotas to tenants and agents; one for a process, across all its configurations.
 
     Args:
-        shared: Decides on requests for all processes together.
-        on_hit: Told of each refusal: the limit (`requests`, `concurrency`, `streams`, `body`, `bandwidth`), the scope
-            (`tenant`, `agent`) and whose it was: an agent, a tenant that is named in the configuration, or `other`.
+        shared: Counts requests of all processes together.
+        on_hit: Called for each refusal with the limit (`requests`, `concurrency`, `streams`, `body`, `bandwidth`),
+            the scope (`tenant`, `agent`) and the name: an agent, a tenant of the file, or `other`.
         clock: Monotonic seconds, the same that calls are given.
-        most_unnamed: Tenants without a name in the configuration that are remembered; of those with nothing under way,
-            the one that was quiet longest goes first.
+        most_unnamed: Most tenants without a name in the file; idle ones are evicted, the longest idle first.
     """
 
     def __init__(
@@ -333,24 +327,24 @@ class Limits:
         self._replicas = 1
         self._tenants: dict[str, Account] = {}
         self._agents: dict[str, Account] = {}
-        # Who is not limited at all.
+        # The account of everything that has no limit.
         self._nobody = Account("", "")
         self._unnamed: Quota | None = None
         self._strangers: OrderedDict[str, Account] = OrderedDict()
         self._metered = False
 
     def share(self, rates: SharedRates | None) -> None:
-        """Decide on requests together with other processes from now on, or alone."""
+        """Share requests with other processes from now on, or not."""
         self._shared = rates
 
     def configure(self, tenants: Mapping[str, Quota], agents: Mapping[str, Quota], *, replicas: int = 1) -> None:
-        """Go on with other figures, at once: no call is dropped, nothing that was spent or is held is forgotten.
+        """Change all quotas at once; used quota and running calls carry over.
 
-        Calls that began while nothing of theirs was limited are not counted. What no longer has a quota is forgotten.
+        Calls that began without a limit are not counted. Accounts without a quota are removed.
 
         Args:
-            tenants: By tenant; `*` is for each that is not named, and each has its own.
-            agents: By the agent, or the backend, that `admit` is asked about.
+            tenants: By tenant; `*` is for each tenant without a name in the file, one account each.
+            agents: By the agent or backend that `admit` names.
             replicas: Processes that share the limits.
         """
         now = self._clock()
@@ -386,17 +380,17 @@ class Limits:
             account.change(Quota(), replicas, now)
         self._agents = named
 
-    # ---- What is asked along the line ----------------------------------------------------------------------------
+    # ---- The steps of a call -------------------------------------------------------------------------------------
 
     async def arrive(self, tenant: str, now: float) -> Standing | None:
-        """Charge a tenant with one request; gives how it stands then, or None where its requests are not limited.
+        """Charge a tenant with one request; return its standing, or None if its requests are unlimited.
 
         Args:
             now: Monotonic seconds.
 
         Raises:
-            OverRate: there are more requests than it may make; none was charged.
-            RateLimited: it still owes bytes.
+            OverRate: The rate is exceeded; nothing was charged.
+            RateLimited: The tenant owes bytes.
         """
         account = self._tenants.get(tenant)
         if account is None:
@@ -418,7 +412,7 @@ class Limits:
         """Refuse a body that is too long for the tenant or the agent.
 
         Raises:
-            BodyTooLarge: it is.
+            BodyTooLarge: It is too long.
         """
         for account in (self._tenant(tenant), self._agents.get(agent, self._nobody)):
             if size > account.body:
@@ -426,24 +420,23 @@ class Limits:
                 raise BodyTooLarge(f"body exceeds {account.body} bytes")
 
     def weight(self, tenant: str) -> float:
-        """Return the tenant's share where several want what an agent has."""
+        """Return the weight of the tenant among those that wait for an agent."""
         return self._tenant(tenant).weight
 
     def admit(self, tenant: str, agent: str, *, stream: bool, now: float) -> Permit | Awaitable[Permit] | None:
-        """Let a call to an agent begin, or have it wait for a place.
+        """Admit a call to an agent, or let it wait for a slot.
 
-        Gives what it holds, at once where nothing is to be waited for; None where there is nothing to hold. What is to
-        be awaited raises the same faults. Cancelling it leaves nothing behind; but where rates are shared, a request
-        that Redis was being asked for may have been charged.
+        Returns the permit, or an awaitable of it if the call has to wait, or None if nothing is limited. The awaitable
+        raises the same faults. Cancelling it leaves nothing behind, but may have charged a shared request.
 
         Args:
             stream: Whether the client asks for a stream.
             now: Monotonic seconds.
 
         Raises:
-            RateLimited: the agent has as many requests as it may have, or owes bytes.
-            ConcurrencyLimited: there is no place, and no room to wait for one, or none came in time.
-            StreamsLimited: there are as many streams as may be.
+            RateLimited: The agent's rate is exceeded, or it owes bytes.
+            ConcurrencyLimited: There is no slot, no room in the queue, or the wait timed out.
+            StreamsLimited: There are too many streams.
         """
         mine, theirs = self._tenant(tenant), self._agents.get(agent, self._nobody)
         if theirs is self._nobody and not mine.holds:
@@ -473,7 +466,7 @@ class Limits:
         return permit
 
     def spend(self, tenant: str, agent: str, size: int, now: float) -> None:
-        """Charge a tenant and an agent with bytes that were moved.
+        """Charge a tenant and an agent with transferred bytes.
 
         Args:
             now: Monotonic seconds.
@@ -488,7 +481,7 @@ class Limits:
 
     async def _arrive_shared(self, shared: SharedRates, account: Account, own: Bucket, now: float) -> Standing:
         delay, left = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
-        # A client is told what it was held to: while Redis is away that is this process's share.
+        # Headers show the limit that was applied: while Redis is away that is this process's share.
         rate, told = (account.rate.per_second, account.whole) if shared.up else (own.rate, account.share)
         if delay:
             raise self._over_rate(account, delay, told)
@@ -527,7 +520,7 @@ class Limits:
         if delay:
             raise self._asked_too_often(account, delay)
 
-    # ---- Whose it is ---------------------------------------------------------------------------------------------
+    # ---- Accounts ------------------------------------------------------------------------------------------------
 
     def _tenant(self, tenant: str) -> Account:
         account = self._tenants.get(tenant)
@@ -548,7 +541,7 @@ class Limits:
         return account
 
     def _forget(self) -> None:
-        # Those with calls under way are as many as there are calls at most, so in the end there is an idle one.
+        # There are at most as many busy accounts as calls, so an idle one is found.
         for _ in range(_TRIES):
             tenant, account = self._strangers.popitem(last=False)
             if account.idle:
@@ -566,7 +559,7 @@ class Limits:
         )
 
     def _asked_too_often(self, account: Account, delay: float) -> RateLimited:
-        # All tenants' requests together: how many that are is not one tenant's business.
+        # The rate of all tenants together is not shown to one tenant.
         self.on_hit("requests", account.scope, account.label)
         return RateLimited("more requests than this agent takes", retry_after=delay)
 
@@ -580,8 +573,8 @@ class Limits:
             raise StreamsLimited(f"as many streams are open as {_whose(account)} may have", retry_after=_STREAMS_AGAIN)
 
     def _refuse_wait(self, tenant: str, mine: Account, theirs: Account, now: float) -> None:
-        """Refuse at once who would wait in vain."""
-        # Looked at only; it is charged when there is a place.
+        """Refuse a call at once that would wait in vain."""
+        # Checked only; it is charged when there is a slot.
         if theirs.requests is not None and self._shared is None and (delay := theirs.requests.delay(now)):
             raise self._asked_too_often(theirs, delay)
         if mine.gate is not None and mine.busy:

@@ -1,16 +1,14 @@
-"""Rates that several gateways share through Redis: together they give what one would.
+"""Rate limits that several gateways share through Redis.
 
-Each decision is one script on one key, which Redis runs on its own clock, so that neither the order of requests nor
-the clocks of machines matter. It does what `Bucket.take` does, with what was spent and when kept in the key, which
-goes when there is nothing left to know.
+Each decision is one script on one key, by the clock of Redis, so neither the order of requests nor the clocks of
+machines matter. The script does what `Bucket.take` does; the key expires when the bucket is full again.
 
-    up      Redis decides; the process's own bucket, which holds its share, is drained by what was granted here
-    down    an answer did not come within `patience`: each process decides by its own share, without waiting
-            → once in a `pause` one request asks Redis again, and if it answers all do
+    up      Redis decides; the local bucket with this process's share is drained by the same tokens
+    down    no answer within `patience`: each process decides by its own share, without waiting;
+            once per `pause` one request tries Redis again
 
-The bucket of a process is drained along, so that Redis going and coming gives nobody a new burst each time. What was
-granted while Redis was away it never learns of, and what it forgets in a restart is forgotten: then a tenant may have
-up to one burst too many, once.
+Draining the local bucket keeps an outage from granting a new burst. Redis never learns of tokens granted during an
+outage, and a restart empties it: then a tenant may get one burst too many, once.
 """
 
 import asyncio
@@ -20,12 +18,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.policy.bucket import Bucket
+from gateway.policy.token_bucket import Bucket
 
 PATIENCE = 0.05
-"""Seconds for which a decision of Redis is waited for."""
+"""Timeout of a decision of Redis, in seconds."""
 PAUSE = 0.25
-"""Seconds between two questions to a Redis that does not answer."""
+"""Seconds between two attempts while Redis does not answer."""
 
 TAKE = """
 -- KEYS: the bucket: what was spent, and when that was so, in microseconds. ARGV: how many a second, how many at once.
@@ -57,32 +55,32 @@ logger = logging.getLogger("gateway.policy")
 
 
 class Rate(NamedTuple):
-    """How many a second, and how many at once, of all gateways together."""
+    """Rate per second and burst, of all gateways together."""
 
     per_second: float
     burst: float
 
 
 class Link(Protocol):
-    """The way to Redis, as `tasks.redis_client` goes it."""
+    """The connection to Redis, as in `tasks.redis_client`."""
 
     async def run(self, script: str, keys: Sequence[bytes], args: Sequence[bytes]) -> object:
-        """What a script answers.
+        """Return the answer of the script.
 
         Raises:
-            StateUnavailable: Redis is not there.
+            StateUnavailable: Redis does not answer.
         """
 
 
 class SharedRates:
-    """Takes requests from buckets in Redis, or from a share of them where it does not answer.
+    """Takes tokens from buckets in Redis, or from this process's share while Redis does not answer.
 
     Args:
         named: Makes a key of words, as `tasks.redis_address.RedisAddress.named`.
         clock: Monotonic seconds.
 
     Attributes:
-        up: Whether Redis answered when it was last asked.
+        up: Whether Redis answered the last time.
     """
 
     def __init__(
@@ -103,13 +101,13 @@ class SharedRates:
         self._ask_at = 0.0
 
     async def take(self, scope: str, name: str, *, rate: Rate, own: Bucket, now: float) -> tuple[float, float]:
-        """Take one; gives the seconds until there will be one, 0 if it was taken, and how many are left.
+        """Take one token; return the seconds until there is one (0 if taken) and the number that is left.
 
-        One that is cancelled may have been taken: Redis had been asked.
+        A cancelled call may have taken one.
 
         Args:
             scope: `tenant` or `agent`.
-            name: Which one's bucket it is.
+            name: The owner of the bucket.
             own: This process's share.
             now: Monotonic seconds.
         """
@@ -117,7 +115,7 @@ class SharedRates:
             asked = self._clock()
             if asked < self._ask_at:
                 return own.take(now), own.left
-            # The others go on by themselves while this one asks.
+            # Other requests decide locally while this one asks.
             self._ask_at = asked + self._pause
         try:
             async with asyncio.timeout(self._patience):
@@ -129,7 +127,7 @@ class SharedRates:
             return own.take(now), own.left
         if not self.up:
             self.up = True
-            logger.warning("rates are shared again")
+            logger.warning("rate limits are shared through Redis again")
         assert isinstance(answer, list)
         taken, millionths = answer
         assert isinstance(millionths, int)
@@ -144,4 +142,4 @@ class SharedRates:
         if self.up:
             self.up = False
             why = error.detail if isinstance(error, StateUnavailable) else f"silent for {self._patience:g} s"
-            logger.warning("rates are not shared, each process gives its share of them: %s", why)
+            logger.warning("rate limits are not shared, each process applies its share: %s", why)

@@ -40,7 +40,7 @@ from gateway.push.ssrf import Target, WebhookPolicy
 from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
 from gateway.push.usage import Usage
 from gateway.tasks.store import LONGEST_ID, Owner, Store
-from gateway.telemetry.audit import Event
+from gateway.telemetry.audit_log import Event
 
 PATH: Final = "/-/push/"
 """Where callbacks are, below the public URL; the callback's id follows."""

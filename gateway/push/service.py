@@ -16,8 +16,8 @@ from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.push.subscription import ENDED, Subscription
 from gateway.push.usage import Quota, Usage
 from gateway.tasks.store import Store
-from gateway.telemetry.access import short
-from gateway.telemetry.audit import Event
+from gateway.telemetry.access_log import short
+from gateway.telemetry.audit_log import Event
 from gateway.upstream.connections import client_tls
 
 

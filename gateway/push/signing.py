@@ -41,7 +41,7 @@ SIGNS_FOR: Final = 30 * 86_400
 OVERLAP: Final = 86_400
 """Seconds for which a key is published before it signs, and after the next one has begun to."""
 ANNOUNCED: Final = 60
-"""The same before it signs, where an operator asks for another key."""
+"""Seconds from publication to the first signature after `rotate-key`."""
 REFRESH: Final = 1.0
 """Seconds after which the keys are read again."""
 MOST: Final = 100

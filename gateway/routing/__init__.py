@@ -1,5 +1,5 @@
 """Where a request goes, pure and immutable.
 
-An `Endpoint` is a host and a path where clients knock; its `Rule`s are the matches of the file found there; a
-`Route` is the agent (and backend) that answers; a `Table` holds them all and resolves a `Knock` to a `Verdict`.
+An `Endpoint` is a host and a path; its `Rule`s are the matches of the file found there; a `Route` is the agent (and
+backend) that answers; a `Table` holds them all and resolves a `RoutingInput` to a `Verdict`.
 """

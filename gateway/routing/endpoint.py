@@ -1,7 +1,7 @@
-"""A place where clients knock, with the rules found there; which of them a request satisfies, and which one wins.
+"""An endpoint: a host and a path with the rules found there, and the choice of the rule that wins.
 
-Look-ups cost the same with ten rules or ten thousand: they are filed under one of their conditions (tenant, else key,
-else claim), so that only rules which may hold are looked at.
+Rules are indexed by one of their conditions (tenant, else key, else claim). A look-up reads only rules that may hold, so
+it costs the same with ten rules or ten thousand.
 """
 
 import re
@@ -15,13 +15,13 @@ from gateway.token_claim import claim_values, typed
 Condition = tuple[object, ...]
 
 HOST = re.compile(r"(?=.{0,253}$)(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)?|\[[0-9a-f:.]{2,45}\]")
-"""What a request may name as its host, in lower case and without a port; the card of `*.example.com` repeats it."""
+"""A host that a request may name, in lower case and without a port; the card of `*.example.com` repeats it."""
 _AUTHORITY = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A host and a path where clients knock, with the rules found there.
+    """A host and a path with the rules found there.
 
     Attributes:
         path: Empty over gRPC, which has none.

@@ -1,4 +1,4 @@
-"""What routing is about: what is known of a request, the rules of the file, and whose agent answers."""
+"""The values of routing: the request as routing sees it, the rules of the file, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ def read_backend_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class GrpcAddress:
-    """How clients of gRPC, which has no paths, reach what a rule matches.
+    """The address by which gRPC clients, which have no paths, reach what a rule matches.
 
     Attributes:
         tenant: What they write into `tenant` (1.0) or `scope` (the scoped service of 0.3); None for nothing.
@@ -169,7 +169,7 @@ class AgentRules:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one tenant may call.
+    """The access list of one tenant.
 
     Attributes:
         agents: Names of the agents.
@@ -181,7 +181,7 @@ class Reach:
 
 
 class Knock(msgspec.Struct, frozen=True):
-    """All that routing may know of a request.
+    """A request as routing sees it.
 
     Attributes:
         host: Lower-case, without port; empty where unknown.
@@ -205,7 +205,7 @@ class Candidate:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What became of a knock.
+    """The decision of routing for one request.
 
     Attributes:
         route: The agent that answers, or None.

@@ -3,11 +3,27 @@
 Theory. Host (exact, then the longest `*.suffix`, then none) and the longest path pick an endpoint. The rules found
 there differ in their other keys, the *conditions*. A rule is satisfied when all its conditions hold. Of several
 satisfied rules the one whose conditions include all the others' wins; where none does, two sources of identity point
-at two agents, and nothing is forwarded. Order in the file never matters. Over gRPC, which has no paths, the host alone
-picks an endpoint, and what is found there is made of the same rules (`routing/grpc.py`).
+at two agents, and nothing is forwarded. Order in the file never matters.
+
+Over gRPC there are no paths, and the listener sees no host, so there is one endpoint for all calls.
+
+A match of the file without host and path asks for the same over gRPC. One that has either loses it, and asks for
+something in its place: for its `tenant` where it has one, else for the agent's own name in that field. A match with a
+credential and no tenant holds with the credential alone, too, where no tenant is named: at its path the credential
+picks the agent, and a tenant that is another agent's name stands for another path. So the endpoint has rules as any
+other has, and they are resolved in the same way. An agent that takes tenants of its own (`by_tenant`, `require_tenant`,
+`upstream_tenant`) has the credential whatever tenant is named; `check` warns of it.
+
+Two matches that differ only in host or path ask for the same now. A `tenant` that the file writes goes before a name:
+the name is nobody's then. Of two agents that the file itself gives the same tenant or credential, neither is reached by
+it: they contend, and nothing is forwarded. The tenants of a `by_tenant` agent count as written where it is found. An
+agent that has tenants of its own (`by_tenant`, `require_tenant`) needs the field for them, so no name stands for its
+host or path. Order in the file never matters.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 from gateway.a2a.fault import (
     AuthMissing,
@@ -23,13 +39,199 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
-from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
-from gateway.routing.grpc import GrpcRules
-from gateway.routing.route import AgentRules, Candidate, GrpcAddress, Knock, Reach, Route, Rule, Verdict
+from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns
+from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
+
+_Conditions = frozenset[Condition]
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why clients of gRPC cannot reach what a rule of the file matches.
+
+    Attributes:
+        why: A clause about the agent, which it calls `it`.
+        rival: The rule of the file, of another agent, that is in the way; None where there is none.
+    """
+
+    why: str
+    rival: Rule | None = None
+
+    def __str__(self) -> str:
+        return self.why if self.rival is None else f"{self.why} ({self.rival.place})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A rule as it applies over gRPC, and the rule of the file that it stands for."""
+
+    rule: Rule
+    written: Rule
+
+
+class GrpcRules:
+    """The routing rules of the file, as they apply over gRPC.
+
+    Args:
+        endpoint: Where all calls arrive; None where no rule can be reached.
+        written: The rule of the file that each rule of the endpoint stands for.
+        addresses: How each rule of the file is reached, or why it is not.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint | None,
+        written: Mapping[Rule, Rule],
+        addresses: Mapping[Rule, GrpcAddress | Obstacle],
+    ) -> None:
+        self.endpoint = endpoint
+        self._written = written
+        self._addresses = addresses
+
+    @classmethod
+    def build(cls, agents: Mapping[str, AgentRules]) -> Self:
+        """Work out what the rules of every agent ask for over gRPC."""
+        claims = {rule: tuple(_claims(rule, agent)) for agent in agents.values() for rule in agent.rules}
+        by_conditions: dict[_Conditions, list[_Claim]] = {}
+        for made in claims.values():
+            for claim in made:
+                by_conditions.setdefault(claim.rule.conditions, []).append(claim)
+        settled = {
+            conditions: _Settled.of(found, _by_tenant(conditions, by_conditions, agents))
+            for conditions, found in by_conditions.items()
+        }
+        kept = [claim for one in settled.values() for claim in one.kept]
+        endpoint = Endpoint.build(None, (), [claim.rule for claim in kept], agents, named=True) if kept else None
+        addresses = {rule: _address(rule, made, settled) for rule, made in claims.items()}
+        return cls(endpoint, {claim.rule: claim.written for claim in kept}, addresses)
+
+    def address(self, rule: Rule) -> GrpcAddress | None:
+        """Return the address of what a rule matches, or None; see `Table.grpc_address`."""
+        address = self._addresses.get(self.written(rule))
+        return address if isinstance(address, GrpcAddress) else None
+
+    def obstacle(self, rule: Rule) -> Obstacle | None:
+        """Why clients cannot reach what a rule of the file matches; None where they can."""
+        address = self._addresses.get(rule)
+        return address if isinstance(address, Obstacle) else None
+
+    def written(self, rule: Rule) -> Rule:
+        """The rule of the file that a rule of the endpoint stands for; any other rule itself."""
+        return self._written.get(rule, rule)
+
+    def rules(self) -> Sequence[Rule]:
+        """The rules of the endpoint."""
+        return () if self.endpoint is None else tuple(self.endpoint.rules)
+
+    def unreached(self) -> Iterator[tuple[Rule, Obstacle]]:
+        """The rules of the file that no rule of the endpoint stands for, but for those that say what others do."""
+        standing = set(self._written.values())
+        for rule, address in self._addresses.items():
+            if isinstance(address, Obstacle) and rule not in standing:
+                yield rule, address
+
+
+# ---- what a rule asks for ------------------------------------------------------------------------------------------
+
+
+def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
+    if not rule.path and rule.host is None:
+        yield _Claim(rule, rule)
+        return
+    bare = replace(rule, host=None, path=())
+    is_named = rule.tenant is None and not agent.by_tenant and not agent.require_tenant
+    if rule.conditions:
+        yield _Claim(replace(bare, untenanted=is_named and not agent.tenanted), rule)
+    if is_named:
+        named = rule.conditions | {("tenant", rule.agent)}
+        yield _Claim(replace(bare, conditions=named, addressed=True), rule)
+
+
+def _by_tenant(
+    conditions: _Conditions, by_conditions: Mapping[_Conditions, Sequence[_Claim]], agents: Mapping[str, AgentRules]
+) -> Iterator[_Claim]:
+    """Yield the rules of `by_tenant` agents with a tenant, for agents that everything else finds."""
+    for condition in conditions:
+        if condition[0] != "tenant":
+            continue
+        for claim in by_conditions.get(conditions - {condition}, ()):
+            if agents[claim.rule.agent].by_tenant and condition[1] in agents[claim.rule.agent].routes:
+                yield _Claim(replace(claim.rule, conditions=conditions), claim.written)
+
+
+# ---- who gets what several ask for ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The agents that are found by the same conditions.
+
+    Attributes:
+        kept: What is found there: of one agent, or of several, which then contend.
+        wanted: What of these is there by the file's own words.
+    """
+
+    kept: tuple[_Claim, ...]
+    wanted: tuple[_Claim, ...]
+
+    @classmethod
+    def of(cls, found: Sequence[_Claim], by_tenant: Iterator[_Claim]) -> Self:
+        explicit = _one_each([claim for claim in found if not claim.rule.addressed])
+        own = _one_each([claim for claim in by_tenant if claim.rule.agent not in explicit])
+        wanted = (*explicit.values(), *own.values())
+        if not wanted:
+            # A name is one agent's.
+            return cls(tuple(_one_each(found).values()), ())
+        # What only a `by_tenant` agent asks for is its own anyway.
+        return cls(wanted if explicit else (), wanted)
+
+    @property
+    def owner(self) -> str | None:
+        """The one agent that is reached there, or None."""
+        return self.kept[0].rule.agent if len(self.kept) == 1 else None
+
+    def rival(self, agent: str) -> Rule | None:
+        """The rule of another agent that is in the way of one."""
+        return next((claim.written for claim in self.wanted if claim.rule.agent != agent), None)
+
+
+def _one_each(claims: Sequence[_Claim]) -> dict[str, _Claim]:
+    """One claim of each agent: that which stands first, wherever the file has the others."""
+    found: dict[str, _Claim] = {}
+    for claim in sorted(claims, key=lambda claim: _order(claim.rule.place)):
+        found.setdefault(claim.rule.agent, claim)
+    return found
+
+
+def _order(place: Place) -> tuple[str, int, int]:
+    return place.file, place.line, place.column
+
+
+def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions, _Settled]) -> GrpcAddress | Obstacle:
+    for claim in claims:
+        if settled[claim.rule.conditions].owner == rule.agent:
+            return GrpcAddress(claim.rule.tenant)
+    lost = "path" if rule.host is None else "host and path" if rule.path else "host"
+    if not claims:
+        stands = f"the `tenant` that could stand for a {lost}"
+        return Obstacle(f"only its {lost} picks it, and {stands} is for tenants of its own")
+    asked = claims[-1].rule
+    rival = settled[asked.conditions].rival(rule.agent)
+    assert rival is not None
+    if asked.addressed:
+        why = f"its name {rule.agent!r}, which would stand for its {lost}, is a tenant of {rival.agent!r}"
+    elif rival.conditions == rule.conditions:
+        why = f"it differs from {rival.agent!r} in its {lost} alone"
+    else:
+        why = f"its tenant {rule.tenant!r} is one of {rival.agent!r} too"
+    return Obstacle(why, rival)
+
+
+# ---- The table -------------------------------------------------------------------------------------------------------
 
 
 class Table:
-    """Where every request goes.
+    """The routing table: resolves a request to an agent.
 
     Attributes:
         guarded: Whether callers can prove who they are. Then a stranger, anonymous callers among them, is asked for a
@@ -108,7 +310,7 @@ class Table:
         return None if self._grpc is None else self._grpc.endpoint
 
     def grpc_address(self, rule: Rule) -> GrpcAddress | None:
-        """How clients of gRPC reach the agent of a rule by what that rule matches; None where they cannot.
+        """Return the address by which gRPC clients reach the agent of a rule, or None if they cannot.
 
         The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
         (`by_tenant`, `require_tenant`) can then be told one of these.
@@ -118,12 +320,23 @@ class Table:
         """
         return None if self._grpc is None else self._grpc.address(rule)
 
+    def rules(self, *, grpc: bool = False) -> Sequence[Rule]:
+        """Return every rule of every agent; over gRPC, those of its endpoint."""
+        if grpc and self._grpc is not None:
+            return self._grpc.rules()
+        return [rule for agent in self.agents.values() for rule in agent.rules]
+
+    def unreached(self) -> Iterator[tuple[Rule, Obstacle]]:
+        """Yield the rules that clients of gRPC cannot reach, and why."""
+        if self._grpc is not None:
+            yield from self._grpc.unreached()
+
     def written(self, rule: Rule) -> Rule:
         """The rule of the file, with its path, that a rule of gRPC stands for; any other rule itself."""
         return rule if self._grpc is None else self._grpc.written(rule)
 
     def admitted(self, principal: Principal) -> Reach | None:
-        """What the principal's tenant may call, or None for a tenant that is not admitted at all."""
+        """Return the access list of the principal's tenant, or None for a tenant that is not admitted."""
         found = self.reach.get(principal.tenant)
         if found is None and principal.method != "anonymous":
             found = self.reach.get("*")
@@ -167,15 +380,15 @@ class Table:
         return NoEndpoint if endpoint is None else TenantDeniedEndpoint
 
     def resolve(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
-        """Whose agent answers a call; no rule is explained."""
-        return self._told(self._resolve(endpoint, knock), knock.principal)
+        """Return whose agent answers a call, as the caller may know it."""
+        return self.masked(self.decide(endpoint, knock), knock.principal)
 
     def resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
-        """Whose card a GET reads: public cards are anyone's, a private one is for those who may call the agent."""
-        return self._told(self._resolve_card(endpoint, knock), knock.principal)
+        """Return whose card a GET reads: a private one is for those who may call the agent, any other is for anyone."""
+        return self.masked(self.decide_card(endpoint, knock), knock.principal)
 
-    def _told(self, verdict: Verdict, principal: Principal | None) -> Verdict:
-        """The verdict as the caller may know it: to a stranger every path that is not public looks the same."""
+    def masked(self, verdict: Verdict, principal: Principal | None) -> Verdict:
+        """Return the verdict as the caller may know it: to a stranger every path that is not public looks the same."""
         if verdict.fault in (None, AuthMissing, BadParams) or not self._is_stranger(principal):
             return verdict
         return Verdict(None, AuthMissing, verdict.rule, contenders=verdict.contenders)
@@ -183,7 +396,8 @@ class Table:
     def _is_stranger(self, principal: Principal | None) -> bool:
         return self.guarded and (principal is None or principal.method == "anonymous")
 
-    def _resolve(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+    def decide(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+        """Return whose agent answers a call, whatever the caller may know of it: for operators."""
         principal = knock.principal
         if principal is None:
             return Verdict(None, AuthMissing)
@@ -205,7 +419,8 @@ class Table:
             return Verdict(None, NoRoute, winner)
         return self._backend(self.agents[winner.agent], winner, knock, reach)
 
-    def _resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+    def decide_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+        """Return whose card a GET reads, as `decide`."""
         if endpoint is None:
             return Verdict(None, NoEndpoint)
         winner, contenders = endpoint.select(knock)
@@ -250,39 +465,6 @@ class Table:
             found = (*named, *(rule for rule in found if not self._names_nobody(endpoint, rule, tenant)))
         return found
 
-    def explain(
-        self,
-        endpoint: Endpoint | None,
-        knock: Knock,
-        *,
-        everything: bool = False,
-        card: bool = False,
-        grpc: bool = False,
-    ) -> Verdict:
-        """As `resolve`, with why each rule was or was not taken.
-
-        Args:
-            everything: Every rule of every agent, not only those of the endpoint.
-            card: The request reads a card.
-            grpc: The request comes over gRPC.
-        """
-        # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
-        verdict = self._resolve_card(endpoint, knock) if card else self._resolve(endpoint, knock)
-        beside: tuple[Candidate, ...] = ()
-        if not everything:
-            rules = [] if endpoint is None else list(endpoint.rules)
-        elif not grpc or self._grpc is None:
-            rules = [rule for agent in self.agents.values() for rule in agent.rules]
-        else:
-            rules = list(self._grpc.rules())
-            beside = tuple(
-                Candidate(rule, taken=False, why=f"cannot be reached over gRPC: {obstacle}")
-                for rule, obstacle in self._grpc.unreached()
-            )
-        candidates = tuple(self._explained(rule, endpoint, knock, verdict) for rule in rules)
-        told = self._told(verdict, knock.principal)
-        return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
-
     def _refusal(
         self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...]
     ) -> type[Fault]:
@@ -324,55 +506,6 @@ class Table:
         route = agent.routes.get(tenant) if permitted else None
         return Verdict(None, NoRoute, rule) if route is None else Verdict(route, None, rule)
 
-    def _explained(self, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict) -> Candidate:
-        if endpoint is None or (rule.host, rule.path) != (endpoint.host, endpoint.path):
-            return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, knock))
-        condition = unmet(rule, knock)
-        if condition is not None:
-            why = self._asks(rule, condition, knock)
-            if rule is verdict.rule and verdict.route is not None:
-                return Candidate(rule, taken=True, why=f"{why}, but its card is anyone's, and no other agent is here")
-            if verdict.signs_in:
-                why += "; a stranger reads a card that says how to sign in"
-            return Candidate(rule, taken=False, why=why)
-        if rule is verdict.rule:
-            return Candidate(rule, taken=verdict.route is not None, why=self._won(verdict, knock))
-        return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
-
-    def _asks(self, rule: Rule, condition: Condition, knock: Knock) -> str:
-        """Which condition of a rule does not hold."""
-        kind, wanted = condition[0], condition[-1]
-        if kind == "key":
-            return f"asks for the API key {wanted!r}"
-        if kind == "claim":
-            return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
-        shown = "none" if knock.tenant is None else repr(knock.tenant)
-        if wanted is None:
-            return f"is picked by its credential where no tenant is named, the request has {shown}"
-        written = self.written(rule)
-        place = f"{written.host or 'the path '}/{'/'.join(written.path)}"
-        stands = f", its name, which stands for {place}" if rule.addressed else ""
-        return f"asks for tenant {wanted!r}{stands}, the request has {shown}"
-
-    def _won(self, verdict: Verdict, knock: Knock) -> str:
-        principal = knock.principal
-        if verdict.route is not None:
-            return "all it asks for holds"
-        who = "a stranger" if principal is None else repr(principal.tenant)
-        if verdict.reason == "tenant_denied":
-            reach = None if principal is None else self.admitted(principal)
-            if principal is not None and verdict.rule is not None and reach and verdict.rule.agent in reach.agents:
-                who = f"the key {principal.key!r}"
-            return f"all it asks for holds, but {who} may not call it"
-        requirement = None if verdict.rule is None else self.agents[verdict.rule.agent].requirement
-        if verdict.fault is InsufficientScope and requirement is not None and principal is not None:
-            return f"all it asks for holds, but the caller lacks {', '.join(requirement.lacking(principal))}"
-        if verdict.reason == "bad_request":
-            return "all it asks for holds, but it requires a `tenant`"
-        if verdict.rule is not None and not self.agents[verdict.rule.agent].by_tenant:
-            return f"all it asks for holds, but the tenant {knock.tenant!r} does not pick it"
-        return f"all it asks for holds, but it has no backend for the tenant that {who} may name here"
-
 
 class _Paths:
     """The endpoints of one host, by path."""
@@ -392,40 +525,6 @@ class _Paths:
             if endpoint is not None:
                 return endpoint
         return None
-
-
-def _elsewhere(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
-    here = f"is at {_spelled(rule)}"
-    if rule.host is not None and not knock.host:
-        return f"{here}, and the request names no host"
-    matched = rule.host is None or rule.host in patterns(knock.host)
-    if endpoint is None or not matched or rule.path != knock.path[: len(rule.path)]:
-        return here
-    better = "is a longer path" if rule.host == endpoint.host else "has a more exact host"
-    return f"{here}, but {_spelled(endpoint)} {better}"
-
-
-def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str:
-    """Why a rule of the endpoint that holds is not the one that won."""
-    if verdict.fault is AuthMissing:
-        return "holds, but a stranger may call nothing: it shows no credential"
-    if verdict.fault is NotAdmitted and knock.principal is not None:
-        return f"holds, but the tenant {knock.principal.tenant!r} is not admitted"
-    holding = [other for other in endpoint.possible(knock) if other is not rule and unmet(other, knock) is None]
-    more = next((other for other in holding if rule.conditions < other.conditions), None)
-    if more is not None:
-        return f"holds, but {more.agent!r} asks for all of it and more"
-    if verdict.rule is not None:
-        return "holds, but another match of the same agent does too"
-    rivals = [other for other in holding if not other.conditions < rule.conditions]
-    others = ", ".join(sorted({repr(other.agent) for other in rivals}))
-    if any(other.conditions == rule.conditions for other in rivals):
-        return f"holds, but {others} asks for the same where there are no paths"
-    return f"holds, but so does what {others} asks for, and neither asks for all that the other does"
-
-
-def _spelled(place: Rule | Endpoint) -> str:
-    return f"{place.host or ''}/{'/'.join(place.path)}"
 
 
 def _reaches(reach: Reach, principal: Principal, agent: str) -> bool:

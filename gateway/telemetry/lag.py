@@ -1,4 +1,4 @@
-"""How late the event loop runs what is due: what every call waits for."""
+"""The lag of the event loop, by which every call is delayed."""
 
 import asyncio
 

@@ -131,7 +131,7 @@ def render_text(record: logging.LogRecord) -> bytes:
 
 
 def configure_directly(form: Literal["json", "text"], level: str) -> None:
-    """As `configure`, for a process that forks and so has no threads: each line is written when it comes.
+    """Configure the log of a process that forks: without a thread, each line is written at once.
 
     `configure` replaces it.
     """

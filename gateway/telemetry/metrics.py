@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
-from gateway.telemetry.tally import Distribution, Gone, Labels, Spread, Tally
+from gateway.telemetry.counters import Distribution, Gone, Labels, Spread, Tally
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 NO_AGENT = "-"
@@ -282,7 +282,7 @@ class AgentMeter:
         self._metrics = metrics
         self.agent = agent
         self.backends: frozenset[str] = frozenset()
-        self._tenants = tenants
+        self._tenants = tenants if NO_TENANT in tenants else tenants | {NO_TENANT}
         self._requests: dict[tuple[str, str], dict[str, float]] = {}
         self._times: dict[Kind, tuple[Spread, Spread, Spread]] = {}
         with metrics.meeting:
@@ -308,8 +308,7 @@ class AgentMeter:
         if outcomes is None:
             outcomes = self._requests[operation, binding] = metrics.requests.share((agent, operation, binding))
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        known = tenant if tenant == NO_TENANT or tenant in self._tenants else OTHER
-        metrics.tenant_requests.add((known, agent, outcome))
+        metrics.tenant_requests.add((tenant if tenant in self._tenants else OTHER, agent, outcome))
 
     def rejected(self, reason: str) -> None:
         """Count a refusal."""

@@ -48,7 +48,7 @@ class Sink(Generic[Item]):
 
     @property
     def dropped(self) -> int:
-        """How many items were never written."""
+        """Return the number of lost items."""
         return self._refused + self._lost
 
     def write(self, item: Item) -> None:

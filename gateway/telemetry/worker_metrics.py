@@ -37,7 +37,7 @@ _COMBINE: Mapping[str, Callable[[float, float], float]] = {
     "python_info": max,
 }
 _EACH_AGENT = _PREFIX + "requests_in_flight"
-"""It has a series for each agent of the configuration, also for one that was never called."""
+"""A metric with a series for each agent of the configuration, called or not."""
 _ENDED, _LOCK = "ended", "lock"
 
 _Labels = tuple[tuple[str, str], ...]

@@ -1,7 +1,7 @@
-"""One timer for many deadlines: whoever waits moves its deadline again and again, mostly to a later moment.
+"""A timer for a deadline that moves often, mostly to a later time.
 
-Setting a timer for each would cost more than what is waited for. So there is one, which stays where it is while the
-deadline moves on; when it rings too early it is set anew.
+A new timer for each move would cost more than the wait. So the timer stays where it is while the deadline moves on;
+a timer that rings too early is set again.
 """
 
 import asyncio
@@ -10,13 +10,10 @@ from collections.abc import Callable
 
 
 class Alarm:
-    """Rings once its deadline is over.
-
-    Args:
-        ring: Called then, once; `deadline` may be set again.
+    """Call `ring` once, after a deadline.
 
     Attributes:
-        deadline: In seconds of the loop, `math.inf` for never. Whoever makes it earlier calls `set`.
+        deadline: In seconds of the loop, `math.inf` for never. It may be made later directly, and earlier by `set`.
     """
 
     __slots__ = ("_at", "_loop", "_ring", "_timer", "deadline")
@@ -29,7 +26,7 @@ class Alarm:
         self._at = math.inf
 
     def set(self, deadline: float) -> None:
-        """Ring then, which may be earlier than before."""
+        """Set the deadline to any time."""
         self.deadline = deadline
         if deadline < self._at:
             self._watch(deadline)

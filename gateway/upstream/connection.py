@@ -1,18 +1,14 @@
-"""One connection to an agent. One exchange at a time, never two.
+"""One connection to an agent, with one exchange at a time.
 
-A connection is in one of three states, told by what it holds:
+A connection is in one of three states:
 
-    RESTING   no response, in the pool's keeping. A byte, a close or the idle deadline ends it: `drop`.
-    BUSY      a response: the request is on its way or the answer is. Ends in RESTING if the answer was complete and
-              nothing is in doubt, else in CLOSED.
-    CLOSED    the transport is closing. For good: what was once in doubt is never used again (safety T14).
+    IDLE     no response; the pool holds it. A byte, a close or the idle deadline closes it (`drop`).
+    BUSY     a response: the request or the answer is on its way. It becomes IDLE after a complete answer, else CLOSED.
+    CLOSED   the transport is closing. A connection that was once in doubt is never used again (safety T14).
 
-What is refused where: a byte while RESTING (an answer nobody asked for); any byte behind the end of an
-answer; reuse after an answer that came before the request was sent whole, or that turned out to be none (`distrust`),
-or with which the buffer was full: over TLS more may be there, which the loop reads later and `usable` cannot see.
-
-Deadlines cost no timer each: a connection has one alarm, which is moved only when a deadline is earlier than the
-alarm, and asks when it rings whether the deadline has moved on since.
+A connection closes on a byte while it is IDLE, because nobody asked for it, and on any byte after the end of an answer.
+It is not reused after an answer that came before the request was sent whole, that turned out to be none (`distrust`),
+or that filled the read buffer: over TLS there may be more, which the loop reads later and `usable` cannot see.
 """
 
 import asyncio
@@ -36,17 +32,15 @@ _OF_A_STREAM: Final = 32 * 1024
 
 
 class ReadBuffer:
-    """The memory that connections to agents read into, one piece for all of them.
+    """The memory that all connections to agents read into; each read is copied out at once.
 
-    Each read is copied out of it before the loop does anything else, so no two connections need it at once.
-
-    Decision (2026-11-22): `asyncio.Protocol` was refused. uvloop then reads up to 250 KiB at a time, and a stream whose
-    client does not read holds two such pieces.
+    With `asyncio.Protocol` uvloop would read up to 250 KiB at a time, and a stream whose client does not read would
+    hold two such pieces.
 
     Attributes:
         whole: For most answers: long ones come in few pieces.
-        little: For streams: what is read of them waits with the gateway when the client stops reading.
-        full: How much is read where there may be more.
+        little: For streams, whose bytes wait in the gateway while the client does not read.
+        full: Lengths of a read after which there may be more.
     """
 
     __slots__ = ("full", "little", "whole")
@@ -58,10 +52,10 @@ class ReadBuffer:
 
 
 _UNREAD_LIMIT = 32 * 1024
-"""Bytes of an answer that may wait for who takes them; after more than that nothing is read."""
+"""Bytes of an answer that wait for their reader before the connection stops reading."""
 _SLICE = 256 * 1024
 
-# A dead path is noticed although nothing is sent (keepalive), or although something is (user timeout): safety R22.
+# Safety R22: keepalive notices a dead path while nothing is sent, the user timeout while something is.
 _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
@@ -80,16 +74,16 @@ class Place(Protocol):
 
 
 class Keeper(Protocol):
-    """What a connection tells the pool that it belongs to."""
+    """The pool of a connection."""
 
     def opened(self, connection: "Connection") -> None:
         """The transport is up."""
 
     def settled(self, connection: "Connection", *, reusable: bool) -> None:
-        """The exchange is over, once for each; a connection that is not reusable is closed already."""
+        """The exchange is over; a connection that is not reusable is closed already."""
 
     def dropped(self, connection: "Connection") -> None:
-        """The connection was closed outside of an exchange; may be said more than once."""
+        """An idle connection was closed; may be called more than once."""
 
     def gone(self, connection: "Connection") -> None:
         """The transport is down; nothing follows."""
@@ -98,20 +92,34 @@ class Keeper(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One connection to an agent.
 
-    Args:
-        buffer: Where it reads into; others may, too.
-
     Attributes:
         retires: Time of the loop from which on no exchange starts.
-        place: What its exchange holds of the pool; the pool's alone, as are the next two.
-        streams: Whether the exchange is meant to last.
-        begun: How many exchanges the pool had begun before it.
+        place: The place of its exchange; only the pool uses it, and the next two.
+        streams: Whether the answer may be a stream.
+        begun: The number of its exchange in the pool.
     """
 
     __slots__ = (
-        "_alarm", "_answering", "_buffer", "_distrusted", "_exchanges", "_expired", "_header_bytes",
-        "_header_count", "_keeper", "_plain", "_poll", "_reading_paused", "_response", "_transport", "_unsent",
-        "_writing_paused", "begun", "loop", "place", "retires", "streams",
+        "_alarm",
+        "_buffer",
+        "_distrusted",
+        "_expired",
+        "_header_bytes",
+        "_header_count",
+        "_is_used",
+        "_keeper",
+        "_plain",
+        "_poll",
+        "_reading_paused",
+        "_response",
+        "_transport",
+        "_unsent",
+        "_writing_paused",
+        "begun",
+        "loop",
+        "place",
+        "retires",
+        "streams",
     )  # fmt: skip
 
     def __init__(
@@ -136,8 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._poll: select.poll | None = None
         self._response: Response | None = None
-        self._exchanges = 0
-        self._answering = False  # a byte of the current answer came
+        self._is_used = False
         self._distrusted = False  # an earlier answer was not to what was asked
         self._unsent: memoryview | None = None
         self._writing_paused = False
@@ -145,22 +152,17 @@ class Connection(asyncio.BufferedProtocol):
         self._expired: Callable[[], Fault] = late
         self._alarm = Alarm(self.loop, self._ring)
 
-    @property
-    def stale(self) -> bool:
-        """Whether the agent may have closed before it saw the last request: used before, and no byte came back."""
-        return self._exchanges > 1 and not self._answering
-
     def usable(self) -> bool:
-        """Whether an exchange may start: open, not too old, and nothing has come that the loop has not read yet.
+        """Return whether an exchange may start: it is open, not too old, and nothing waits in the kernel.
 
-        An answer nobody asked for, or a close, may wait in the kernel for the loop to come round. Asking costs a
-        system call and saves a request that would meet a closed connection, or take a foreign answer for its own.
+        The kernel may hold a close, or bytes that nobody asked for, that the loop has not read yet. A request would
+        meet a closed connection, or take a foreign answer for its own.
         """
         transport = self._transport
         if transport is None or transport.is_closing() or self.loop.time() >= self.retires:
             return False
         if self._poll is None:
-            # Made for the second exchange: a connection that a stream holds has none.
+            # Not before the second exchange: the connection of a stream has none.
             if not hasattr(select, "poll"):
                 return True
             self._poll = select.poll()
@@ -168,10 +170,10 @@ class Connection(asyncio.BufferedProtocol):
         return not self._poll.poll(0)
 
     def exchange(self, head: bytes, body: bytes, deadline: float) -> Coroutine[Any, Any, Response]:
-        """Send a request; what this gives waits for the head of the answer.
+        """Send a request, and return what waits for the head of the answer.
 
-        The answer may come before the request is sent whole; it is taken, and the connection is not used again.
-        Cancellation closes the connection.
+        An answer that comes before the request is sent whole is taken, and the connection is not reused. Cancellation
+        closes the connection.
 
         Args:
             deadline: Time of the loop until which the head must be there.
@@ -183,9 +185,8 @@ class Connection(asyncio.BufferedProtocol):
         """
         transport = self._transport
         reader = ResponseReader(self._header_bytes, self._header_count, self._plain)
-        response = self._response = Response(self, reader, alone=self._exchanges == 0)
-        self._exchanges += 1
-        self._answering = False
+        response = self._response = Response(self, reader, alone=not self._is_used)
+        self._is_used = True
         if transport is None or transport.is_closing():
             self.fail(UpstreamReset(CUT, detail="closed before the request was sent"))
         elif len(body) <= _SLICE:
@@ -194,15 +195,15 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(head)
             self._unsent = memoryview(body)
             self._send()
-        # Not awaited here: each frame between the loop and who waits is gone through once more when the answer comes.
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return response.head(deadline)
 
     def rest(self, seconds: float) -> None:
-        """Wait in the pool, for so long."""
+        """Be idle for at most so many seconds."""
         self._alarm.set(self.loop.time() + seconds)
 
     def drop(self) -> None:
-        """Close at once, outside of an exchange."""
+        """Close at once, while idle."""
         self._alarm.stop()
         if self._transport is not None:
             # Never `close`: over TLS it would wait for the agent's farewell.
@@ -210,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper.dropped(self)
 
     def fail(self, fault: Fault) -> None:
-        """Close at once, and let the exchange know why if there is one."""
+        """Close at once, and fail the exchange if there is one."""
         response = self._response
         if response is None:
             self.drop()
@@ -223,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper.settled(self, reusable=False)
 
     def distrust(self) -> None:
-        """Serve nothing that has not begun yet; an exchange that has goes on, and looks at its own answer."""
+        """Start no further exchange; an open one goes on."""
         self._distrusted = True
         if self._response is None:
             self.drop()
@@ -231,17 +232,17 @@ class Connection(asyncio.BufferedProtocol):
     # ---- Deadlines ---------------------------------------------------------------------------------------------
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
-        """What to wait for until `deadline`; then the exchange fails with `expired()`."""
+        """Return what to wait for; at `deadline` the exchange fails with `expired()`."""
         self._expired = expired
         self._alarm.set(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
-        """What is waited for may take until then, which is no earlier than before."""
+        """Move the deadline to a later time."""
         self._alarm.deadline = deadline
 
     def expect_nothing(self, response: Response) -> None:
-        """`response` waits no longer; whoever reads it may take any time between two reads."""
+        """Remove the deadline of `response`: its reader may take any time between two reads."""
         if self._response is response:
             self._alarm.deadline = math.inf
 
@@ -254,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- Called by the loop --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is up."""
+        """Set the socket options."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from asyncio's
         sock = transport.get_extra_info("socket")
         for level, name, value in _SOCKET_OPTIONS:
@@ -265,18 +266,17 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Where the next bytes go."""
+        """Return the buffer for the next bytes."""
         response, buffer = self._response, self._buffer
         return buffer.little if response is not None and response.flows else buffer.whole
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes of the answer, or bytes nobody asked for."""
+        """Read bytes of the answer, or drop the connection if nobody asked for them."""
         response = self._response
         if response is None:
             self.drop()
             return
         data = self._buffer.whole[:nbytes].tobytes()
-        self._answering = True
         reader = response.reader
         if response.flows and (piece := reader.chunk(data)) is not None:
             if response.pour(piece):
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
             response.arrived()
 
     def eof_received(self) -> None:
-        """The agent has closed its side; the transport closes by itself when this returns."""
+        """End the answer: the agent has closed its side. The transport closes when this returns."""
         response = self._response
         if response is None:
             self.drop()
@@ -317,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(UpstreamReset(CUT, detail="closed below TLS"))
 
     def _farewell(self) -> bool:
-        """Whether the agent itself closed: over TLS anybody on the way can, but not say so (RFC 9112 §9.8).
+        """Return whether the agent itself closed; below TLS anybody on the way can close (RFC 9112 §9.8).
 
         uvloop reports a close below TLS as an error, asyncio as if the agent had closed.
         """
@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is down; a reset says so in `exc`."""
+        """Fail the exchange; `exc` tells a reset."""
         self._alarm.stop()
         self.fail(UpstreamReset(CUT, detail=str(exc) if exc is not None else "closed"))
         self._transport = None
@@ -340,29 +340,29 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper.gone(self)
 
     def pause_writing(self) -> None:
-        """The agent reads slower than we send."""
+        """Stop sending: the agent reads slowly."""
         self._writing_paused = True
 
     def resume_writing(self) -> None:
-        """The agent caught up."""
+        """Send on."""
         self._writing_paused = False
         self._send()
 
     def pause_reading(self) -> None:
-        """What has arrived is not taken yet: the agent is to wait."""
+        """Stop reading until the answer was taken."""
         if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
             self._reading_paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """What had arrived was taken."""
+        """Read on."""
         if self._reading_paused:
             self._reading_paused = False
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.resume_reading()
 
     def _send(self) -> None:
-        """Send what is left of the request, as fast as the agent takes it."""
+        """Send the rest of the request, as fast as the agent reads."""
         transport = self._transport
         while self._unsent is not None and not self._writing_paused:
             if transport is None or transport.is_closing():
@@ -372,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(piece)
 
     def _finish(self, response: Response, reader: ResponseReader) -> None:
-        """The answer is complete."""
+        """End the exchange with a complete answer."""
         transport = self._transport
         self._response = None
         self._alarm.deadline = math.inf
@@ -395,12 +395,12 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def closing() -> Fault:
-    """The fault of a call that is cut because the pool is being closed."""
+    """Return the fault of a call that is cut because the pool closes."""
     return Draining(_CLOSING, retry_after=1.0)
 
 
 def closed() -> Fault:
-    """As `closing`, of a call that was not begun: nothing was sent."""
+    """Return the fault of a call that was not sent because the pool is closed."""
     return Unsent(_CLOSING, retry_after=1.0)
 
 

@@ -1,12 +1,12 @@
-"""The connections to one origin: bounded, shared fairly between tenants, reused newest first, never after anything odd.
+"""The connections to one origin: bounded, shared fairly between tenants, and reused newest first.
 
-A *place* is the right to have one exchange (`policy/gate.py`). It is held from the moment that a request gets a
-connection, or begins to make one, until its answer is complete or given up. There are as many places as there may be
-connections, and connections that rest make room for those that are needed, so both together never exceed the limit.
+A *place* is the right to have one exchange (`policy/concurrency.py`). A request holds one from the moment that it gets
+a connection, or begins to make one, until its answer is complete or given up. There are as many places as connections
+may be open, and idle connections make room for new ones, so both together never exceed the limit.
 
-When places run short tenants have their turns, by weight. Streams hold theirs for hours, so turns are not enough: of a
-tenant that holds more than its share while another waits that has less, the newest stream ends, or where it has none
-the newest call, and its client is told `overloaded`.
+When places run short, tenants take turns by weight. Streams hold their places for hours, so turns are not enough: if a
+tenant below its share waits, the newest stream of a tenant above its share ends, or its newest call if it has no
+stream, and the client is told `overloaded`.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from gateway.a2a.fault import Overloaded, UpstreamConnect, UpstreamReset
-from gateway.policy.gate import Flow, Gate, NoPlace
+from gateway.a2a.fault import Overloaded, UpstreamConnect
+from gateway.policy.concurrency import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.failure import Reclaimed, TlsFailed
@@ -27,7 +27,7 @@ from gateway.upstream.response import Response
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a pool connects; only ever one that is written in the configuration.
+    """The destination of a pool; always one of the configuration.
 
     Attributes:
         scheme: `http` or `https`.
@@ -40,22 +40,22 @@ class Origin:
 
     @property
     def authority(self) -> str:
-        """Value of the Host header: the port only where it is not the scheme's own (RFC 9112 §3.2)."""
+        """Return the value of the Host header; a default port is left out (RFC 9112 §3.2)."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == {"http": 80, "https": 443}[self.scheme] else f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """What one pool may hold.
+    """The limits of one pool.
 
     Attributes:
-        connections: Most connections at a time, resting ones included.
-        queue: Most requests that wait for a connection.
-        queue_timeout: Seconds that one may wait.
-        idle: Seconds that a connection may rest; below the 5 s after which uvicorn and Node.js close theirs.
-        header_bytes: Most bytes in the head of an answer, interim answers included.
-        header_count: Most headers in it.
+        connections: Open connections, idle ones included.
+        queue: Requests that wait for a connection.
+        queue_timeout: Seconds that a request waits.
+        idle: Seconds that a connection stays idle; below the 5 s after which uvicorn and Node.js close theirs.
+        header_bytes: Bytes in the head of an answer, interim answers included.
+        header_count: Headers in it.
     """
 
     connections: int = 1024
@@ -69,25 +69,25 @@ class PoolLimits:
 DEFAULT_LIMITS = PoolLimits()
 
 _NAME_FOR = 25.0
-"""Seconds that a connection to a name is used anew: calls without a pause would keep one to an address that the name
-has lost. Safety R10 asks for 30 at most, and one that rests is looked at when it is taken."""
+"""Seconds for which a connection to a name is reused: calls without a pause would keep a connection to an address that
+the name has lost. Safety R10 asks for 30 at most."""
 
 
 def shows(context: ssl.SSLContext, chain: Path, key: Path) -> ssl.SSLContext:
-    """The same, with a certificate that the gateway shows to whoever asks for one.
+    """Add the gateway's client certificate to a context, and return the context.
 
     Raises:
-        OSError: as `client_tls`; the files were there when they were checked.
+        OSError: a file is gone since it was checked.
     """
     context.load_cert_chain(chain, key)
     return context
 
 
 def client_tls(ca_file: str | None = None) -> ssl.SSLContext:
-    """How agents are verified: always, by name, with TLS 1.2 or later. Costs milliseconds; make one, share it.
+    """Return a context that verifies agents by name, with TLS 1.2 or later. It costs milliseconds, so share it.
 
-    The environment has no say (safety K9): neither SSL_CERT_FILE and SSL_CERT_DIR nor SSLKEYLOGFILE are read, as
-    `ssl.create_default_context` would.
+    Unlike `ssl.create_default_context` it ignores the environment: SSL_CERT_FILE, SSL_CERT_DIR, SSLKEYLOGFILE (safety
+    K9).
 
     Args:
         ca_file: PEM file of the authorities to trust instead of the system's.
@@ -117,13 +117,13 @@ class ConnectionPool:
         server_name: str | None = None,
         buffer: ReadBuffer | None = None,
     ) -> None:
-        """Connect nowhere yet.
+        """Make a pool without connections.
 
         Args:
-            address: One of those that the origin's host has, where connections go to no other.
-            buffer: Shared between the pools of a process; made here if it is left out.
-            server_name: What is asked for over TLS and has to be on the certificate, instead of the origin's host.
-            tls: From `client_tls`, shared between pools; made here if it is left out and the scheme is `https`.
+            tls: From `client_tls`, shared between pools; made here by default if the scheme is `https`.
+            address: The only address of the host to connect to; None for any.
+            server_name: The name in the TLS handshake and on the certificate, instead of the origin's host.
+            buffer: Shared between the pools of a process; made here by default.
         """
         self.origin = origin
         self._host = origin.host if address is None else address
@@ -133,7 +133,7 @@ class ConnectionPool:
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
         self._gate = Gate(limits.connections, limits.queue, limits.queue_timeout, more=0)
         self._begun = 0
-        # Insertion order is age: the newest is taken first, and any one leaves in constant time.
+        # In the order of age: the newest is taken first, and any leaves in constant time.
         self._resting: dict[Connection, None] = {}
         self._open: set[Connection] = set()
         self._closed = False
@@ -143,17 +143,17 @@ class ConnectionPool:
 
     @property
     def active(self) -> int:
-        """Connections that serve a request, or are being made for one."""
+        """Return the number of connections that serve a request, or are being made for one."""
         return self._gate.taken
 
     @property
     def idle(self) -> int:
-        """Connections that rest."""
+        """Return the number of idle connections."""
         return len(self._resting)
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a connection."""
+        """Return the number of requests that wait for a connection."""
         return self._gate.waiting
 
     async def request(
@@ -163,52 +163,40 @@ class ConnectionPool:
         *,
         connect: float,
         first_byte: float,
-        repeatable: bool,
         fresh: bool = False,
         tenant: str = "",
         weight: float = 1.0,
         streams: bool = False,
     ) -> Response:
-        """Send a request; returns when the head of the answer is there.
+        """Send a request once, and return the answer when its head is there.
 
-        A request that met a connection which the agent had closed meanwhile is sent once more, on a new connection,
-        if it is `repeatable`: nothing proves that the agent has not seen it. Cancellation closes the connection, or
-        leaves the queue.
+        Cancellation closes the connection, or leaves the queue.
 
         Args:
             head: The complete head, as `request_head` makes it.
-            connect: Seconds to connect in, name look-up and TLS included.
-            first_byte: Seconds from the first byte sent to the complete head of the answer, second try included.
-            repeatable: Whether the agent may see the request twice.
-            fresh: Whether it goes on a new connection, whatever rests: the agent is known to have closed others.
-            tenant: Who asks; empty for the gateway itself, for whom no other call is ended.
-            weight: The tenant's share among those that want connections.
-            streams: Whether the answer is meant to last.
+            connect: Seconds to connect, DNS and TLS included.
+            first_byte: Seconds from the first byte sent to the complete head of the answer.
+            fresh: Whether to use a new connection: the agent is known to have closed others.
+            tenant: The caller; empty for the gateway itself, for which no other call is ended.
+            weight: The tenant's weight in its share of connections.
+            streams: Whether the answer may be a stream.
 
         Raises:
             UpstreamConnect: no connection; nothing was sent.
             UpstreamTimeout: no answer in time.
             UpstreamReset: the agent closed before it answered.
             UpstreamProtocol: the answer is no HTTP.
-            Overloaded: too many wait for a connection, or this one waited too long. `Reclaimed` where it had one, and
-                a tenant that had less than its share needed it.
+            Overloaded: too many wait for a connection, or this one waited too long. `Reclaimed` if its connection was
+                given to a tenant below its share.
             Unsent: the pool is closed.
-            Draining: it was closed meanwhile.
+            Draining: the pool was closed meanwhile.
         """
         connection = await self._obtain(connect, tenant, weight, fresh=fresh)
         connection.streams = streams
-        deadline = connection.loop.time() + first_byte
-        try:
-            return await connection.exchange(head, body, deadline)
-        except UpstreamReset:
-            if not repeatable or not connection.stale or self._closed:
-                raise
-        connection = await self._obtain(connect, tenant, weight, fresh=True)
-        connection.streams = streams
-        return await connection.exchange(head, body, deadline)
+        return await connection.exchange(head, body, connection.loop.time() + first_byte)
 
     async def aclose(self) -> None:
-        """Close every connection, cutting what is on its way; returns when none is left."""
+        """Close every connection and cut open calls; return when no connection is left."""
         self._closed = True
         self._gate.dismiss(closed)
         for connection in tuple(self._open):
@@ -220,13 +208,13 @@ class ConnectionPool:
     # ---- Getting a connection ----------------------------------------------------------------------------------
 
     async def _obtain(self, connect: float, tenant: str, weight: float, *, fresh: bool) -> Connection:
-        """Return a connection with a place: the one that rested last, or a new one; wait where there are too many."""
+        """Return a connection with a place, idle or new; wait for a place if there are too many."""
         if self._closed:
             raise closed()
         flow = self._gate.enter(tenant, weight)
         if flow is None:
             flow = await self._turn(tenant, weight)
-        # From here on the place is left where there is no connection; with one the exchange leaves it at its end.
+        # Without a connection the place is left at once, else at the end of the exchange.
         connection = None if fresh else self._newest()
         if connection is None:
             connection = await self._connect(connect, flow)
@@ -236,8 +224,8 @@ class ConnectionPool:
         return connection
 
     def _newest(self) -> Connection | None:
-        """The connection that rested last; or None."""
-        # Newest first: the old ones idle out instead of being kept warm in turn.
+        """Return the newest idle connection, or None."""
+        # Newest first, so that old ones idle out.
         while self._resting:
             connection, _ = self._resting.popitem()
             if connection.usable():
@@ -256,7 +244,7 @@ class ConnectionPool:
             ) from None
 
     def _reclaim(self, flow: Flow) -> None:
-        """End the newest stream of a tenant, or its newest call where it has no stream."""
+        """End the newest stream of a tenant, or its newest call if it has no stream."""
         place: Place = flow
         held = [connection for connection in self._open if connection.place is place]
         if held:
@@ -271,11 +259,11 @@ class ConnectionPool:
             )
 
     async def _connect(self, seconds: float, flow: Flow) -> Connection:
-        """Make a new connection; the place is free again if there is none."""
+        """Return a new connection; without one the place is left."""
         loop = asyncio.get_running_loop()
         limits = self._limits
         if self._resting and self.active + len(self._resting) > limits.connections:
-            # One that rests is no use, for a new one is asked for; the oldest makes room.
+            # The oldest idle connection makes room.
             next(iter(self._resting)).drop()
         connection = Connection(self, self._buffer, limits.header_bytes, limits.header_count, plain=self._plain)
         connected = False
@@ -324,26 +312,26 @@ class ConnectionPool:
     # ---- Told by connections -------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        """A connection is up."""
+        """Note a connection that is up."""
         self._open.add(connection)
 
     def settled(self, connection: Connection, *, reusable: bool) -> None:
-        """An exchange is over."""
+        """Note the end of an exchange."""
         if reusable and not self._closed:
             self._resting[connection] = None
             connection.rest(self._limits.idle)
         place, connection.place = connection.place, None
         if place is not None:
-            # Behind that: who waited finds the connection.
+            # After that, so that the next request finds the connection.
             place.leave()
 
     def dropped(self, connection: Connection) -> None:
-        """A connection was closed outside of an exchange."""
+        """Note an idle connection that was closed."""
         if connection in self._resting:
             del self._resting[connection]
 
     def gone(self, connection: Connection) -> None:
-        """A connection is down."""
+        """Note a connection that is down."""
         self._open.discard(connection)
         if not self._open:
             self._emptied.set()

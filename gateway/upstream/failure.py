@@ -1,12 +1,9 @@
-"""What a call that failed tells of the agent: the rows of the table in `docs/replicas.md`, as code.
+"""Outlier detection: which failures count against a replica. The table of `docs/replicas.md`, as code.
 
-A failure *counts*, for the replica and for the backend as a whole, where the agent, or the way to it, seems not to be
-there: no connection, an end before the answer, no HTTP, none of an answer in the gateway's own time, or somebody's word
-that it is so. It tells *nothing* where it is not the agent that failed. Else the agent has answered, however badly.
-
-Decision, 2026-11-22: a call that the gateway gives up for its own timeouts counts, and one that a caller gives up does
-not, be it by leaving or by a deadline of its own: how patient callers are says nothing of the agent. Neither does a
-stream that began and then is silent: there may be nothing to say.
+A failure *counts* if the agent, or the way to it, seems to be down: no connection, an end before the answer, no HTTP,
+a timeout of the gateway, or a status that says so. It tells *nothing* if it was not the agent that failed: a caller
+that leaves, or whose own deadline is over, says nothing about the agent, and neither does a stream that began and is
+silent. In every other case the agent has answered.
 """
 
 from gateway.a2a.fault import (
@@ -23,19 +20,15 @@ from gateway.a2a.fault import (
 from gateway.tls_failure import TlsFailure
 
 FAILING = frozenset({502, 503, 504})
-"""Statuses by which a server in front of the agent, or the agent, says that it is not there."""
+"""Statuses that mean that the agent is down, from the agent or a server in front of it."""
 
 
 class Unsent(Draining):
-    """The connections to a replica were closed before the call was sent on one of them."""
+    """The connections to a replica were closed before the call was sent."""
 
 
 class TlsFailed(UpstreamConnect):
-    """There is no connection because TLS failed.
-
-    Attributes:
-        failure: Why.
-    """
+    """There is no connection because TLS failed."""
 
     def __init__(
         self,
@@ -50,20 +43,20 @@ class TlsFailed(UpstreamConnect):
 
 
 def explained(fault: Fault) -> str:
-    """What a fault says, for operators, and why TLS failed if it did; no address."""
+    """Describe a fault for operators, with the TLS failure if there is one, without addresses."""
     return f"{fault.message} (TLS: {fault.failure})" if isinstance(fault, TlsFailed) else fault.message
 
 
 class Reclaimed(Overloaded):
-    """The connection was taken from a call that had begun, for a tenant that had less than its share of them."""
+    """The connection of a call that had begun was given to a tenant below its share of connections."""
 
 
 class DeadlinePassed(UpstreamTimeout):
-    """The caller's own time is over, or the agent says that some time of its own is."""
+    """The caller's own deadline is over, or the agent reports one of its own."""
 
 
 class Away(UpstreamProtocol):
-    """What answers in the agent's place says 502, 503 or 504, where the agent's words have no such status."""
+    """A server in front of a gRPC agent answered with 502, 503 or 504."""
 
 
 _SILENT = ClientGone | Draining | Overloaded | DeadlinePassed | UpstreamIdle
@@ -71,13 +64,13 @@ _COUNTS = UpstreamConnect | UpstreamReset | UpstreamTimeout | Away
 
 
 def tells_nothing(fault: Fault) -> bool:
-    """Whether nobody knows more of the agent than before."""
+    """Return whether a fault says nothing about the agent."""
     return isinstance(fault, _SILENT)
 
 
 def counts(fault: Fault) -> bool:
-    """Whether the replica failed, or the way to it.
+    """Return whether a fault counts against the replica.
 
-    That what came was no HTTP is for whoever knows where it broke: what is no A2A is `UpstreamProtocol` as well.
+    Bytes that are no HTTP count as well; the caller has to check, because an answer that is no A2A has the same fault.
     """
     return isinstance(fault, _COUNTS) and not tells_nothing(fault)

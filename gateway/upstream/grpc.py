@@ -1,8 +1,8 @@
-"""One agent over gRPC: the message and the metadata that it gets.
+"""One agent over gRPC: builds the message and the metadata that it gets.
 
-As over HTTP, they are made from what was decided on: the method from the operation, metadata from allow-lists, the
-message as it came unless its `tenant` has to change. An agent of 0.3 has no such field: what it is told as its tenant
-is the scope of the scoped service (protocol §3).
+The method follows from the operation, metadata from allow-lists, and the message is passed on as it came unless its
+`tenant` has to change. 0.3 has no such field: its agents get the tenant as the scope of the scoped service (protocol
+§3).
 """
 
 import re
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc import with_tenant
@@ -18,7 +17,6 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
-from gateway.principal import Principal
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
 from gateway.upstream.grpc_end import passed
@@ -26,12 +24,10 @@ from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identi
 from gateway.upstream.repertoire import GRPC, Interface, Reading, Repertoire
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
-_MOST_KNOWN = 16
-"""What is worked out from one head that is kept at most: a client may call many agents with it."""
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type", b"user-agent"})
 _NAME = re.compile(rb"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
-"""What metadata may be (gRPC over HTTP/2, Custom-Metadata); a call with anything else is never sent."""
+"""Names and values that gRPC metadata may have (Custom-Metadata); the library refuses calls with any other."""
 
 
 class GrpcUpstream:
@@ -123,7 +119,7 @@ class GrpcUpstream:
         await self.channel.aclose()
 
     def _left(self, head: Head, caller: Caller) -> float | None:
-        """Seconds that a client of gRPC still gives the call, or None."""
+        """Return the seconds that a gRPC client still gives the call, or None."""
         wanted = head.timeout
         if wanted is None or caller.since is None:
             return wanted
@@ -141,33 +137,23 @@ class GrpcUpstream:
         return with_tenant(call, told, scope_field=self._scope_field)
 
     def _metadata(self, version: Version, head: Head, caller: Caller) -> Metadata:
-        """All but the request's id; the same for the next request with the same head of the same caller."""
+        """Return all metadata but the request id; cached with the head for the next request of the same caller."""
         key = (self, version)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.metadata
+        found = caller.prepared.metadata.find(key, head, caller)
+        if found is not None:
+            return found
         pairs: Pairs = pass_on(head.headers, self._allowed)
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += extensions(head.headers, version)
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
         metadata = tuple((name.decode("ascii"), value.decode("ascii")) for name, value in _legal(pairs))
-        if len(head.known) >= _MOST_KNOWN:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, metadata)
+        caller.prepared.metadata.keep(key, head, caller, metadata)
         return metadata
 
 
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The metadata for one caller behind one client."""
-
-    principal: Principal
-    peer: str
-    metadata: Metadata
-
-
 def _legal(pairs: Pairs | tuple[tuple[bytes, bytes], ...]) -> Pairs:
-    """What gRPC can carry as text, and may."""
+    """Return the pairs that gRPC metadata can carry as text."""
     return [
         (name, value.strip(b" "))
         for name, value in pairs

@@ -21,7 +21,7 @@ from gateway.upstream.response import late, silent
 class GrpcAnswer:
     """An answer, from its first message or its end on.
 
-    Whoever has one reads it to the end or calls `close`. Cancelling a read ends the call, and the agent is told.
+    Its owner reads it to the end or calls `close`. Cancelling a read cancels the call at the agent.
 
     Attributes:
         headers: The metadata in front, without what is binary: names in lower case, those of one name together.
@@ -127,7 +127,7 @@ class GrpcAnswer:
 
         Args:
             timeout: Seconds that the call was given.
-            expired: What it is when they are over.
+            expired: Makes the fault when they are over.
         """
         end = asyncio.get_running_loop().time() + timeout
         try:

@@ -37,7 +37,7 @@ _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 @dataclass(frozen=True, slots=True)
 class GrpcBounds:
-    """What one call may hold, in bytes.
+    """Limits of one call, in bytes.
 
     Attributes:
         request: The longest message to an agent.
@@ -121,11 +121,11 @@ class GrpcChannel:
         timeout: float,  # noqa: ASYNC109 - kept by gRPC, which tells the agent
         expired: Callable[[], Fault] = late,
     ) -> GrpcAnswer:
-        """The answer to one message, whole, or the status that stands for it.
+        """Send one message and return the whole answer, or the status in its place.
 
         Args:
             timeout: Seconds for all of it, connecting included.
-            expired: What it is when they are over.
+            expired: Makes the fault when they are over.
 
         Raises:
             BodyTooLarge: the message is longer than `GrpcBounds.request`.
@@ -156,7 +156,7 @@ class GrpcChannel:
         first: float,
         timeout: float | None,  # noqa: ASYNC109 - as above
     ) -> GrpcAnswer:
-        """The answer to one message, from its first message or its end on; whoever gets it closes it.
+        """Send one message and return the stream from its first message or its end on; the caller closes it.
 
         Args:
             first: Seconds to the first message, connecting included.
@@ -234,7 +234,7 @@ class GrpcChannel:
 
 
 class _Line:
-    """A channel of gRPC, and its methods, which take longer to make than to call."""
+    """A gRPC channel with its callables, which are made once per method."""
 
     def __init__(self, channel: aio.Channel) -> None:
         self.channel = channel

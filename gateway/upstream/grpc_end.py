@@ -1,8 +1,8 @@
-"""How a call over gRPC ended: by the agent's own word, or by what gRPC made up because there was none.
+"""Tells the status that an agent gave from a status that the gRPC library made up because there was none.
 
-gRPC tells both as a status with a text, and has no mark for either. What is made up is known by codes, by details that
-only agents give, and by its text where gRPC always has the same. Where an agent words its own status as gRPC would, it
-passes for gRPC's: no text of gRPC's, which may name addresses, passes for the agent's.
+The library reports both as a code with a text, without a mark. Its own are known by their code, by missing details, and
+by fixed texts. An agent's status with such a text is taken for the library's: a text of the library, which may name
+addresses, never passes for the agent's.
 
 Decision: that an agent could not be reached, and so that nothing was sent, is believed only while its channel has
 failed to connect. An agent that asks another one over gRPC hands on the very same words, and may hang up behind them:
@@ -35,11 +35,11 @@ _LONGEST_DETAIL = 300
 
 
 def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[], Fault] | None) -> Status:
-    """The status that the agent ended a call with.
+    """Return the status that the agent ended a call with.
 
     Args:
         unreachable: Whether the last attempt to connect has failed.
-        expired: What it is that the call's time is over; None while it is not.
+        expired: Makes the fault of an expired call; None while there is time.
 
     Raises:
         BodyTooLarge: the agent takes no message as long as this one.
@@ -106,7 +106,7 @@ def _tls_failure(words: str) -> TlsFailure | None:
 
 
 def passed() -> Fault:
-    """The fault of an answer that did not come in the caller's own time."""
+    """Return the fault of an answer that did not come within the caller's own deadline."""
     return DeadlinePassed(late().message)
 
 
@@ -127,7 +127,7 @@ _TLS = tuple(
         (r"Handshake (?:read|write) failed", TlsFailure.ENDED),
     )
 )
-"""What of BoringSSL's and gRPC's texts says why; they have no codes here."""
+"""Why TLS failed, by the texts of BoringSSL and gRPC; there are no codes here."""
 _PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
 _TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
 # Servers say it, of C and Python, Go, and Java; clients of gRPC's own library say CLIENT.

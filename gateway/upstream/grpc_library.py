@@ -1,7 +1,7 @@
-"""The library of gRPC as it is to be loaded: it writes to the standard error by itself, past the log.
+"""The gRPC library, loaded so that grpc-core does not write to standard error, past the log.
 
-What it says there names addresses, and agents can make it say more than anyone can read. Only what is set before it is
-loaded counts.
+Its messages name addresses, and agents and strangers can cause any number of them. The variable counts only if it is
+set before the library is loaded, so every other module imports the library from here.
 """
 
 import os
@@ -10,5 +10,6 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc  # type: ignore[import-untyped]
 from grpc import aio
+from grpc._cython import cygrpc  # type: ignore[import-untyped]
 
-__all__ = ("aio", "grpc")
+__all__ = ("aio", "cygrpc", "grpc")

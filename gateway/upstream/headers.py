@@ -1,4 +1,4 @@
-"""What an agent is told beside the call: extensions, credentials, and who calls, in headers or in gRPC's metadata."""
+"""Credentials, the identity of the caller, and extensions, as headers or gRPC metadata for an agent."""
 
 from collections.abc import Iterable
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from gateway.principal import Principal
 from gateway.token_claim import claim_at, single
 from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 
-# Not the space, which HTTP drops at the ends of a value: two subjects must never look alike. And not the escape itself.
+# Not the space, which HTTP drops at the ends of a value, and not the escape: two subjects must never look alike.
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 _NAMES = IdentityNames()
@@ -18,7 +18,7 @@ EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
 
 
 def extensions(headers: Iterable[tuple[bytes, bytes]], version: Version) -> Pairs:
-    """The header that names extensions as a generation calls it, or none where nothing is named."""
+    """Return the extensions header of a generation; nothing if there are no extensions."""
     named = dict.fromkeys(
         name.strip() for _, value in pass_on(headers, EXTENSIONS) for name in value.split(b",") if name.strip()
     )
@@ -27,7 +27,7 @@ def extensions(headers: Iterable[tuple[bytes, bytes]], version: Version) -> Pair
 
 
 def credentials(treatment: Treatment, head: Head) -> Pairs:
-    """How the gateway shows itself, and the caller's own credential where that goes along."""
+    """Return the gateway's credentials, and the caller's own if it is forwarded."""
     shown: Pairs = []
     if treatment.forward_caller:
         shown += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
@@ -36,12 +36,12 @@ def credentials(treatment: Treatment, head: Head) -> Pairs:
 
 
 def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
-    """Who calls, and from where; the values are printable ASCII."""
+    """Return the identity and address of the caller, in printable ASCII."""
     principal = caller.principal
     told: Pairs = [(b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace"))]
     for name, claim, own in (
         (names.tenant, names.tenant_claim, principal.tenant),
-        # A client that speaks for others has no claim of theirs.
+        # The token of a client that acts for a user has no claims of that user.
         (
             names.subject,
             "" if principal.on_behalf_of else names.subject_claim,
@@ -55,9 +55,9 @@ def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
 
 
 def session(call: Call, caller: Caller, names: IdentityNames) -> Pairs:
-    """The session of a call, where the agent is told of it in a header.
+    """Return the session header, if it is configured.
 
-    It is the one that a trusted client names, else a claim's value, else the context of the call.
+    Its value is the session that a trusted client names, else a claim, else the context of the call.
     """
     if not names.session:
         return []
@@ -68,7 +68,7 @@ def session(call: Call, caller: Caller, names: IdentityNames) -> Pairs:
 
 
 def _claimed(principal: Principal, path: str) -> str:
-    """The value of a claim as a header has it: one text or whole number; empty for anything else."""
+    """Return a claim that is one text or integer; empty for anything else."""
     value = claim_at(principal.claims, path)
     return str(value) if type(value) is int else single(principal.claims, path) or ""
 

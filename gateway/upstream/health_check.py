@@ -119,7 +119,8 @@ async def check_health(
         [(b"accept", b"*/*"), (b"user-agent", b"a2a-gateway"), *credentials],
         None,
     )
-    response = await connections.request(head, b"", connect=timeout, first_byte=timeout, repeatable=True)
+    # An idle connection may be about to be closed, which says nothing of the agent.
+    response = await connections.request(head, b"", connect=timeout, first_byte=timeout, fresh=True)
     try:
         status, left = response.status, _LONGEST
         async with asyncio.timeout(timeout):

@@ -1,21 +1,18 @@
-"""One agent over HTTP: the request it gets.
+"""One agent over HTTP.
 
-The request is built from what was decided on, never copied from the client's: method, path and query from the parsed
-call, headers from allow-lists, the body as it came unless its `tenant` has to change.
+The request is built from the parsed call, never copied: method, path and query from the call, headers from allow-lists,
+the body as it came unless its `tenant` changes.
 """
 
 from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import msgspec
-
 from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.paths import rest_path
-from gateway.principal import Principal
 from gateway.upstream.connections import ConnectionPool
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import HTTP, Interface, Reading, Repertoire, spellings
@@ -34,11 +31,6 @@ __all__ = (
     "extensions",
     "spellings",
 )
-
-_LONGEST_START = 256
-_LONGEST_OPENING = 4096
-_MOST_KNOWN = 16
-"""What is worked out from one head that is kept at most: a client may call many agents with it."""
 
 
 class HttpUpstream:
@@ -78,58 +70,60 @@ class HttpUpstream:
             version=version,
             public_url=public_url,
         )
-        # Its own methods, and no calls to them: each call of the line would cost one more.
+        # Bound methods instead of calls to them, one hop less on each.
         self.interfaces = repertoire.interfaces
         self.interface = repertoire.interface
         self.tenant = repertoire.tenant
         self.restores_tenant = repertoire.restores_tenant
         self._host = urlsplit(url).netloc.encode("ascii")
-        # What the gateway sets itself no client adds to.
+        # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
         self._allowed = (TO_AGENT | treatment.forwarded) - own
-        self._starts: dict[tuple[bytes, bytes], bytes] = {}
 
     @property
     def active(self) -> int:
-        """Connections that serve a call, or are being made for one."""
+        """Return the number of connections that serve a call, or are being made for one."""
         return self.pool.active
 
     @property
     def idle(self) -> int:
-        """Connections that rest."""
+        """Return the number of idle connections."""
         return self.pool.idle
 
     def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
     ) -> Coroutine[Any, Any, Response]:
-        """Send the call, once; the answer's head has arrived when this was awaited, and whoever gets it closes it.
+        """Send the call once, and return the answer when its head is there; the caller closes it.
 
         Args:
-            fresh: As the pool.
-
-        Raises:
-            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool.
+            fresh: As in `ConnectionPool.request`, as are the faults.
         """
         tenant = self.tenant(call, interface)
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
-        known = head.known.get(self)
-        if isinstance(known, _Opening) and known.opens(call, interface, body, caller):
-            opening = known.lines
-        else:
-            opening = self._opening(call, interface, tenant, body, head=head, caller=caller)
-        sized = body or call.dialect.binding is Binding.JSONRPC or self._method(call, head) == b"POST"
+        is_jsonrpc = call.dialect.binding is Binding.JSONRPC
+        method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
+        is_fixed = is_jsonrpc and not call.query and not call.path.legacy_card
+
+        def make() -> bytes:
+            lines = header_lines(self._headers(call, body, head, caller))
+            return start_lines(method, interface.path.encode("ascii"), self._host) + lines if is_fixed else lines
+
+        path = interface.path if is_fixed else ""
+        key = (self, path, call.dialect, body != b"", call.verb, call.operation.streams)
+        opening = caller.prepared.lines.get(key, head, caller, make)
+        if not is_fixed:
+            opening = start_lines(method, self._target(call, interface, tenant), self._host) + opening
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
             own += header_lines(session(call, caller, self.treatment.identity))
+        is_sized = body or is_jsonrpc or method == b"POST"
         timeouts = self.timeouts
-        # Not awaited here: each frame in between is gone through again when the answer comes.
+        # Not awaited here: the loop goes through each frame in between again when the answer comes.
         return self.pool.request(
-            whole_head(opening, own, content_length=len(body) if sized else None),
+            whole_head(opening, own, content_length=len(body) if is_sized else None),
             body,
             connect=timeouts.connect,
             first_byte=timeouts.send if call.operation.sends else timeouts.first_byte,
-            # Whether it may be sent again is for whoever knows of other replicas.
-            repeatable=False,
             fresh=fresh,
             tenant=caller.principal.tenant,
             weight=caller.weight,
@@ -137,13 +131,8 @@ class HttpUpstream:
         )
 
     async def aclose(self) -> None:
-        """Close every connection, cutting what is on its way."""
+        """Close every connection and cut open calls."""
         await self.pool.aclose()
-
-    def _method(self, call: Call, head: Head) -> bytes:
-        if call.dialect.binding is Binding.JSONRPC:
-            return b"POST"
-        return (call.verb or head.method).encode("ascii")
 
     def _target(self, call: Call, interface: Interface, tenant: str | None) -> bytes:
         if call.path.legacy_card:
@@ -156,39 +145,6 @@ class HttpUpstream:
             path = interface.path.rstrip("/") + middle + rest_path(call.path, call.dialect.version)
         return path.encode("ascii") + (b"?" + call.query if call.query else b"")
 
-    def _start(self, method: bytes, target: bytes) -> bytes:
-        start = self._starts.get((method, target))
-        if start is None:
-            start = start_lines(method, target, self._host)
-            if len(target) <= _LONGEST_START:
-                if len(self._starts) >= _MOST_KNOWN:
-                    self._starts.clear()
-                self._starts[method, target] = start
-        return start
-
-    def _opening(
-        self, call: Call, interface: Interface, tenant: str | None, body: bytes, *, head: Head, caller: Caller
-    ) -> bytes:
-        """The head but for the request's id and its length; kept where the next call is likely to have the same."""
-        opening = self._start(self._method(call, head), self._target(call, interface, tenant))
-        opening += self._lines(call, body, head, caller)
-        if _is_plain(call) and body and len(opening) <= _LONGEST_OPENING:
-            head.known[self] = _Opening(interface, caller.principal, caller.forwarded_for, opening)
-        return opening
-
-    def _lines(self, call: Call, body: bytes, head: Head, caller: Caller) -> bytes:
-        """The headers but for the request id; the same for the next request with the same head of the same caller."""
-        dialect = call.dialect
-        key = (self, dialect if call.verb else dialect.binding, body != b"", call.verb and call.operation.streams)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.lines
-        lines = header_lines(self._headers(call, body, head, caller))
-        if len(head.known) >= _MOST_KNOWN:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, lines)
-        return lines
-
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
         headers: Pairs
         if call.verb:
@@ -196,7 +152,7 @@ class HttpUpstream:
         else:
             headers = pass_on(head.headers, self._allowed)
         if body:
-            # Never the client's own words: by another charset an agent would read another document (safety T8).
+            # Never the client's own value: with another charset an agent would read another document (safety T8).
             relayed = call.dialect.binding is Binding.REST and not call.verb
             a2a = relayed and media_type(head.first(b"content-type")) == A2A_JSON
             headers.append((b"content-type", A2A_JSON if a2a else b"application/json"))
@@ -205,44 +161,12 @@ class HttpUpstream:
         return headers + identity(caller, self.treatment.identity)
 
 
-def _is_plain(call: Call) -> bool:
-    """Whether nothing of the request's head depends on what is called."""
-    return call.dialect.binding is Binding.JSONRPC and not call.query and not call.verb and not call.path.legacy_card
-
-
-class _Opening(msgspec.Struct, frozen=True, eq=False):
-    """The beginning of the requests that are plain, of one caller behind one client to one interface."""
-
-    interface: Interface
-    principal: Principal
-    peer: str
-    lines: bytes
-
-    def opens(self, call: Call, interface: Interface, body: bytes, caller: Caller) -> bool:
-        """Whether a request with this body begins with it."""
-        return (
-            self.interface is interface
-            and self.principal is caller.principal
-            and self.peer == caller.forwarded_for
-            and body != b""
-            and _is_plain(call)
-        )
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The headers for one caller behind one client."""
-
-    principal: Principal
-    peer: str
-    lines: bytes
-
-
 _SPOKEN = frozenset({b"a2a-version", b"a2a-extensions", b"x-a2a-extensions", b"accept", b"content-type"})
-"""Headers in which a generation and a binding show; who translates says them itself."""
+"""Headers that tell a version and a binding; a translated call has its own."""
 
 
 def _spoken(call: Call, head: Head) -> Pairs:
-    """What the agent's own generation says in headers."""
+    """Return the headers of the agent's version."""
     version = call.dialect.version
     headers: Pairs = [(b"accept", b"text/event-stream" if call.operation.streams else b"application/json")]
     if version is Version.V0_1:
@@ -255,6 +179,6 @@ def _body(call: Call, tenant: str | None) -> bytes:
     if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
         return call.body
     if call.dialect.binding is Binding.REST and not call.in_body:
-        # The path says it to an HTTP+JSON agent; a body that says it too must agree.
+        # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.
         return call.body
     return parameter.with_tenant(call.params, call.body, tenant)

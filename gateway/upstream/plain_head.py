@@ -1,7 +1,7 @@
-"""The head of an answer as nearly every agent writes it, read in one go; whatever looks different is left to a parser.
+"""Read the head of a response in one go, as nearly every agent writes it; any other head is left to the parser.
 
-What is read here is a part of what the parser takes, and means the same: HTTP/1.1, a final status with a body, lines
-that end with CRLF, no header but `Content-Length` that says how the body ends or how it is coded.
+A plain head is HTTP/1.1 with a final status, a body and lines that end with CRLF. No header but `Content-Length` frames
+or codes the body. The parser reads such a head in the same way.
 """
 
 import re
@@ -17,21 +17,21 @@ _PLAIN = re.compile(
     rb"HTTP/1\.1 ([2-5][0-9][0-9]) [\x20-\x7e]*+\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n)++\r\n"
 )
 _BODILESS = frozenset({204, 304})
-# They frame or code the body, or ask for another protocol; `Connection` is read where it says what holds anyway.
+# They frame or code the body, or ask for another protocol. `Connection: keep-alive` changes nothing.
 _TELLING = frozenset({b"transfer-encoding", b"content-encoding", b"upgrade", b"proxy-connection"})
 _LENGTH = b"content-length"
 _LONGEST_KEPT = 2048
 
 
 class PlainHead(msgspec.Struct, frozen=True, eq=False):
-    """One head; of the next one that differs in the length of the body alone it tells the same.
+    """One head, reused for following heads that differ from it only in the length of the body.
 
     Attributes:
         headers: As `ResponseReader` has them.
-        at: Which of them is the length.
+        at: The index of the length in `headers`.
         before: The bytes in front of the digits of the length.
-        after: Those behind them.
-        known: What was worked out from the head but for the length, under keys of whoever did.
+        after: The bytes behind them.
+        known: A cache for what is worked out from the head but for the length, as `Reply.known`.
     """
 
     status: int
@@ -43,9 +43,9 @@ class PlainHead(msgspec.Struct, frozen=True, eq=False):
 
 
 class PlainHeads:
-    """Reads the heads of one agent's answers, and keeps the last one to know the next one by.
+    """Reads the heads of one agent's responses.
 
-    Agents send the same head again and again, but for the length of the body, and the date once a second.
+    The last head is kept: agents repeat it, but for the length of the body, and for the date once a second.
 
     Args:
         header_bytes: Most bytes in a head.
@@ -60,9 +60,9 @@ class PlainHeads:
         self._last: PlainHead | None = None
 
     def read(self, data: bytes) -> tuple[PlainHead, bytes, int] | None:
-        """The head that `data` begins with, the digits of its length, and where the body begins.
+        """Return the head that `data` begins with, the digits of its length, and the index of the body.
 
-        None where it is not whole, or not plain.
+        None if the head is incomplete or not plain.
         """
         end = data.find(_HEAD_END) + 4
         if end < 4 or end > self._header_bytes:
@@ -104,7 +104,7 @@ def _read(raw: bytes, most: int) -> PlainHead | None:
         headers.append((name, value))
     if at < 0:
         return None
-    # Every line in front of it, and itself, to where its digits begin.
+    # The index of the first digit of the length.
     start = found.end(1) + raw[found.end(1) :].index(b"\r\n") + 2
     start += sum(len(line) + 2 for line in lines[: at + 1]) - 2 - len(headers[at][1])
     return PlainHead(int(found[1]), headers, at, raw[:start], raw[start + len(headers[at][1]) :], {})

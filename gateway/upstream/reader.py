@@ -34,22 +34,22 @@ _WATCHED = frozenset({b"content-length", b"transfer-encoding", b"content-encodin
 
 
 def unusable(detail: str) -> UpstreamProtocol:
-    """The fault of an answer that is no HTTP, or HTTP that could be understood in two ways."""
+    """Return the fault of an answer that is no HTTP, or that two readers could understand differently."""
     return UpstreamProtocol("the agent's answer is not valid HTTP", detail=detail)
 
 
 class ResponseReader:
-    """Reads one answer.
+    """Parses one answer.
 
     Args:
-        plain: Reads heads that are plain; shared by the answers of one agent, None for a parser that reads all.
+        plain: Reads plain heads without a parser; shared by the answers of one agent. None for the parser alone.
 
     Attributes:
         status: 200 to 599 once the head is complete, 0 before.
         headers: Names in lower case, in order; trailers never join them.
-        known: What was worked out from the headers, those that tell of the length aside; None where the next answer
-            may not have the same.
-        body: Body bytes that nobody has taken yet; `take` takes them.
+        known: Results that depend on the headers without the length, kept for the next answer with the same ones; None
+            if there is none.
+        body: Body bytes that wait for `take`.
         held: Bytes in `body`.
         ended: Whether the answer is complete.
         reusable: Whether another exchange may follow on the connection; only meaningful once ended.
@@ -110,14 +110,14 @@ class ResponseReader:
             self.keep(data)
 
     def chunk(self, data: bytes) -> bytes | None:
-        """What one chunk holds, where `data` is that chunk from its size to its line end, and nothing was held back.
+        """Return the content of `data` if it is one chunk from its size to its line end, else None.
 
-        It has been read then and is not kept. None for anything else, which is for `feed`.
+        The content is read then, and not kept; anything else is for `feed`.
         """
         if not self._between:
             return None
         at = data.find(b"\r\n", 1, _SIZE_END)
-        # Its digits as nearly everybody writes them: no extension, no zero in front.
+        # Digits without an extension and without a leading zero.
         size = len(data) - at - 4
         if at < 0 or size <= 0 or data[:at].lower() != b"%x" % size or not data.endswith(b"\r\n"):
             return None
@@ -125,12 +125,12 @@ class ResponseReader:
         return data[at + 2 : -2]
 
     def keep(self, data: bytes) -> None:
-        """Keep bytes of the body for whoever takes them."""
+        """Keep bytes of the body until `take`."""
         self.body.append(data)
         self.held += len(data)
 
     def close(self) -> None:
-        """The agent has closed its side.
+        """End the answer: the agent has closed its side.
 
         Raises:
             UpstreamReset: the answer was not complete; one without a length ends here (RFC 9112 §6.3 rule 8).
@@ -145,11 +145,11 @@ class ResponseReader:
         self.ended = True
 
     def stop(self) -> None:
-        """Nothing is read any more: the parser, which refers to this, is let go."""
+        """Read nothing more; the parser, which refers to this object, is released."""
         self._parser = None
 
     def take(self) -> bytes:
-        """The body bytes read so far, in one piece; they are not kept."""
+        """Return the body bytes read so far, and keep them no longer."""
         data = self.body[0] if len(self.body) == 1 else b"".join(self.body)
         self.body.clear()
         self.held = 0
@@ -158,7 +158,7 @@ class ResponseReader:
     # ---- Head --------------------------------------------------------------------------------------------------
 
     def _take_plain(self, head: PlainHead, digits: bytes, body: bytes) -> None:
-        """Begin with a head that was read without the parser, and what came behind it."""
+        """Begin with a head that was read without the parser, and the bytes after it."""
         self.headers = headers = head.headers.copy()
         headers[head.at] = (b"content-length", digits)
         self.known = head.known
@@ -175,7 +175,7 @@ class ResponseReader:
             self._read_counted(body, left)
 
     def _read_head(self, data: bytes) -> bytes:
-        """Read `data` up to the end of the head; what follows it is returned."""
+        """Read `data` up to the end of the head; return the rest."""
         parser = self._parser
         if parser is None:
             parser = self._parser = httptools.HttpResponseParser(self)
@@ -206,7 +206,7 @@ class ResponseReader:
         return data
 
     def _head_end(self, data: bytes) -> int:
-        """Where in `data` the head ends, or -1."""
+        """Return the position in `data` where the head ends, or -1."""
         if not self._tail:
             at = data.find(_HEAD_END)
             return at if at < 0 else at + 4
@@ -250,14 +250,14 @@ class ResponseReader:
             self.reusable = False
 
     def _lengths(self) -> tuple[int | None, bool]:
-        """What `Content-Length` says, and whether the body comes in chunks."""
+        """Return the `Content-Length`, and whether the body comes in chunks."""
         length: int | None = None
         chunked = False
         for name, value in self.headers:
             if name not in _WATCHED:
                 continue
             if name == b"content-length":
-                # llhttp refuses the second one too; ours does not depend on its version.
+                # llhttp refuses a second one too, but not in every version.
                 if length is not None or not value.isdigit() or len(value) > LENGTH_DIGITS:
                     raise unusable("Content-Length is no one number")
                 length = int(value)
@@ -316,36 +316,36 @@ class ResponseReader:
             raise unusable(_EXCESS if self._over else str(error)) from error
 
     def on_message_begin(self) -> None:
-        """A second answer behind the first one stops the parser."""
+        """Refuse a second answer after the first."""
         if self._over:
             raise unusable(_EXCESS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of the head; a trailer is dropped (safety H4)."""
+        """Take a header of the head; drop a trailer (safety H4)."""
         if not self._headed:
             # RFC 9110 §5.5: white space behind a value is not part of it, and the parser leaves it.
             self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """The head is complete; only now does the parser know whether it asks to close."""
+        """Note the end of the head; only now the parser knows whether the connection closes."""
         if not self._headed and self._parser is not None:
             self._headed = True
             self.reusable = self._parser.should_keep_alive()
 
     def on_chunk_header(self) -> None:
-        """The size of a chunk, or of the last one, which is none."""
+        """Note the size of a chunk."""
         self._between = False
 
     def on_chunk_complete(self) -> None:
-        """The line end of a chunk."""
+        """Note the line end of a chunk."""
         self._between = True
 
     def on_body(self, data: bytes) -> None:
-        """Bytes of a chunk."""
+        """Take bytes of a chunk."""
         self._dry = 0
         self.body.append(data)
         self.held += len(data)
 
     def on_message_complete(self) -> None:
-        """The last chunk has ended, or there is no body."""
+        """Note the end of the message."""
         self._over = True

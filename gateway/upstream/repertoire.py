@@ -1,4 +1,4 @@
-"""What an agent speaks, and which of it a call goes to: the same for every way in which agents are reached."""
+"""The dialects that an agent supports, and the interface that a call goes to."""
 
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -19,12 +19,12 @@ from gateway.a2a.translation import can_ask, is_spoken
 
 
 class Interface(msgspec.Struct, frozen=True):
-    """Where an agent speaks one dialect.
+    """The interface of an agent for one dialect.
 
     Attributes:
-        path: Path of the interface on the backend's origin, as the card or the file has it; of no use over gRPC.
-        tenants: Tenants that the agent's own card declares for it.
-        service: The service of gRPC that is called in place of the generation's own, or None.
+        path: Its path on the backend's origin; unused over gRPC.
+        tenants: The tenants that the agent's card declares for it.
+        service: The gRPC service that replaces that of the version, or None.
     """
 
     dialect: Dialect
@@ -34,27 +34,27 @@ class Interface(msgspec.Struct, frozen=True):
 
 
 class Reading(Protocol):
-    """What has been read of an agent's card so far."""
+    """The part of a card source that tells dialects."""
 
     @property
     def version(self) -> int:
-        """Grows whenever the card changes."""
+        """Return a number that grows with every change of the card."""
 
     @property
     def spoken(self) -> tuple[CardInterface, ...]:
-        """The interfaces of the card, in its order; empty while it is unread."""
+        """Return the interfaces of the card, in its order; empty before it was read."""
 
 
 class Repertoire:
-    """The dialects of one backend.
+    """The supported dialects of one backend.
 
     Args:
-        url: The backend's, as the file writes it.
-        relayed: The bindings that can be spoken over its connections; the card's others are for other addresses.
-        tenant: `strip`, `keep` or a value for the `tenant` field; None for what the agent's card asks for.
-        binding: The binding that the file writes, or None for what the card says.
-        version: The version that the file writes, or None.
-        public_url: The gateway's own, which an agent may advertise in its card.
+        url: The URL in the configuration.
+        relayed: The bindings of its connections; other interfaces of the card are at other addresses.
+        tenant: As `Treatment.tenant`.
+        binding: The configured binding, or None for those of the card.
+        version: The configured version, or None for those of the card.
+        public_url: The gateway's own URL, which an agent may advertise in its card.
     """
 
     def __init__(
@@ -79,24 +79,22 @@ class Repertoire:
         self._read: tuple[int, dict[Dialect, Interface]] | None = None
 
     def interfaces(self) -> dict[Dialect, Interface]:
-        """What the agent speaks, in the order of its card; empty while the card is unread and the file silent."""
+        """Return the interfaces in the order of the card; empty before the card was read, unless configured."""
         version = self._cards.version
         if self._read is None or self._read[0] != version:
             self._read = (version, self._interfaces())
         return self._read[1]
 
     def interface(self, call: Call, meant: tuple[Dialect, ...]) -> Interface:
-        """Where the call goes: where its own dialect is spoken, else where one is that it can be translated to.
-
-        Where an interface is in the way of this call (`_obstacle`), it goes to another one.
+        """Return the interface for a call: of its own dialect, else of one that it can be translated to.
 
         Args:
-            meant: The dialects that it may be meant in (`spellings`).
+            meant: The dialects that the call may be meant in (`spellings`).
 
         Raises:
-            VersionUnsupported: the agent speaks no dialect that is known here.
-            MethodNotAllowed: what is asked for is no operation of the agent's generation.
-            MethodNotAllowed, BadParams: what is in the way, where there is no other.
+            VersionUnsupported: the agent supports no dialect that is known here.
+            MethodNotAllowed: the agent's version has no such operation.
+            MethodNotAllowed, BadParams: every interface has an obstacle for this call.
         """
         spoken = self.interfaces()
         found = self._interface(call, meant, spoken)
@@ -117,10 +115,10 @@ class Repertoire:
                 return found
             unread = not spoken and self._untold()
             if unread and dialect.binding in self._relayed and not self._overruled(dialect):
-                # The card is unread: the client's own dialect is assumed at the backend's URL.
+                # Before the card was read the client's own dialect is assumed at the backend's URL.
                 return Interface(dialect, self._path)
         if not is_spoken(meant[0]) or (not spoken and not self._untold()):
-            # The card is read, and names nothing that is spoken here.
+            # The card names no dialect that is known here.
             raise self._unspoken(call.dialect, spoken)
         if not spoken:
             assumed = self._assumed(meant[0])
@@ -134,11 +132,11 @@ class Repertoire:
         raise self._unspoken(call.dialect, spoken)
 
     def tenant(self, call: Call, interface: Interface) -> str | None:
-        """What the agent is told in the A2A `tenant` field."""
+        """Return the A2A `tenant` field that the agent gets."""
         said = None if call.addressed else call.tenant
         match self._tenant:
             case None:
-                # What only the gateway needed is stripped; a tenant that the agent's own card asks for is the agent's.
+                # A tenant that only the gateway needed is stripped; one that the agent's card declares is the agent's.
                 if not interface.tenants or said in interface.tenants:
                     return said if interface.tenants else None
                 return interface.tenants[0]
@@ -150,10 +148,10 @@ class Repertoire:
                 return value
 
     def _obstacle(self, call: Call, interface: Interface) -> Fault | None:
-        """Why a call cannot go to an interface, or None.
+        """Return the reason for which a call cannot go to an interface, or None.
 
-        Over HTTP+JSON a path says the tenant: one that the agent asks for itself, or a plain segment. Over gRPC of 0.3
-        a card may name another service, of which only the scoped one is known; and that takes no call without a scope.
+        Over HTTP+JSON the tenant is a path segment, so it must be plain, or declared by the agent. Over gRPC 0.3 a card
+        may name another service; only the scoped one is known, and it needs a scope.
         """
         told = self.tenant(call, interface)
         if interface.dialect.binding is Binding.REST:
@@ -172,7 +170,7 @@ class Repertoire:
         return MethodNotAllowed("this agent's card asks for a scope over gRPC, and the gateway has none to tell")
 
     def restores_tenant(self, call: Call, interface: Interface) -> bool:
-        """Whether the agent sees another `tenant` than the client wrote, which its echo must not show."""
+        """Return whether the agent gets another `tenant` than the client wrote, so that its echo must be replaced."""
         return self.tenant(call, interface) != call.tenant
 
     def _interfaces(self) -> dict[Dialect, Interface]:
@@ -195,15 +193,15 @@ class Repertoire:
         return found
 
     def _untold(self) -> bool:
-        """Whether no card has told yet how the agent speaks here."""
-        # What is behind a gRPC address speaks gRPC, also where its card forgets to say so.
+        """Return whether the dialect has to be assumed."""
+        # A server at a gRPC address speaks gRPC, even if its card does not say so.
         return self._relayed == GRPC or not self._cards.spoken
 
     def _assumed(self, wanted: Dialect) -> Dialect:
-        """What the file leaves open is assumed to be as the client has it, where that can be spoken at the address."""
+        """Return the assumed dialect: as configured, else that of the client as far as the address allows it."""
         version = wanted.version
         if self._relayed == GRPC and wanted.binding is not Binding.GRPC:
-            # 0.1 and the others have no gRPC.
+            # 0.1 has no gRPC.
             version = Version.V1_0
         binding = wanted.binding if wanted.binding in self._relayed else self._relayed[0]
         return Dialect(self._binding or binding, self._version or version)
@@ -223,7 +221,7 @@ class Repertoire:
 
 
 def _climbs(tenant: str, dialect: Dialect) -> bool:
-    """Whether a tenant of an agent's own card would climb in a path, where HTTP+JSON has it."""
+    """Return whether a tenant of a card has `.` or `..` as a path segment."""
     segments = tenant.replace("\\", "/").split("/") if dialect.binding is Binding.REST else [tenant]
     return not {".", ".."}.isdisjoint(segments)
 
@@ -232,14 +230,14 @@ _UNSAYABLE = "this agent is asked over HTTP+JSON, where a tenant has 1 to 64 cha
 
 HTTP = (Binding.JSONRPC, Binding.REST)
 GRPC = (Binding.GRPC,)
-"""What can be spoken at an address of either kind."""
+"""The bindings of either kind of address."""
 
 
 def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
-    """The dialects that a call may be meant in, the likeliest first: some method names belong to two generations.
+    """Return the dialects that a call may be meant in, the likeliest first: two versions share some method names.
 
     Args:
-        alias: What is known of the task that it names: who called it so before tells which generation is meant.
+        alias: The alias of its task, if known: the call that made it tells the version.
     """
     dialect = call.dialect
     if call.path.legacy_card:
@@ -253,7 +251,7 @@ def spellings(call: Call, alias: Alias | None = None) -> tuple[Dialect, ...]:
             return (_JSONRPC_0_3 if alias.newer else _JSONRPC_0_1,)
         if call.method in jsonrpc.SHARED_WITH_0_1:
             return dialect, _JSONRPC_0_1
-        # Later objects under a name of 0.1 are meant for agents that answer to it all the same.
+        # Later objects under a method name of 0.1: some agents answer to it.
         newer = not _LATER.isdisjoint(call.params.members)
         return (_JSONRPC_0_3 if newer else _JSONRPC_0_1,)
     return (dialect,)
@@ -265,11 +263,11 @@ _JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
 _JSONRPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
 _JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 _LATER = frozenset({"taskId", "task_id", "pushNotificationConfigId"})
-"""What parameters of push configurations have since 0.2."""
+"""Parameters of push configurations since 0.2."""
 
 
 def _distance(ours: Dialect, theirs: Dialect) -> tuple[int, bool]:
-    """How much is lost on the way between two dialects: least where only the envelope differs."""
+    """Return how much a translation loses: least where only the binding differs."""
     if theirs.version is ours.version:
         return 0, theirs.binding is not ours.binding
     return 1 + _GENERATIONS.index(theirs.version), theirs.binding is not ours.binding

@@ -1,7 +1,6 @@
-"""The head of a request to an agent: always our own framing, never a byte that could end a line.
+"""The head of a request to an agent, with the gateway's own framing.
 
-It is made of parts that are each checked where they are made, so that what the next request has again, such as the
-headers of a client that sends the same ones, is neither made nor checked again.
+Each part is checked where it is made, so that parts that the next request has again are not checked again.
 """
 
 import re
@@ -11,7 +10,7 @@ from collections.abc import Iterable
 _START = re.compile(rb"[A-Z]+ /[\x21\x22\x24-\x7e]* HTTP/1\.1\r\nhost: [A-Za-z0-9._~:\[\]-]+\r\n")
 _LINES = re.compile(rb"(?:[A-Za-z0-9!#$%&'*+.^_`|~-]+: [\t\x20-\x7e\x80-\xff]*\r\n)*")
 
-# The hop is ours: what a client or an operator says about theirs must not frame or keep this one (safety H3, H4, H6).
+# Headers of the hop, which neither a client nor an operator sets (safety H3, H4, H6).
 _OURS = frozenset(
     {
         b"host", b"content-length", b"transfer-encoding", b"connection", b"proxy-connection", b"keep-alive", b"te",
@@ -23,9 +22,9 @@ _OURS = frozenset(
 def request_head(
     method: bytes, target: bytes, host: bytes, headers: Iterable[tuple[bytes, bytes]], content_length: int | None
 ) -> bytes:
-    """The complete head of a request, from the request line to the empty line.
+    """Return the complete head of a request, from the request line to the empty line.
 
-    `Accept-Encoding: identity` is added unless `headers` has its own, for ids must be readable.
+    `Accept-Encoding: identity` is added unless `headers` has its own.
 
     Args:
         target: In origin-form: a raw path from `/` on, with its query.
@@ -34,8 +33,8 @@ def request_head(
         content_length: Bytes of the body, or None for a request without one.
 
     Raises:
-        ValueError: something in it is no HTTP, would frame the request, or asks for an answer that cannot be read
-            (HEAD, CONNECT). The text names the part, never its value.
+        ValueError: a part is no HTTP, would frame the request, or is a method with an answer of another shape (HEAD,
+            CONNECT). The text names the part, never its value.
     """
     headers = list(headers)
     if not any(name.lower() == b"accept-encoding" for name, _ in headers):
@@ -44,13 +43,13 @@ def request_head(
 
 
 def start_lines(method: bytes, target: bytes, host: bytes) -> bytes:
-    """The request line and the Host header.
+    """Return the request line and the Host header.
 
     Raises:
         ValueError: as `request_head`.
     """
     lines = b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (method, target, host)
-    # Two lines, well-formed, and no third: no part brought a line of its own.
+    # Two lines and no third: no part contains a line end.
     if _START.fullmatch(lines) is None or lines.count(b"\n") != 2:
         raise ValueError("a part of the request head is no HTTP")
     if method in (b"HEAD", b"CONNECT"):
@@ -59,7 +58,7 @@ def start_lines(method: bytes, target: bytes, host: bytes) -> bytes:
 
 
 def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """End-to-end headers, a line for each.
+    """Return end-to-end headers, a line for each.
 
     Raises:
         ValueError: as `request_head`.
@@ -69,7 +68,7 @@ def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         if name.lower() in _OURS:
             raise ValueError("a header of the hop itself cannot be set")
         if b":" in name:
-            # The line would be well-formed, but of another name.
+            # The line would be well-formed, with another name.
             raise ValueError("a header name is no HTTP")
         lines.append(b"%b: %b\r\n" % (name, value))
     whole = b"".join(lines)
@@ -79,13 +78,7 @@ def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def whole_head(start: bytes, headers: bytes, content_length: int | None) -> bytes:
-    """The head that these parts make.
-
-    Args:
-        start: From `start_lines`.
-        headers: From `header_lines`.
-        content_length: As `request_head`.
-    """
+    """Return the head made of `start_lines` and `header_lines`; `content_length` is as in `request_head`."""
     if content_length is None:
         return b"%b%b\r\n" % (start, headers)
     return b"%b%bcontent-length: %d\r\n\r\n" % (start, headers, content_length)

@@ -1,8 +1,8 @@
-"""One agent as the line sees it, over whichever binding it is asked."""
+"""The contract of an upstream: one replica of an agent, over any transport."""
 
-from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -13,13 +13,13 @@ from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
 
 if TYPE_CHECKING:
-    # Who has no such agent does not pay for gRPC.
+    # A configuration without such an agent never loads gRPC.
     from gateway.upstream.grpc_answer import GrpcAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long the agent may take, in seconds; see `config.agent.Timeouts`."""
+    """The timeouts of an agent in seconds; see `config.agent.Timeouts`."""
 
     connect: float
     first_byte: float
@@ -30,11 +30,11 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class IdentityNames:
-    """Headers by which an agent is told who calls, in lower case; an empty one is not sent.
+    """The headers that tell an agent who calls, in lower case; an empty one is not sent.
 
     Attributes:
-        session: That of the call's context.
-        tenant_claim, subject_claim, session_claim: The claims whose values they have instead; empty for none.
+        session: The header of the session.
+        tenant_claim, subject_claim, session_claim: Claims whose values are sent instead; empty for none.
     """
 
     tenant: bytes = b"x-a2a-tenant"
@@ -47,14 +47,14 @@ class IdentityNames:
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What the configuration says of the requests that an agent gets.
+    """The settings of requests to an agent.
 
     Attributes:
-        tenant: `strip`, `keep` or a value for the `tenant` field; None for what the agent's card asks for.
-        credentials: Headers by which the gateway shows itself to the agent.
-        forwarded: Names of client headers beside those of `TO_AGENT`.
-        forward_caller: Whether the caller's own credential goes along.
-        identity: How the agent is told who calls.
+        tenant: `strip`, `keep` or a value for the `tenant` field; None for the tenant of the agent's card.
+        credentials: The gateway's own headers.
+        forwarded: Client headers that are forwarded beside `TO_AGENT`.
+        forward_caller: Whether the caller's own credential is forwarded.
+        identity: The headers of the caller.
     """
 
     tenant: str | None = None
@@ -64,12 +64,63 @@ class Treatment:
     identity: IdentityNames = IdentityNames()
 
 
+_MOST_PREPARED = 16
+"""Entries that are kept for one head: a client may call many agents with it."""
+_T = TypeVar("_T")
+
+
+class Prepared(Generic[_T]):
+    """Headers that upstreams have made of a client's head, ready for the next request with the same head."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], tuple[object, Principal, str, _T]] = {}
+
+    def find(self, key: tuple[object, ...], head: Head, caller: "Caller") -> _T | None:
+        """Return what was made under a key, of the same head for the same caller behind the same client, or None."""
+        made = self._made.get(key)
+        if made is None or made[0] is not head.headers or made[1] is not caller.principal:
+            return None
+        return made[3] if made[2] == caller.forwarded_for else None
+
+    def keep(self, key: tuple[object, ...], head: Head, caller: "Caller", made: _T) -> None:
+        """Keep headers for the next request.
+
+        Args:
+            key: The upstream, and what of the call the headers depend on.
+        """
+        if len(self._made) >= _MOST_PREPARED:
+            self._made.clear()
+        self._made[key] = (head.headers, caller.principal, caller.forwarded_for, made)
+
+    def get(self, key: tuple[object, ...], head: Head, caller: "Caller", make: Callable[[], _T]) -> _T:
+        """Return what was made before, or make and keep it."""
+        made = self.find(key, head, caller)
+        if made is None:
+            made = make()
+            self.keep(key, head, caller, made)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+@dataclass(slots=True, eq=False)
+class PreparedHeaders:
+    """The headers that were made of one head: lines of HTTP and of stdio, metadata of gRPC."""
+
+    lines: Prepared[bytes] = field(default_factory=Prepared)
+    metadata: Prepared[Sequence[tuple[str, str]]] = field(default_factory=Prepared)
+
+
 class Caller(msgspec.Struct, frozen=True):
-    """What the agent is told of the caller: who it is, from where, under which request id, and how long it waits.
+    """The caller of one request.
 
     Attributes:
-        since: When it began to wait, in monotonic seconds; None for whoever waits from each try on.
-        weight: Its tenant's share where several want what the agent has.
+        since: When it began to wait, in monotonic seconds; None if each try has its own time.
+        weight: Its tenant's weight in the share of connections.
+        prepared: Headers that were made of the same head before.
     """
 
     principal: Principal
@@ -77,14 +128,15 @@ class Caller(msgspec.Struct, frozen=True):
     request_id: str
     since: float | None = None
     weight: float = 1.0
+    prepared: PreparedHeaders = msgspec.field(default_factory=PreparedHeaders)
 
 
 class Upstream(Protocol):
-    """One backend of one agent.
+    """One replica of an agent.
 
     Attributes:
         backend: The key of the backend in metrics and logs.
-        url: Where it is, as the file writes it.
+        url: The URL in the configuration.
     """
 
     backend: str
@@ -94,11 +146,11 @@ class Upstream(Protocol):
 
     @property
     def active(self) -> int:
-        """Connections that serve a call, or are being made for one."""
+        """Return the number of connections that serve a call, or are being made for one."""
 
     @property
     def idle(self) -> int:
-        """Connections that rest."""
+        """Return the number of idle connections."""
 
     def interfaces(self) -> dict[Dialect, Interface]:
         """As `Repertoire.interfaces`."""
@@ -115,12 +167,12 @@ class Upstream(Protocol):
     def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller
     ) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
-        """Send the call; the answer has begun when this was awaited, and whoever gets it closes it.
+        """Send the call once, and return the answer when it begins; the caller closes it.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded, Unsent, Draining: there is
-                none.
+                no answer.
         """
 
     async def aclose(self) -> None:
-        """Close every connection, cutting what is on its way."""
+        """Close every connection and cut open calls."""

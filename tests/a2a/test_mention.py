@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.a2a import mention
 from gateway.a2a.bindings import grpc, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.call import Call
@@ -410,10 +409,3 @@ def test_no_task_is_overlooked(places: list[tuple[str, str]], method: str) -> No
         return
     assert set(found.tasks) == expected
     assert found.tasks[len(found.tasks) - len(found.references) :] == found.references
-
-
-def test_the_module_lists_where_ids_are() -> None:
-    """Who adds a name to the tables writes it into the docstring too."""
-    told = mention.__doc__ or ""
-    for name in ("taskId", "task_id", "contextId", "context_id", "sessionId", "session_id", "referenceTaskIds"):
-        assert name in told

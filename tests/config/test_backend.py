@@ -115,10 +115,8 @@ def test_a_card_comes_from_one_place() -> None:
 
 
 def test_no_operation_and_no_time_are_no_choice() -> None:
-    assert errors(agent("methods: [], timeouts: { total: 0ms }")) == [
-        ("agents.a.methods", "the agent answers no operation"),
-        ("agents.a.timeouts.total", "nothing can be done in no time"),
-    ]
+    assert errors(agent("methods: []")) == [("agents.a.methods", "the agent answers no operation")]
+    assert errors(agent("timeouts: { total: 0ms }")) == [("agents.a.timeouts.total", "'0ms' is no time to wait")]
 
 
 @pytest.mark.parametrize("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]", "grpc", "[grpc, rest, jsonrpc]"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.catalog.cards import CardSource
+from gateway.cards.fetch import CardSource
 from gateway.config import effective
 from gateway.config.effective import shown
 from tests.config.reading import good

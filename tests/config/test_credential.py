@@ -1,5 +1,3 @@
-import hashlib
-
 import pytest
 
 from tests.config.reading import HASH, OTHER_HASH, errors, examined, good, warnings
@@ -23,26 +21,6 @@ def test_a_key_may_have_two_hashes_in_any_case_and_empty_ones_do_not_count() -> 
     config = good(keys(f'sha256: ["{HASH.upper()}", "", {OTHER_HASH}]'))
     assert config.auth is not None
     assert config.auth.api_keys["k0"].sha256 == (HASH, OTHER_HASH)
-
-
-def test_a_key_has_no_more_than_two_hashes() -> None:
-    """The second is for the time of a replacement; a third is one that nobody took away."""
-    three = f"sha256: [{HASH}, '', {OTHER_HASH}, {'c' * 64}]"
-    assert errors(keys(three)) == [("auth.api_keys.k0.sha256", "the key has 3 hashes")]
-
-
-def test_the_hash_of_nothing_is_no_keys() -> None:
-    """What `printf %s "$KEY" | sha256sum` says where KEY is not set."""
-    of_nothing = hashlib.sha256(b"").hexdigest()
-    found = errors(keys(f"sha256: {of_nothing}"))
-    assert found == [("auth.api_keys.k0.sha256", "this is the SHA-256 of nothing: no key has it")]
-
-
-@pytest.mark.parametrize("hash_", ["abc", "g" * 64, "a" * 63, "a" * 65, f"sha256:{HASH}"])
-def test_a_hash_is_64_hex_digits_and_is_not_repeated_in_messages(hash_: str) -> None:
-    (problem,) = examined(keys(f'sha256: "{hash_}"')).errors
-    assert problem.fact == "the value is no SHA-256"
-    assert hash_ not in problem.as_text()
 
 
 def test_two_keys_do_not_share_a_hash_and_the_hash_is_not_told() -> None:
@@ -71,12 +49,6 @@ def test_an_expired_key_is_worth_a_warning_and_one_that_soon_will_be() -> None:
 )
 def test_a_day_is_written_as_year_month_and_day(day: str) -> None:
     assert [path for path, _ in errors(keys(f"sha256: {HASH}, expires: {day}"))] == ["auth.api_keys.k0.expires"]
-
-
-def test_nobody_signs_in_as_anonymous() -> None:
-    text = f"version: 1\nauth: {{ api_keys: {{ k: {{ sha256: {HASH}, tenant: anonymous }} }} }}\n{REST}"
-    assert [path for path, _ in errors(text)] == ["auth.api_keys.k.tenant"]
-    assert [path for path, _ in errors(issuer(GOOD.replace("acme", "anonymous")))] == ["auth.issuers.corp.tenant"]
 
 
 @pytest.mark.parametrize(

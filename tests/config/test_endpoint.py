@@ -81,12 +81,6 @@ def test_matches_that_differ_in_a_key_stand_side_by_side(one: str, other: str) -
     assert errors(agents(f"match: {one}", f"match: {other}", head=AUTH)) == []
 
 
-def test_a_default_path_is_a_match_like_any_other() -> None:
-    assert errors(agents("match: { path: /a1 }", "visibility: listed")) == [
-        ("agents.a1", "'/a1' is also what 'a0' matches (line 3)")
-    ]
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [

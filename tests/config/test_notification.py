@@ -57,10 +57,6 @@ def test_private_networks_are_opened_to_what_is_listed_alone() -> None:
     assert "opens nothing" in fact
 
 
-def test_a_list_that_allows_nothing_is_refused() -> None:
-    assert errors(text("allow: []")) == [("push.allow", "no webhook may be named")]
-
-
 @pytest.mark.parametrize("mode", ["passthrough", "none"])
 def test_what_is_said_of_deliveries_is_in_vain_where_there_are_none(mode: str) -> None:
     said = "max_per_task: 2, max_per_tenant: 9, sign: true, deliver: { attempts: 2 }"
@@ -68,13 +64,6 @@ def test_what_is_said_of_deliveries_is_in_vain_where_there_are_none(mode: str) -
     found = warnings(text(f"mode: {mode}, {said}"))
     assert sorted(found) == [(f"push.{key}", fact) for key in ("deliver", "max_per_task", "max_per_tenant", "sign")]
     assert [path for path, _ in warnings(text("mode: none, allow: 'https://a.example'"))] == ["push.allow"]
-
-
-@pytest.mark.parametrize(("key", "value"), [("first_pause", "10m"), ("longest_pause", "500ms")])
-def test_the_longest_pause_is_the_longer_one(key: str, value: str) -> None:
-    assert errors(text(f"mode: relay, deliver: {{ {key}: {value} }}")) == [
-        (f"push.deliver.{key}", "the longest pause would be shorter than the first")
-    ]
 
 
 def test_a_relay_has_an_address_to_give_to_agents() -> None:

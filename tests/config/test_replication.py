@@ -11,29 +11,6 @@ def agent(backend: str, more: str = "", top: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("backend", "path", "fact"),
-    [
-        ("[]", "agents.a", "the agent has no `backend`"),
-        (f"['{A}', '{A}/']", "agents.a.backend[1]", "it is a replica already (line 2)"),
-        (
-            f"[{{ url: '{A}', label: x }}, {{ url: '{B}', label: x }}]",
-            "agents.a.backend[1]",
-            "another replica is called 'x', too (line 2)",
-        ),
-        (f"['{A}', 'grpc://127.0.0.1:2']", "agents.a.backend[1]", "some replicas are behind gRPC and others are not"),
-        (
-            f"[{{ url: '{A}', weight: 0 }}, {{ url: '{B}', weight: 0 }}]",
-            "agents.a.backend[0].weight",
-            "no replica gets any call: every weight is 0",
-        ),
-        (f"{{ url: '{A}', dns: headless }}", "agents.a.backend.dns", "the host is an address already"),
-    ],
-)
-def test_replicas_that_cannot_be_are_refused(backend: str, path: str, fact: str) -> None:
-    assert errors(agent(backend)) == [(path, fact)]
-
-
-@pytest.mark.parametrize(
     ("more", "path", "fact"),
     [
         ("health: { path: healthz }", "health.path", "'healthz' is no path"),
@@ -61,7 +38,3 @@ def test_several_gateways_have_to_know_of_each_others_tasks() -> None:
 def test_a_replica_is_called_by_its_label_or_by_its_host_and_port() -> None:
     agent_ = good(agent("[{ url: 'http://127.0.0.1:1', label: canary }, 'http://LOCALHOST:2/x']")).agents["a"]
     assert [replica_name(each) for each in agent_.backend] == ["canary", "localhost:2"]
-
-
-def test_of_a_list_each_item_has_its_place() -> None:
-    assert errors(agent(f"['{A}', 'ftp://h']"))[0][0] == "agents.a.backend[1]"

@@ -13,19 +13,6 @@ def text(gateway: str = "", observe: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("gateway", "kept"),
-    [
-        ("replicas: 2", "a file"),
-        ("replicas: 2, state: 'sqlite:///var/lib/x.db'", "a file"),
-        ("replicas: 2, state: memory", "memory"),
-    ],
-)
-def test_several_gateways_need_one_memory(gateway: str, kept: str) -> None:
-    fact = f"each of 2 gateways would remember in {kept} of its own whose task is whose"
-    assert errors(text(gateway)) == [("gateway.replicas", fact)]
-
-
-@pytest.mark.parametrize(
     "gateway",
     [
         *("replicas: 1", "state: memory", "replicas: 3, state: 'redis://h'", "replicas: 3, state: 'rediss://h'"),
@@ -43,13 +30,6 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         (("gateway", "state"), "this is a folder"),
         (("observe", "audit"), "'data' is a folder"),
     ]
-
-
-@pytest.mark.parametrize("file", ["", "logs/", '"a\\tb"'])
-def test_audit_events_go_into_a_file(file: str) -> None:
-    [(path, fact)] = errors(text(observe=f"audit: {{ file: {file or repr('')} }}"))
-    assert path == "observe.audit.file"
-    assert fact.endswith("names no file")
 
 
 def test_audit_events_go_to_standard_output_or_beside_the_file() -> None:

@@ -7,7 +7,7 @@ from gateway.config.model import Config
 from gateway.config.routes import table as routing_table
 from gateway.config.yaml import Marks
 from gateway.principal import Principal
-from gateway.routing.question import Question, ask
+from gateway.routing.explain import Question, ask
 from tests.config.reading import HASH, errors, examined, good
 from tests.config.test_client_trust import checked
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from gateway.app import Gateway
-from gateway.command.sender import Errand, send
+from gateway.commands.send import Message, send
 from gateway.config.check import examine
 from gateway.config.load import load
 from gateway.demo.fleet import serving
@@ -68,7 +68,7 @@ async def test_each_tenant_lists_its_own_tasks_alone_and_no_file_is_left_behind(
         gateway = Gateway(examined, access_stream=io.BytesIO())
         await gateway.start()
         try:
-            errand = Errand(f"{stage.url}/a2a/travel", "To Lisbon", key=stage.keys["acme"].text)
+            errand = Message(f"{stage.url}/a2a/travel", "To Lisbon", key=stage.keys["acme"].text)
             await asyncio.to_thread(send, errand, lambda _text: None)
             lists = [words for words in commands(stage) if words[-1] == "A2A-Version: 1.0"]
             acme, globex = [await listed(words) for words in lists]

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.a2a.framing.lsp import Framing
-from gateway.command.bridge import Bridge, Session, bridge
+from gateway.commands.stdio import Bridge, Session, bridge
 from tests.doubles.gateway import Running, agent, card_of, keys, running
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire
 from tests.doubles.stdio_host import Host, over_pipes

@@ -20,12 +20,12 @@ from typing import Any, BinaryIO, cast
 from gateway.app import Gateway
 from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
+from gateway.proxy.webhooks import Webhooks
 from gateway.push.ssrf import WebhookPolicy
 from gateway.reload import Origin
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
-from gateway.webhooks import Webhooks
 from tests.doubles.exposition import series
 from tests.doubles.names import public_names
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole

@@ -44,7 +44,6 @@ async def send(
     *,
     connect: float = WAIT,
     first_byte: float = WAIT,
-    repeatable: bool = False,
     fresh: bool = False,
     **whose: Any,
 ) -> Response:
@@ -54,14 +53,12 @@ async def send(
         whose: `tenant`, `weight` and `streams`.
     """
     head = request_head(b"POST", b"/rpc", pool.origin.authority.encode(), [], len(body))
-    return await pool.request(
-        head, body, connect=connect, first_byte=first_byte, repeatable=repeatable, fresh=fresh, **whose
-    )
+    return await pool.request(head, body, connect=connect, first_byte=first_byte, fresh=fresh, **whose)
 
 
-async def ask(pool: ConnectionPool, body: bytes = b"{}", *, repeatable: bool = False) -> bytes:
+async def ask(pool: ConnectionPool, body: bytes = b"{}") -> bytes:
     """Post `body` and read the whole answer."""
-    response = await send(pool, body, repeatable=repeatable)
+    response = await send(pool, body)
     return await response.read(1 << 20, WAIT)
 
 

@@ -9,7 +9,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import Listing
-from gateway.list_tasks import Ask, walk
+from gateway.proxy.list_tasks import Ask, walk
 from gateway.tasks.seal import Seal
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, page_of, result_of

@@ -23,7 +23,7 @@ from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import AgentInterface, a2a_pb2, a2a_pb2_grpc
 from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]  # it ships no types
 
-from gateway.command.key import new_key
+from gateway.commands.key import new_key
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.server import Server
 from tests.e2e.process import WAIT, GatewayProcess, gateway_process

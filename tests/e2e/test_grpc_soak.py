@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway import app
 from gateway.app import Gateway
-from gateway.command.key import new_key
+from gateway.commands.key import new_key
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
 from tests.doubles.assembly import until
@@ -373,7 +373,7 @@ def tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if folder in str(getattr(task.get_coro(), "cr_code", None))}
 
 
-EXCHANGE = "gateway.exchange.Exchange"
+EXCHANGE = "gateway.proxy.request.Exchange"
 """There is one for each call that is not over."""
 
 

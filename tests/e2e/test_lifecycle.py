@@ -96,7 +96,7 @@ async def _waiting(agent: Agent) -> str:
 
 async def _draining(process: GatewayProcess) -> None:
     """Nobody new is let in while the call that is there is waited for."""
-    await asyncio.to_thread(process.said, "waiting up to")
+    await asyncio.to_thread(process.said, "draining: up to")
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", int(process.url.rpartition(":")[2]))
 

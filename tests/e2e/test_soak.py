@@ -11,7 +11,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.command.key import new_key
+from gateway.commands.key import new_key
 from gateway.demo.fleet import serving
 from tests.e2e.process import GatewayProcess, gateway_process
 

@@ -116,7 +116,7 @@ async def test_one_that_stands_still_is_replaced_and_those_that_work_are_not(fle
             while len(pids(process)) < 2 or before[0] in pids(process):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
             assert before[1] in pids(process)
-            assert f"worker {before[0]} has given no sign of life for 30 s" in process.log_text
+            assert f"worker {before[0]} answered no ping for 30 s" in process.log_text
             assert (await http.post(process.url + "/echo", json=SEND)).status_code == 200
 
 
@@ -141,7 +141,7 @@ async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tm
             f"another process in its place after {ms(replaced)}",
             holds=0 < replaced < 1,
         )
-        await asyncio.to_thread(process.said, f"worker {victim} is gone (exit code -9), another takes its place")
+        await asyncio.to_thread(process.said, f"worker {victim} ended (exit code -9) and is replaced")
         assert len(pids(process)) == 2
         assert victim not in pids(process)
         await counted(process, 20 + len(answers))
@@ -165,7 +165,7 @@ async def test_one_that_is_killed_takes_no_calls_of_grpc_with_it(fleet: str, tmp
             if number == 10:
                 os.kill(victim, signal.SIGKILL)
             assert await send() in ("task", "message")
-        await asyncio.to_thread(process.said, f"worker {victim} is gone (exit code -9), another takes its place")
+        await asyncio.to_thread(process.said, f"worker {victim} ended (exit code -9) and is replaced")
         assert {await send() for _ in range(10)} <= {"task", "message"}
 
 
@@ -316,11 +316,11 @@ def test_a_sighup_that_comes_while_they_start_is_heard_once_they_serve(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:
         process.await_serving()
-        process.said("2 workers serve" if options else "the configuration was read again")
+        process.said("2 workers serve" if options else "configuration reloaded")
         if options:
             for pid in pids(process):
                 os.kill(pid, signal.SIGHUP)
-            process.said("the configuration was read again")
+            process.said("configuration reloaded")
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     finally:

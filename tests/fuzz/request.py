@@ -11,9 +11,7 @@ import httptools
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import ClientGone
-from gateway.listener.edge import Edge, ServerState
-from gateway.listener.protocol import ClientConnection
-from gateway.listener.wire import ClientWire
+from gateway.listener.http1 import ClientConnection, ClientWire, Edge, ServerState
 from tests.fuzz.driver import run
 from tests.listener.front import limited
 

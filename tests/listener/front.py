@@ -16,10 +16,8 @@ import trustme
 from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.limit import Http
-from gateway.listener.edge import Edge
-from gateway.listener.protocol import ClientConnection
+from gateway.listener.http1 import ClientConnection, ClientWire, Edge
 from gateway.listener.server import HttpServer, bind, server_tls
-from gateway.listener.wire import ClientWire
 from tests.doubles.gateway import Client
 from tests.doubles.scripted import WAIT
 

@@ -14,8 +14,9 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.grpc import frame
 from gateway.config.model import Gateway
 from gateway.listener.grpc import GrpcListener
-from gateway.listener.grpc_wire import GrpcWire
-from gateway.listener.server import PemTls, reserve
+from gateway.listener.grpc_responder import GrpcWire
+from gateway.listener.server import reserve
+from gateway.listener.tls import PemTls
 from tests.doubles.http2_client import RawClient
 from tests.doubles.scripted import WAIT
 
@@ -78,6 +79,9 @@ class Front:
         task = asyncio.current_task()
         assert task is not None
         self.heads.append(head)
+        if head.cache is None:
+            # As the pipeline does.
+            head.remember(object())
         self.wires.append(wire)
         self.open += 1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.listener import callback
+from gateway.listener import callbacks as callback
 from tests.doubles.gateway import LISTENS, Client, running
 from tests.doubles.scripted import WAIT
 from tests.test_webhooks import RELAY, Site, site

@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.a2a.call import Head
-from gateway.listener.edge import Crowd, Edge
-from gateway.listener.wire import ClientWire
+from gateway.listener.http1 import Crowd
 from tests.doubles.gateway import fronted, request
 from tests.doubles.scripted import answers, whole
 from tests.listener.front import Front, fronting, limited, patient
@@ -28,14 +26,6 @@ def test_one_client_has_a_bound_of_its_own_and_who_leaves_makes_room() -> None:
     assert crowd.size == 3
 
 
-def test_all_together_have_a_bound() -> None:
-    crowd = Crowd(2, 100, lambda _: True)
-    assert [crowd.enter(f"192.0.2.{number}") for number in range(3)] == [True, True, False]
-    crowd.leave("192.0.2.2")
-    crowd.leave("192.0.2.1")
-    assert crowd.enter("192.0.2.9")
-
-
 def test_who_speaks_for_many_has_no_bound_of_one() -> None:
     crowd = Crowd(100, 1, lambda peer: peer == "192.0.2.1")
     assert all(crowd.enter("192.0.2.1") for _ in range(10))
@@ -48,53 +38,6 @@ def test_a_whole_network_of_ipv6_is_one_client() -> None:
     assert [crowd.enter(peer) for peer in peers] == [True, True, False]
     assert crowd.enter("2001:db8:0:1::1")
     assert [crowd.enter(peer) for peer in ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1")] == [True, True, False]
-
-
-def test_nobody_is_remembered() -> None:
-    crowd = Crowd(10, 10, lambda _: False)
-    peers = [f"2001:db8:0:{number:x}::1" for number in range(100)]
-    for peer in peers:
-        crowd.enter(peer)
-    for peer in peers:
-        crowd.leave(peer)
-    assert (crowd.size, crowd._networks) == (0, {})
-
-
-# ---- How answers begin ---------------------------------------------------------------------------------------------
-
-JSON = ((b"content-type", b"application/json"),)
-
-
-async def nobody(_head: Head, _wire: ClientWire) -> None:
-    """Serves nothing."""
-
-
-def test_an_answer_begins_with_what_every_answer_has_and_its_own() -> None:
-    edge, dated = Edge(nobody), [(b"date", b"now")]
-    expected = b"HTTP/1.1 200 OK\r\ndate: now\r\ncontent-type: application/json\r\n"
-    assert edge.opening(dated, 200, JSON) == expected
-    assert edge.opening(dated, 200, JSON) is edge.opening(dated, 200, JSON)
-    assert edge.opening(dated, 404, JSON) == expected.replace(b"200 OK", b"404 Not Found")
-    assert edge.opening(dated, 200, ()) == b"HTTP/1.1 200 OK\r\ndate: now\r\n"
-    assert edge.opening([(b"date", b"later")], 200, JSON) == expected.replace(b"now", b"later")
-
-
-def test_few_openings_are_kept() -> None:
-    edge, dated = Edge(nobody), [(b"date", b"now")]
-    for number in range(1000):
-        edge.opening(dated, 200, ((b"retry-after", b"%d" % number),))
-    edge.opening(dated, 201, ((b"a", b"x" * 10_000),))
-    assert len(edge._openings) <= 64
-    edge.opening([], 200, ((b"a", b"x" * 10_000),))
-    assert edge._openings == {}
-
-
-@pytest.mark.parametrize("value", [b"a\r\nb: c", b"a\nb", b"a\rb", b"a\0b"])
-def test_no_header_of_an_answer_ends_a_line(value: bytes) -> None:
-    edge = Edge(nobody)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="line end"):
-            edge.opening([], 200, ((b"a", value),))
 
 
 # ---- On real connections -------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener import protocol
-from gateway.listener.wire import ClientWire
+from gateway.listener import http1 as protocol
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, refuses, starved, streams

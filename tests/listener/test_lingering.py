@@ -10,8 +10,8 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge
-from gateway.listener import protocol
-from gateway.listener.wire import ClientWire
+from gateway.listener import http1 as protocol
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, fronted, request
 from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.undisturbed import undisturbed

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
-from gateway.listener.pages import PagesListener
-from gateway.listener.wire import ClientWire
+from gateway.listener.admin import PagesListener
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.wire import RecordedWire
 from tests.listener.front import Front, fronting

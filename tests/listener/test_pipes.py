@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.listener.pipes import ROOM, Pipes
+from gateway.listener.stdio import ROOM, Pipes
 from tests.doubles.scripted import WAIT
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.wire import ClientWire
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.limit import Http
-from gateway.listener.request import Again, RequestHead, Unreadable, check_start, read_head
+from gateway.listener.request_parser import Again, RequestHead, Unreadable, check_start, read_head
 from tests.listener.front import limited
 
 BOUNDS = limited()

@@ -23,7 +23,7 @@ from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
-from gateway.listener.edge import Edge
+from gateway.listener.http1 import ClientWire, Edge
 from gateway.listener.server import (
     HttpServer,
     ListenFailed,
@@ -34,7 +34,6 @@ from gateway.listener.server import (
     reserve,
     server_tls,
 )
-from gateway.listener.wire import ClientWire
 from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import fronting, starved

@@ -6,15 +6,15 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow
-from gateway.listener import incoming, protocol
-from gateway.listener.protocol import ClientConnection
-from gateway.listener.wire import ClientWire
+from gateway.listener import http1 as protocol
+from gateway.listener import request_parser as incoming
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
 from tests.doubles.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
 from tests.doubles.undisturbed import undisturbed
@@ -338,7 +338,7 @@ async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:
         server = gateway.gateway._listeners.servers[0]
         await gateway.until(lambda: len(server.state.connections) == 1)
         await loop.sock_sendall(slow, request("POST", "/echo", STREAM, [JSON]))
-        await gateway.until(lambda: cast("ClientConnection", next(iter(server.state.connections))).paused)
+        await gateway.until(lambda: next(iter(server.state.connections)).paused)
         await asyncio.sleep(0.3)
         client = Client(*await asyncio.open_connection(sock=slow, limit=4096))
         await client.head()

@@ -11,8 +11,8 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
-from gateway.listener import protocol
-from gateway.listener.wire import ClientWire
+from gateway.listener import http1 as protocol
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import Client, request
 from tests.listener.front import TEXT, Front, Tls, fronting, limited
 from tests.loops import both_loops

@@ -13,9 +13,8 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.background import Background
-from gateway.listener.pipes import Pipes
-from gateway.listener.stdio import MOST_CALLS, Dress, StdioClient
-from gateway.wire import Wire
+from gateway.listener.stdio import MOST_CALLS, Dress, Pipes, StdioClient
+from gateway.proxy.responder import Wire
 from tests.doubles.scripted import WAIT
 from tests.doubles.stdio_host import PipeHost, frame, over_pipes
 

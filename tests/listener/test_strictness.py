@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.wire import ClientWire
+from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.listener.front import Front, fronting, limited
 from tests.loops import both_loops

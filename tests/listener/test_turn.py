@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.listener.turn import AT_A_TURN, Turns
+from gateway.listener.http1 import AT_A_TURN, Turns
 from tests.listener.front import Front, fronting, streams
 from tests.loops import both_loops
 

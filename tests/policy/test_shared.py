@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.a2a.fault import RateLimited, StateUnavailable
-from gateway.policy.bucket import Bucket
 from gateway.policy.limits import Limits, OverRate, Permit, Quota, Standing
 from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
+from gateway.policy.token_bucket import Bucket
 from gateway.tasks.redis_address import RedisAddress, read_address
 from gateway.tasks.redis_client import RedisClient, Reply
 from tests.doubles.redis_peer import until_up
@@ -264,8 +264,8 @@ def test_the_log_says_when_it_goes_and_when_it_comes_back(caplog: pytest.LogCapt
 
     run(main())
     assert [record.getMessage() for record in caplog.records] == [
-        "rates are not shared, each process gives its share of them: silent for 0.05 s",
-        "rates are shared again",
+        "rate limits are not shared, each process applies its share: silent for 0.05 s",
+        "rate limits are shared through Redis again",
     ]
 
 

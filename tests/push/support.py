@@ -24,7 +24,7 @@ from gateway.push.subscription import Subscription, Subscriptions
 from gateway.push.usage import ENTRY
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
-from gateway.telemetry.audit import Event
+from gateway.telemetry.audit_log import Event
 from gateway.upstream.connections import client_tls
 from tests.a2a.sample import vector
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend

@@ -20,7 +20,7 @@ from gateway.push.ssrf import WebhookPolicy
 from gateway.push.subscription import CONFIRMED, KIND, PENDING, Subscriptions, digest
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
-from gateway.telemetry.audit import Event
+from gateway.telemetry.audit_log import Event
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.push.support import (
     ANN,

@@ -13,7 +13,7 @@ from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
-from gateway.telemetry.audit import Event
+from gateway.telemetry.audit_log import Event
 from tests.doubles.scripted import WAIT
 from tests.push.support import CLIENT, TASK, V1_0, Names, id_of
 

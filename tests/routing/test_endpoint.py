@@ -4,75 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.listener.request import host_name
-from gateway.principal import Principal
+from gateway.listener.request_parser import host_name
 from gateway.routing.endpoint import (
     HOST,
     Condition,
-    Endpoint,
     claim_condition,
     explain_conflict,
     host_named,
     patterns,
-    unmet,
 )
-from gateway.routing.route import Knock, Place, Rule
+from gateway.routing.route import Place, Rule
 from gateway.token_claim import claim_values
-from tests.routing.tables import agent, knock, rule
-
-
-def endpoint(*rules: Rule) -> Endpoint:
-    return Endpoint.build(None, (), rules, {each.agent: agent(each.agent, each) for each in rules})
-
-
-def asking(name: str, *conditions: tuple[object, ...]) -> Rule:
-    return Rule(name, None, (), frozenset(conditions), Place("f", 1))
-
-
-def test_only_rules_that_may_hold_are_looked_at() -> None:
-    tenants = [asking(f"t{number}", ("tenant", f"t{number}")) for number in range(100)]
-    general, keyed, claimed = asking("general"), asking("keyed", ("key", "k")), asking("c", ("claim", "team", "red"))
-    found = endpoint(*tenants, general, keyed, claimed)
-    assert list(found.possible(Knock((), tenant="t7"))) == [general, tenants[7]]
-    shown = Principal("acme", key="k", claims={"team": "red"})
-    assert list(found.possible(Knock((), principal=shown))) == [general, keyed, claimed]
-
-
-def test_an_endpoint_knows_its_tenants_and_whether_a_path_may_name_one() -> None:
-    assert endpoint(asking("it", ("tenant", "x")), asking("other")).tenants == {"x"}
-    assert endpoint(asking("it", ("tenant", "x"))).tenanted
-    assert not endpoint(asking("it")).tenanted
-    it = asking("it")
-    assert Endpoint.build(None, (), [it], {"it": agent("it", it, require_tenant=True)}).tenanted
-
-
-def test_the_rule_that_asks_for_all_that_the_others_ask_for_wins_or_nobody() -> None:
-    key, tenant = asking("it", ("key", "batch")), asking("other", ("tenant", "billing"))
-    both = asking("third", ("key", "batch"), ("tenant", "billing"))
-    shown = knock(("key", "tenant"))
-    assert endpoint(key, tenant, both).select(shown) == (both, ())
-    winner, contenders = endpoint(key, tenant).select(shown)
-    assert winner is None
-    assert set(contenders) == {key, tenant}
-    assert endpoint(key, tenant).select(knock(())) == (None, ())
-
-
-def test_two_agents_that_ask_for_the_same_contend() -> None:
-    one, other = asking("it", ("tenant", "billing")), asking("other", ("tenant", "billing"))
-    for rules in ((one, other), (other, one), (asking("third"), one, other)):
-        winner, contenders = endpoint(*rules).select(knock(("tenant",)))
-        assert winner is None
-        assert set(contenders) == {one, other}
-    again = asking("it", ("tenant", "billing"))
-    assert endpoint(one, again).select(knock(("tenant",)))[0] == one
-
-
-def test_what_does_not_hold_is_told() -> None:
-    it = rule("it", ("host", "key"))
-    assert unmet(it, knock(())) == ("key", "batch")
-    assert unmet(it, knock(("key",))) is None
-    assert unmet(rule("it", ("tenant",)), knock(())) == ("tenant", "billing")
-    assert unmet(rule("it", ("claim",)), Knock(())) == claim_condition("team", "red")
 
 
 def test_a_host_is_looked_for_from_the_most_exact_pattern_on() -> None:

@@ -21,6 +21,7 @@ from gateway.a2a.fault import (
 )
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition
+from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
 from gateway.routing.table import Table
 from tests.doubles.yardstick import growth
@@ -129,7 +130,7 @@ def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() 
     assert answers(found, "invoices", key="batch") == "crm"
     assert asked(found, "nobody", key="batch").fault is NoRoute
     asks = Knock((), "", "status", Principal("acme", method="api_key", key="batch"))
-    told = found.explain(found.grpc_endpoint, asks, grpc=True).candidates
+    told = explain(found, found.grpc_endpoint, asks, grpc=True).candidates
     whys = [each.why for each in told if each.rule.untenanted]
     assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
 
@@ -401,7 +402,7 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
     for key, tenant in itertools.product((None, "batch"), (None, "acme", "nobody")):
         endpoint = made.grpc_endpoint
         knock = Knock((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
-        verdict, told = made.resolve(endpoint, knock), made.explain(endpoint, knock, everything=True, grpc=True)
+        verdict, told = made.resolve(endpoint, knock), explain(made, endpoint, knock, everything=True, grpc=True)
         assert (verdict.route, verdict.fault) == (told.route, told.fault)
         assert {one.rule.agent for one in told.candidates} == {each.name for each in found}
         assert [one.rule for one in told.candidates if one.taken] == ([] if verdict.route is None else [verdict.rule])
@@ -413,7 +414,7 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
 
 def whys(found: Table, tenant: str | None = None) -> dict[tuple[str, int], str]:
     knock = Knock((), "", tenant, Principal("acme"))
-    told = found.explain(found.grpc_endpoint, knock, everything=True, grpc=True)
+    told = explain(found, found.grpc_endpoint, knock, everything=True, grpc=True)
     return {(one.rule.agent, one.rule.place.line): one.why for one in told.candidates}
 
 

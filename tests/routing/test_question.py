@@ -17,7 +17,7 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.principal import Principal
-from gateway.routing.question import Answer, Question, ask
+from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import AgentRules, Place, Reach, Route, Rule
 from gateway.routing.table import Table
 

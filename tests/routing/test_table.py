@@ -18,6 +18,7 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
+from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
 from gateway.routing.table import Table, claim_condition
 from tests.doubles.yardstick import growth
@@ -67,7 +68,7 @@ def test_where_tenants_pick_agents_a_tenant_that_picks_none_agrees_with_no_crede
         asked = msgspec.structs.replace(knock(("path", "key")), tenant=tenant)
         verdict = resolve(found, asked)
         assert (verdict.route, verdict.fault) == (None, NoRoute)
-        told = found.explain(found.locate("", asked.path), asked)
+        told = explain(found, found.locate("", asked.path), asked)
         assert f"the tenant {tenant!r} does not pick it" in told.candidates[0].why
     takes_any = agent("it", rule("it", ("path", "key")), tenanted=True)
     found = table(takes_any, agent("other", rule("other", ("path", "tenant"))))

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable
 
 from gateway.principal import Principal
+from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, Knock, Place, Reach, Rule
 from gateway.routing.table import Table
 from tests.routing.tables import COMBINATIONS, agent, knock, resolve, rule, table
@@ -12,18 +13,18 @@ from tests.routing.tables import COMBINATIONS, agent, knock, resolve, rule, tabl
 def test_every_candidate_is_explained_with_its_line() -> None:
     found = table(agent("it", rule("it", ("path", "key"), 7)), agent("other", rule("other", ("path", "tenant"), 9)))
     asked = knock(("path", "tenant"))
-    verdict = found.explain(found.locate(asked.host, asked.path), asked)
+    verdict = explain(found, found.locate(asked.host, asked.path), asked)
     by_line = {candidate.rule.place.line: candidate for candidate in verdict.candidates}
     assert by_line[9].taken
     assert not by_line[7].taken
     assert "API key 'batch'" in by_line[7].why
-    verdict = found.explain(None, knock(()), everything=True)
+    verdict = explain(found, None, knock(()), everything=True)
     assert {candidate.rule.agent for candidate in verdict.candidates} == {"it", "other"}
     assert all("is at /a2a" in candidate.why for candidate in verdict.candidates)
 
 
 def explained(found: Table, asked: Knock) -> dict[str, str]:
-    verdict = found.explain(found.locate(asked.host, asked.path), asked, everything=True)
+    verdict = explain(found, found.locate(asked.host, asked.path), asked, everything=True)
     return {candidate.rule.agent: candidate.why for candidate in verdict.candidates}
 
 
@@ -98,9 +99,9 @@ def test_a_private_card_is_explained_to_operators_as_it_is() -> None:
     rule = Rule("own", None, ("own",), frozenset(), Place("f", 1))
     found, hidden = table(agent("own", rule)), table(agent("own", rule, public=False))
     asked = Knock(("own",))
-    [candidate] = hidden.explain(hidden.locate("", ("own",)), asked, card=True).candidates
+    [candidate] = explain(hidden, hidden.locate("", ("own",)), asked, card=True).candidates
     assert (candidate.taken, candidate.why) == (False, "all it asks for holds, but a stranger may not call it")
-    [candidate] = found.explain(found.locate("", ("own",)), asked, card=True).candidates
+    [candidate] = explain(found, found.locate("", ("own",)), asked, card=True).candidates
     assert candidate.taken
 
 
@@ -109,5 +110,5 @@ def test_the_explained_verdict_is_the_one_that_traffic_gets() -> None:
         found = table(agent("it", rule("it", one)), agent("other", rule("other", other)))
         for shown in COMBINATIONS:
             asked = knock(shown)
-            explained = found.explain(found.locate(asked.host, asked.path), asked)
+            explained = explain(found, found.locate(asked.host, asked.path), asked)
             assert (explained.route, explained.fault) == (resolve(found, asked).route, resolve(found, asked).fault)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from gateway.command.key import new_key
+from gateway.commands.key import new_key
 
 KEYS = {name: new_key(name, name) for name in ("acme", "globex")}
 """Tenants and their credentials."""

@@ -7,17 +7,15 @@ import socket
 
 import pytest
 
-from gateway.a2a.fault import Draining, Fault, UpstreamConnect, UpstreamReset
+from gateway.a2a.fault import Draining, UpstreamConnect, UpstreamReset
 from gateway.upstream import connections
 from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (
     WAIT,
-    Script,
     Wire,
     answers,
-    answers_and_closes,
     answers_and_hangs,
     chunk,
     chunked,
@@ -25,7 +23,6 @@ from tests.doubles.scripted import (
     head,
     in_turn,
     refused_port,
-    resets_at_once,
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
@@ -38,17 +35,6 @@ STREAM = head(b"transfer-encoding: chunked") + chunk(b"1")
 
 def start(pool: ConnectionPool, body: bytes = b"{}") -> "asyncio.Task[Response]":
     return asyncio.get_running_loop().create_task(send(pool, body))
-
-
-def reads_and_closes(first: bytes = OK) -> Script:
-    """Answers the first request, reads the second one and closes without a byte."""
-
-    async def script(wire: Wire) -> None:
-        await wire.request()
-        await wire.send(first)
-        await wire.request()
-
-    return script
 
 
 # ---- Reuse -----------------------------------------------------------------------------------------------------------
@@ -153,7 +139,7 @@ async def test_answers_never_cross_however_calls_are_cancelled() -> None:
     async with pooled(echoes, PoolLimits(connections=8, queue=400, queue_timeout=WAIT)) as (backend, pool):
 
         async def call(marker: bytes) -> int:
-            response = await send(pool, marker, repeatable=True)
+            response = await send(pool, marker)
             assert await response.read(100, WAIT) == marker
             return 1
 
@@ -200,22 +186,18 @@ async def test_a_failed_connect_frees_its_slot_for_who_waits() -> None:
     assert (pool.active, pool.waiting) == (0, 0)
 
 
-# ---- Once or twice ---------------------------------------------------------------------------------------------------
+# ---- Once ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_repeatable_call_on_a_stale_connection_is_sent_once_more() -> None:
-    async with pooled(in_turn(reads_and_closes(), answers(whole(b"second")))) as (backend, pool):
-        await ask(pool)
-        assert await ask(pool, b"again", repeatable=True) == b"second"
-        assert [(received.connection, received.body) for received in backend.requests[1:]] == [
-            (0, b"again"),
-            (1, b"again"),
-        ]
-        assert (pool.active, pool.idle) == (0, 1)
+@pytest.mark.parametrize("part", [b"", b"H"], ids=["no answer", "a part of one"])
+async def test_a_call_is_sent_once(part: bytes) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(OK)
+        await wire.request()
+        await wire.send(part)
 
-
-async def test_a_call_that_may_not_be_repeated_is_sent_once() -> None:
-    async with pooled(in_turn(reads_and_closes(), answers(whole(b"second")))) as (backend, pool):
+    async with pooled(script) as (backend, pool):
         await ask(pool)
         with pytest.raises(UpstreamReset):
             await ask(pool, b"send")
@@ -223,61 +205,14 @@ async def test_a_call_that_may_not_be_repeated_is_sent_once() -> None:
         assert (pool.active, pool.idle) == (0, 0)
 
 
-async def test_a_call_is_sent_twice_at_most() -> None:
-    async with pooled(reads_and_closes()) as (backend, pool):
-        await asyncio.gather(ask(pool), ask(pool))
-        assert pool.idle == 2
-        # The second try is on a new connection, however many old ones rest.
-        assert await ask(pool, repeatable=True) == b"ok"
-        assert [received.connection for received in backend.requests[2:]] == [1, 2]
-
-    async with pooled(in_turn(reads_and_closes(), answers_and_closes())) as (backend, pool):
-        await ask(pool)
-        with pytest.raises(UpstreamReset):
-            await ask(pool, repeatable=True)
-        assert len(backend.requests) == 3
-
-
-async def test_a_second_try_finds_room_in_a_full_pool() -> None:
-    limits = PoolLimits(connections=2)
-    async with pooled(reads_and_closes(), limits) as (backend, pool):
-        await asyncio.gather(ask(pool), ask(pool))
-        assert await ask(pool, repeatable=True) == b"ok"
-        assert (pool.active, pool.idle) == (0, 2)
-        # The slot of the stale connection was free again, so the other old one may stay.
-        assert backend.open == 2
-
-
-async def test_a_call_that_was_answered_in_part_is_not_repeated() -> None:
-    async def script(wire: Wire) -> None:
-        await wire.request()
-        await wire.send(OK)
-        await wire.request()
-        await wire.send(b"H")
-
-    async with pooled(script) as (backend, pool):
-        await ask(pool)
-        with pytest.raises(UpstreamReset):
-            await ask(pool, repeatable=True)
-        assert len(backend.requests) == 2
-
-
-async def test_a_new_connection_that_closes_is_not_tried_again() -> None:
-    async with pooled(answers_and_closes()) as (backend, pool):
-        with pytest.raises(UpstreamReset):
-            await ask(pool, repeatable=True)
-        assert len(backend.requests) == 1
-
-
-async def test_who_wants_a_new_connection_gets_one_whatever_rests() -> None:
+async def test_a_fresh_connection_is_a_new_one_whatever_rests() -> None:
     async with pooled(answers(OK)) as (backend, pool):
         await asyncio.gather(ask(pool), ask(pool))
         await (await send(pool, b"new", fresh=True)).read(10, WAIT)
         assert [received.connection for received in backend.requests] == [0, 1, 2]
         # It is one like the others from then on.
-        assert pool.idle == 3
         await ask(pool)
-        assert len(backend.wires) == 3
+        assert (pool.idle, len(backend.wires)) == (3, 3)
 
 
 # ---- The end ---------------------------------------------------------------------------------------------------------
@@ -333,11 +268,3 @@ async def test_nothing_is_left_for_the_garbage_collector_to_close() -> None:
 )
 def test_the_host_header_names_the_port_where_it_is_not_the_usual_one(origin: Origin, authority_of: str) -> None:
     assert origin.authority == authority_of
-
-
-async def test_whatever_fails_is_a_fault_of_the_closed_list() -> None:
-    for script in (resets_at_once, answers_and_closes(), answers_and_hangs(b"garbage\r\n"), answers_and_hangs()):
-        async with pooled(script) as (_, pool):
-            with pytest.raises(Fault) as failed:
-                await send(pool, first_byte=0.05)
-            assert failed.value.outcome == "upstream_error"

@@ -25,7 +25,7 @@ from gateway.upstream.failure import DeadlinePassed
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.repertoire import spellings
-from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
+from gateway.upstream.upstream import Caller, Timeouts, Treatment
 from tests.doubles.grpc_agent import GrpcAgent, grpc_agent, hangs, says
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
@@ -377,12 +377,6 @@ async def test_what_was_worked_out_for_one_head_holds_for_no_other_caller() -> N
     for call in (get_task(), old_get_task(), get_task()):
         for caller in (*callers, *callers):
             await agent.send(call, agent.interface(call, (call.dialect,)), head, caller)
-            fresh = Head("POST", b"/", headers=head.headers, known={})
+            fresh = Head("POST", b"/", headers=head.headers)
             assert channel.asked == await sent(call, fresh, caller=caller)
-            assert len(head.known) <= 16
-
-
-def test_it_is_an_upstream_like_any_other() -> None:
-    made: Upstream = upstream()
-    assert (made.backend, made.url) == ("billing", "grpc://agent:50051")
-    assert made.interfaces() == {}
+            assert len(caller.prepared.metadata) <= 16

@@ -25,7 +25,7 @@ from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
-from gateway.a2a.mention import NONE, Mentions, Webhook, gather
+from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, gather
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import is_of
 from gateway.a2a.paths import PathCall
@@ -64,19 +64,19 @@ def path_of(method: GrpcMethod, request: Message) -> PathCall:
     return PathCall(operation)
 
 
-def mentions(call: Call) -> Mentions:
+def referenced_ids(call: Call) -> ReferencedIds:
     """As `mention.mentions`, of a call over gRPC."""
     operation = call.operation
     if operation.kind is Kind.CARD:
-        return NONE
+        return NO_IDS
     if call.path.operation is not None and not operation.sends and operation is not Operation.CREATE_PUSH_CONFIG:
         # A client's, all of whose ids are known.
-        return Mentions((call.task_id,) if call.task_id else (), (), call.context_id)
+        return ReferencedIds((call.task_id,) if call.task_id else (), (), call.context_id)
     method = BY_PATH[call.method]
     newest = method.version is Version.V1_0
     request = request_class(method).FromString(call.body)
     if operation is Operation.LIST_TASKS:
-        return Mentions(context=request.context_id or None)
+        return ReferencedIds(context=request.context_id or None)
     if not operation.sends:
         path = path_of(method, request)
         push = None

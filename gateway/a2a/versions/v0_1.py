@@ -1,417 +1,647 @@
 """A2A 0.1 over JSON-RPC, Google's original of April 2025 (its JSON schema; in prose 0.1.0).
 
-What is unlike everything later, and what becomes of it here:
+The differences from everything later, and their translation:
 
 - The client makes the task's id, and every answer of a send is a bare Task. Upward the id is `message.taskId`, also of
-  a task that the agent has never heard of: who keeps the ids puts the agent's in its place. A 1.0 agent that answers
-  with a Message is heard by a 0.1 client as a completed task whose status says it.
+  a task that the agent has never heard of: the caller replaces it by the agent's. A Message of a 1.0 agent becomes a
+  completed task whose status holds it.
 - Conversations are sessions: `sessionId` is `contextId`. Events name none; it is the one of the request or of an
-  earlier frame, else the task's own id, and a task that is begun without one is given that as its session, so that
-  events and tasks tell the same.
-- A stream holds status and artifact events, never a Task or a Message, and says itself which one is `final`.
+  earlier frame, else the task's own id. A task that is begun without a session is given that one too, so that events
+  and tasks agree.
+- A stream holds status and artifact events, never a Task or a Message, and says itself which one is `final`. A stream
+  whose last event is an artifact ends without one, by closing: a status cannot be made up.
 - No history unless `historyLength` asks for it, where 1.0 has all of it unless that says less.
 - One push configuration for a task, without an id: upward its id is the task's.
 
-What messages become is in `v0_1_message`, tasks in `v0_1_task`.
+Parts are those of 0.3, tagged by `type`. Some members without a word in 0.1 are kept in an object's `metadata` and read
+back from there, as 0.3's are: of a message `message_id_compat` (towards agents, which give the message back as
+history), `extensions_compat` and `reference_task_ids_compat`; of an artifact `extensions_compat`. Ids of tasks and
+contexts are never read from there. A message of an agent that has no id gets one from its content, so that it has the
+same one in an event, in a later task, and however much of the history is told.
+
+A name that means nothing here and something in 1.0 is dropped, never passed on unread, and the other way round.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from hashlib import blake2b
+
+import msgspec
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.versions.foreign import drop, foreign
-from gateway.a2a.versions.reading import (
-    expect_bool,
-    expect_int,
-    expect_object,
-    expect_text,
-    expect_texts,
-    inside,
-    require_object,
+from gateway.a2a.task_state import HUB_STATES
+from gateway.a2a.task_state import STATES as WORDS
+from gateway.a2a.versions import v0_3
+from gateway.a2a.versions.schema import (
+    ANSWERED_MOMENT,
+    BOOL,
+    COUNT,
+    DROP,
+    ID,
+    LENGTH,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    Field,
+    Schema,
+    called,
+    default,
+    dropped,
+    each,
+    exact,
+    named,
+    need,
+    within,
+    written,
 )
-from gateway.a2a.versions.v0_1_message import (
-    DATA_PART_COMPAT,
-    KEPT_ID,
-    KEPT_OF_MESSAGES,
-    KEPT_OF_PARTS,
-    lift_sent_message,
-    lower_message,
-    require_id,
-)
-from gateway.a2a.versions.v0_1_task import (
-    lift_artifact,
-    lift_push,
-    lift_status,
-    lift_task,
-    lower_artifact,
-    lower_push,
-    lower_status,
-    lower_task,
-)
-from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Loss, Memo, Misfit
+from gateway.a2a.versions.v0_3 import DATA_PART_COMPAT, KEPT_OF_PARTS, PUSH_DOWN, push_fields
+from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Loss, Memo, Misfit, Step
 
 ALL_HISTORY = 2**31 - 1
-"""What an agent of 0.1 is asked for where the client sets no bound, since without a number it gives none."""
+"""The number that an agent of 0.1 is asked for where the client sets no bound: without one it gives none."""
+KEPT_ID = "message_id_compat"
+KEPT_OF_ARTIFACTS = (("extensions_compat", "extensions"),)
+KEPT_OF_MESSAGES = (*KEPT_OF_ARTIFACTS, ("reference_task_ids_compat", "referenceTaskIds"))
 
-_RESTING = TERMINAL | INTERRUPTED
+_MOST_ARTIFACTS = 10_000
+_LONGEST_NAME = 64
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
-LOSSES = (
-    Loss("ListTasks, DeleteTaskPushNotificationConfig, GetExtendedAgentCard", "0.1", "refused: 0.1 has none of them"),
-    Loss("a Message as the answer", "0.1", "a completed Task whose status message it is"),
-    Loss("a Task in a stream", "0.1", "a status event and one for each artifact; its history is dropped"),
-    Loss("contextId of an event", "0.1", "dropped; upward it is the one of the call, else the task's id"),
-    Loss("TASK_STATE_REJECTED", "0.1", "failed"),
-    Loss("TASK_STATE_AUTH_REQUIRED", "0.1", "input-required"),
-    Loss("Message.messageId towards clients", "0.1", "dropped"),
-    Loss("Message.messageId towards agents", "0.1", f"kept in its metadata as {KEPT_ID}"),
-    Loss("extensions of messages and artifacts", "0.1", f"kept in their metadata as {KEPT_OF_MESSAGES[0][0]}"),
-    Loss("Message.referenceTaskIds", "0.1", f"kept in its metadata as {KEPT_OF_MESSAGES[1][0]}"),
-    Loss("Message.taskId, Message.contextId", "0.1", "dropped but for a send's, which are its id and sessionId"),
-    Loss("Artifact.artifactId", "0.1", "index, counted in the order in which a call meets them"),
-    Loss("mediaType and filename of text and data", "0.1", f"kept in its metadata as {', '.join(dict(KEPT_OF_PARTS))}"),
-    Loss("metadata under one of these names", "0.1", "read as what the gateway keeps there"),
-    Loss("metadata that is empty but for them", "1.0", "dropped"),
-    Loss("data that is no object", "0.1", f'{{"value": ...}}, with {DATA_PART_COMPAT} in the part\'s metadata'),
-    Loss("a Part without content", "0.1", "an empty text"),
-    Loss("configuration.returnImmediately", "0.1", "dropped: the agent decides when it answers"),
-    Loss("historyLength unset", "0.1", "the largest number there is, since 0.1 tells none without one"),
-    Loss("TaskPushNotificationConfig.id", "0.1", "dropped; upward it is the task's id"),
-    Loss("timestamp that is no ISO 8601", "1.0", "dropped"),
-    Loss("final of an event", "1.0", "dropped: the end of the stream says it"),
-    Loss("authentication.schemes but the first", "1.0", "dropped"),
-    Loss("append and lastChunk of a Task's artifacts", "1.0", "dropped"),
-    Loss("Artifact.index", "1.0", "artifactId; the second of one index in a task has `-2` behind it"),
-    Loss("metadata of tasks/get, tasks/resubscribe, tasks/pushNotification/get", "1.0", "dropped"),
-    Loss("empty name and mimeType of a file", "1.0", "dropped"),
-    Loss("members of a file but name, mimeType, bytes, uri", "1.0", "dropped"),
-)
-"""What does not come back as it was said."""
+# ---- Kept in metadata ------------------------------------------------------------------------------------------------
 
 
-class Form01:
-    """The form of 0.1 (protocol §8.1).
+def _keep(tree: Tree, names: tuple[tuple[str, str], ...]) -> None:
+    """Move members that 0.1 does not have into the metadata.
 
-    The memo learns which task and context a call is about from whatever names them first, and from a Task which context
-    its agent has put it in. `lower_event` says `final` of the last event if that is a status in which the task rests; a
-    stream whose last event is an artifact ends without one, by closing, since a status cannot be made up.
+    Args:
+        names: The name of each there, and here.
     """
-
-    version: ClassVar[Version] = Version.V0_1
-    answers: ClassVar[frozenset[Operation]] = frozenset({
-        Operation.SEND_MESSAGE,
-        Operation.SEND_STREAMING_MESSAGE,
-        Operation.GET_TASK,
-        Operation.CANCEL_TASK,
-        Operation.SUBSCRIBE_TO_TASK,
-        Operation.CREATE_PUSH_CONFIG,
-        Operation.GET_PUSH_CONFIG,
-    })  # fmt: skip
-    losses: ClassVar[tuple[Loss, ...]] = LOSSES
-
-    def lift_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """A client's parameters, in the hub's words.
-
-        Raises:
-            Misfit: they are not what 0.1 says, or 0.1 has no such operation.
-        """
-        if operation.sends:
-            return _lift_send(params, memo)
-        lift = _LIFT_PARAMS.get(operation)
-        if lift is None:
-            raise Misfit("", f"A2A 0.1 has no {operation}")
-        expect_object(params, "metadata")
-        task_id = require_id(params, "id")
-        if memo.task_id is None:
-            memo.task_id = task_id
-        return lift(params, task_id)
-
-    def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """The hub's parameters, as an agent of 0.1 reads them.
-
-        A message that names no task begins one under `memo.new_id`.
-        """
-        if operation.sends:
-            return _lower_send(params, memo, _history(operation))
-        if operation is Operation.CREATE_PUSH_CONFIG:
-            return lower_push(params)
-        task_id = params["taskId" if operation is Operation.GET_PUSH_CONFIG else "id"]
-        lowered: Tree = {"id": task_id}
-        if operation is Operation.GET_TASK:
-            length = params.get("historyLength")
-            lowered["historyLength"] = ALL_HISTORY if length is None else length
-        elif operation is Operation.CANCEL_TASK and "metadata" in params:
-            lowered["metadata"] = params["metadata"]
-        return lowered
-
-    def lift_result(self, operation: Operation, result: Any, memo: Memo) -> Tree:  # noqa: ANN401 - what came
-        """An agent's result, in the hub's words; a send's is always `{"task": ...}`.
-
-        Raises:
-            Misfit: it is not what 0.1 says, or 0.1 has no such operation.
-        """
-        if type(result) is not dict:
-            raise Misfit("", "must be an object")
-        if operation.sends:
-            return {"task": lift_task(result, memo)}
-        if operation in _OF_TASKS:
-            return lift_task(result, memo)
-        if operation in _OF_PUSH:
-            return _lift_push_result(result)
-        raise Misfit("", f"A2A 0.1 has no {operation}")
-
-    def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Tree:
-        """The hub's result, as a client of 0.1 reads it: a Task, or the task's push configuration."""
-        if operation.sends:
-            message = result.get("message")
-            return lower_task(result["task"], memo) if message is None else _dress(message, memo)
-        return lower_push(result) if operation in _OF_PUSH else lower_task(result, memo)
-
-    def lift_event(self, event: Tree, memo: Memo) -> Tree:
-        """One event of an agent's stream, in the hub's words.
-
-        A whole Task is understood too, which samples of the time typed as what a resubscription streams.
-
-        Raises:
-            Misfit: it is not what 0.1 says.
-        """
-        if type(event) is not dict:
-            raise Misfit("", "must be an object")
-        if event.get("artifact") is not None:
-            if event.get("status") is not None:
-                raise Misfit("", "must have a status or an artifact, not both")
-            return {"artifactUpdate": _lift_artifact_update(event, memo)}
-        if "final" not in event and not _ONLY_TASK.isdisjoint(event):
-            return {"task": lift_task(event, memo)}
-        return {"statusUpdate": _lift_status_update(event, memo)}
-
-    def lower_event(self, event: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
-        """The hub's event, as a client of 0.1 reads it.
-
-        A Task is a status event, then an event for each artifact; where it is the last and rests, the status is the
-        final event and comes after them. A Message is a final status event: nothing comes after one (1.0 §3.1.2).
-        """
-        update = event.get("statusUpdate")
-        if update is not None:
-            return (_lower_status_update(update, memo, last=last),)
-        update = event.get("artifactUpdate")
-        if update is not None:
-            return (_lower_artifact_update(update, memo),)
-        message = event.get("message")
-        if message is not None:
-            task = _dress(message, memo)
-            return ({"id": task["id"], "status": task["status"], "final": True},)
-        return _lower_task_event(event["task"], memo, last=last)
+    for kept, name in names:
+        if value := tree.pop(name, None):
+            # A null is there already, and must not stay.
+            tree["metadata"] = {**(tree.get("metadata") or {}), kept: value}
 
 
-FORM = Form01()
+def _take_back(tree: Tree, names: tuple[tuple[str, str], ...]) -> None:
+    """Move lists of strings that `_keep` has put into the metadata back."""
+    metadata = tree.get("metadata")
+    if metadata is None:
+        return
+    for kept, name in names:
+        values = metadata.get(kept)
+        # Its holder may have changed it.
+        if type(values) is list and all(type(value) is str for value in values):
+            tree[name] = metadata.pop(kept)
+    if not metadata:
+        del tree["metadata"]
 
 
-# ---- Parameters ----------------------------------------------------------------------------------------------------
+# ---- Parts and messages, lifted --------------------------------------------------------------------------------------
+
+_FOREIGN_TO_PARTS = ("raw", "url", "filename", "mediaType", "media_type")
+_FILE_CONTENTS = (("bytes", "uri"), ("uri", "bytes"))
+
+
+def _lift_part(part: Tree, memo: Memo) -> Tree:
+    """Return a part of a client's message, which must say what it is."""
+    # `kind` is 0.2's word for it, met in both.
+    kind = part.pop("type", None) or part.get("kind")
+    if kind == "text" and len(part) == 1 and type(part.get("text")) is str:
+        return part
+    for name in _FOREIGN_TO_PARTS:
+        part.pop(name, None)
+    part["kind"] = kind
+    file = part.get("file")
+    if type(file) is dict:
+        # Samples of the time write out what is empty beside what is not.
+        for name, other in _FILE_CONTENTS:
+            if not file.get(name) and file.get(other):
+                file.pop(name, None)
+    if kind is None:
+        raise Misfit("type", "is required: text, file or data")
+    try:
+        return v0_3.lift_part(part, memo)
+    except Misfit as misfit:
+        raise Misfit("type", misfit.words) if misfit.field == "kind" else misfit from None
+
+
+def _lift_heard_part(part: Tree, memo: Memo) -> Tree:
+    """Return a part of an agent's, which some send without saying what it is."""
+    if part.get("type") is None and part.get("kind") is None:
+        part["type"] = next((name for name in ("text", "file", "data") if part.get(name) is not None), None)
+    return _lift_part(part, memo)
+
+
+def _finish_message(message: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    metadata = message.get("metadata")
+    if not metadata:
+        return
+    own = metadata.pop(KEPT_ID, None)
+    if type(own) is str and own:
+        message["messageId"] = own
+    _take_back(message, KEPT_OF_MESSAGES)
+
+
+def _message(part: Step) -> Schema:
+    return exact(
+        {
+            **dropped("kind", "message_id", "taskId", "contextId", "extensions", "referenceTaskIds", "content"),
+            "messageId": Field(object, "", lambda value, _: value if type(value) is str and value else None),
+            "role": need(named("must be user or agent", {"user": "ROLE_USER", "agent": "ROLE_AGENT"})),
+            "parts": need(each(part)),
+            "metadata": OBJECT,
+        },
+        _finish_message,
+    )
+
+
+_SENT_MESSAGE = _message(_lift_part)
+_MESSAGE = _message(_lift_heard_part)
+
+
+def _name_message(message: Tree | None, task_id: str, context_id: str) -> None:
+    """Add the ids to an agent's message."""
+    if message is None:
+        return
+    if "messageId" not in message:
+        content = _ENCODER.encode((task_id, message["role"], message["parts"]))
+        message["messageId"] = blake2b(content, digest_size=16).hexdigest()
+    message["taskId"] = task_id
+    message["contextId"] = context_id
+
+
+# ---- Tasks and events, lifted ----------------------------------------------------------------------------------------
+
+
+def _finish_artifact(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    artifact.setdefault("artifactId", "0")
+    _take_back(artifact, KEPT_OF_ARTIFACTS)
+
+
+def _finish_task(task: Tree, memo: Memo) -> None:
+    memo.task_id = memo.task_id or task["id"]
+    memo.context_id = task.get("contextId") or memo.context_id
+    context = task["contextId"] = memo.context_id or task["id"]
+    _name_message(task["status"].get("message"), task["id"], context)
+    if artifacts := task.get("artifacts"):
+        for artifact in artifacts:
+            artifact.pop("append", None)
+            artifact.pop("lastChunk", None)
+        _tell_apart(artifacts, "artifactId")
+    if history := task.get("history"):
+        for message in history:
+            _name_message(message, task["id"], context)
+        _tell_apart(history, "messageId")
+
+
+def _tell_apart(items: list[Tree], name: str) -> None:
+    """Add `-2` and so on to names that were there before.
+
+    Some agents send all artifacts at index 0, and messages may say the same.
+    """
+    seen: set[str] = set()
+    counts: dict[str, int] = {}
+    for item in items:
+        given = unique = item[name]
+        while unique in seen:
+            # Counted on for each name, so that no try is made twice.
+            counts[given] = number = counts.get(given, 1) + 1
+            unique = item[name] = f"{given}-{number}"
+        seen.add(unique)
+
+
+def _finish_update(update: Tree, memo: Memo) -> None:
+    update["contextId"] = memo.context_id or update["taskId"]
+
+
+def _finish_status_update(update: Tree, memo: Memo) -> None:
+    _finish_update(update, memo)
+    _name_message(update["status"].get("message"), update["taskId"], update["contextId"])
+
+
+def _finish_artifact_update(update: Tree, memo: Memo) -> None:
+    _finish_update(update, memo)
+    for name in ("append", "lastChunk"):
+        # ProtoJSON leaves out what is false.
+        if update["artifact"].pop(name, None):
+            update[name] = True
+
+
+_STATES_UP = dict(zip(WORDS, HUB_STATES, strict=True))
+# Agents that else speak 0.1 say rejected and auth-required, words of 0.2, as well.
+_STATE = named("must be the state of a task, as completed", _STATES_UP)
+_STATUS = need(within(exact({"state": need(_STATE), "message": within(_MESSAGE), "timestamp": ANSWERED_MOMENT})))
+_ARTIFACT = exact(
+    {
+        **dropped("kind", "artifactId", "extensions"),
+        "index": called("artifactId", Field(int, COUNT.words, lambda value, _: str(value))),
+        "name": TEXT,
+        "description": TEXT,
+        "parts": need(each(_lift_heard_part)),
+        "append": BOOL,
+        "lastChunk": BOOL,
+        "last_chunk": DROP,
+        "metadata": OBJECT,
+    },
+    _finish_artifact,
+)
+_TASK = exact(
+    {
+        **dropped("kind", "contextId"),
+        "id": need(ID),
+        "sessionId": called("contextId", ID),
+        "status": _STATUS,
+        "artifacts": each(_ARTIFACT),
+        "history": each(_MESSAGE),
+        "metadata": OBJECT,
+    },
+    _finish_task,
+)
+_UPDATE = {
+    **dropped("kind", "taskId", "contextId", "append", "lastChunk", "final"),
+    "id": need(called("taskId", ID)),
+    "metadata": OBJECT,
+}
+_STATUS_UPDATE = exact({**_UPDATE, "status": _STATUS, "artifact": DROP}, _finish_status_update)
+_ARTIFACT_UPDATE = exact({**_UPDATE, "artifact": need(within(_ARTIFACT)), "status": DROP}, _finish_artifact_update)
+_ONLY_TASK = frozenset({"sessionId", "artifacts", "history"})
+"""Members that tell a Task from a status event."""
+
+
+def _lift_event(event: Tree, memo: Memo) -> Tree:
+    """Return an event; a whole Task is understood too, which samples of the time stream to a resubscription."""
+    if type(event) is not dict:
+        raise Misfit("", "must be an object")
+    if event.get("artifact") is not None:
+        if event.get("status") is not None:
+            raise Misfit("", "must have a status or an artifact, not both")
+        return {"artifactUpdate": _ARTIFACT_UPDATE(event, memo)}
+    if "final" not in event and not _ONLY_TASK.isdisjoint(event):
+        return {"task": _TASK(event, memo)}
+    return {"statusUpdate": _STATUS_UPDATE(event, memo)}
+
+
+# ---- Parameters and push configurations, lifted ----------------------------------------------------------------------
 
 
 def _lift_send(params: Tree, memo: Memo) -> Tree:
-    task_id = require_id(params, "id")
-    context_id = expect_text(params, "sessionId")
-    expect_object(params, "metadata")
-    message = require_object(params, "message")
-    inside(params, "message", lift_sent_message)
+    _SENT(params, memo)
+    task_id, context_id = params.pop("id"), params.pop("sessionId", None)
+    message = params["message"]
     message.setdefault("messageId", memo.message_id)
     message["taskId"] = task_id
     if context_id:
         message["contextId"] = context_id
     # No number means that no history is wanted, and so does 0 in 1.0.
-    configuration: Tree = {"historyLength": _lift_length(params) or 0}
-    modes = expect_texts(params, "acceptedOutputModes")
-    if modes is not None:
-        configuration["acceptedOutputModes"] = modes
-    push = inside(params, "pushNotification", lift_push)
-    if push is not None:
-        configuration["taskPushNotificationConfig"] = push
-    drop(params, _SPREAD)
-    params["configuration"] = configuration
+    configuration = params["configuration"] = {"historyLength": params.pop("historyLength", 0)}
+    for name, hub in _CONFIGURED:
+        if name in params:
+            configuration[hub] = params.pop(name)
     memo.task_id = memo.task_id or task_id
-    memo.context_id = memo.context_id or context_id or None
+    memo.context_id = memo.context_id or context_id
     return params
 
 
-def _lower_send(params: Tree, memo: Memo, history: int | None) -> Tree:
-    message = params["message"]
-    configuration = params.pop("configuration", None) or {}
-    # What 1.0 does not know at the top, but 0.1 does, nobody has looked at.
-    drop(params, _SPREAD)
-    task_id = params["id"] = message.get("taskId") or memo.new_id
-    # As events name no context, a task without one is given the one that `lift_event` would make up.
-    params["sessionId"] = message.get("contextId") or memo.context_id or task_id
-    lower_message(message, "user", names=True)
-    memo.task_id = memo.task_id or task_id
-    memo.context_id = memo.context_id or params["sessionId"]
-    length = configuration.get("historyLength", history)
-    if length is not None:
-        params["historyLength"] = length
-    modes = configuration.get("acceptedOutputModes")
-    if modes:
-        params["acceptedOutputModes"] = modes
-    push = configuration.get("taskPushNotificationConfig")
-    if push is not None:
-        params["pushNotification"] = lower_push(push)["pushNotificationConfig"]
-    return params
+def _finish_named(params: Tree, memo: Memo) -> None:
+    memo.task_id = memo.task_id or params.get("id") or params["taskId"]
 
 
-_SPREAD = frozenset({"id", "sessionId", "acceptedOutputModes", "pushNotification", "historyLength"})
-"""Parameters of a send beside the message and its metadata: later generations have them in two other places."""
+def _finish_get(params: Tree, memo: Memo) -> None:
+    _finish_named(params, memo)
+    params.setdefault("historyLength", 0)
 
 
-def _history(operation: Operation) -> int | None:
-    # A stream of 0.1 tells no history, so it is asked for none.
-    return ALL_HISTORY if operation is Operation.SEND_MESSAGE else None
+def _flatten(push: Tree, memo: Memo) -> None:
+    flat = push["pushNotificationConfig"]
+    memo.task_id = memo.task_id or push["id"]
+    flat["taskId"] = push["id"]
+    push.clear()
+    push.update(flat)
 
 
-def _lift_length(params: Tree) -> int | None:
-    length = expect_int(params, "historyLength")
-    if length is not None and length < 0:
-        raise Misfit("historyLength", "must not be negative")
-    return length
+def _flatten_result(push: Tree, memo: Memo) -> None:
+    _flatten(push, memo)
+    push["id"] = push["taskId"]
 
 
-def _lift_get(params: Tree, task_id: str) -> Tree:
-    return {"id": task_id, "historyLength": _lift_length(params) or 0}
+def _refuse(operation: Operation) -> Step:
+    def refuse(_tree: Tree, _memo: Memo) -> Tree:
+        raise Misfit("", f"A2A 0.1 has no {operation}")
+
+    return refuse
 
 
-def _lift_cancel(params: Tree, task_id: str) -> Tree:
-    metadata = params.get("metadata")
-    return {"id": task_id} if metadata is None else {"id": task_id, "metadata": metadata}
+_PUSH = exact({**push_fields(TEXT), "id": DROP, "url": need(ID), "task_id": DROP})
+_CONFIG = {"id": need(ID), "metadata": DROP, "pushNotificationConfig": need(within(_PUSH))}
+_CONFIGURED = (("acceptedOutputModes", "acceptedOutputModes"), ("pushNotification", "taskPushNotificationConfig"))
+_SENT = exact(
+    {
+        "id": need(ID),
+        "sessionId": ID,
+        "message": need(within(_SENT_MESSAGE)),
+        "acceptedOutputModes": TEXTS,
+        "pushNotification": within(_PUSH),
+        "historyLength": LENGTH,
+        "configuration": DROP,
+        "metadata": OBJECT,
+    }
+)
+
+# ---- Lowered ---------------------------------------------------------------------------------------------------------
 
 
-def _lift_subscribe(params: Tree, task_id: str) -> Tree:
-    _lift_length(params)
-    return {"id": task_id}
+def _lower_part(part: Tree, memo: Memo) -> Tree:
+    """Return a part tagged by `type`; one without content is an empty text."""
+    if len(part) == 1 and "text" in part:
+        part["type"] = "text"
+        return part
+    if part.keys().isdisjoint(_HUB_CONTENTS):
+        part["text"] = ""
+    part = v0_3.lower_part(part, memo)
+    for name in _FOREIGN_TO_LOWERED:
+        part.pop(name, None)
+    part["type"] = part.pop("kind")
+    return part
 
 
-def _lift_push_get(_params: Tree, task_id: str) -> Tree:
-    return {"taskId": task_id}
+_HUB_CONTENTS = frozenset({"text", "raw", "url", "data"})
+_FOREIGN_TO_LOWERED = ("raw", "url", "media_type")
 
 
-def _lift_push_set(params: Tree, task_id: str) -> Tree:
-    require_object(params, "pushNotificationConfig")
-    inside(params, "pushNotificationConfig", lift_push)
-    push: Tree = params["pushNotificationConfig"]
-    push["taskId"] = task_id
-    return push
+def _lower_message(message: Tree, memo: Memo) -> Tree:
+    _keep(message, KEPT_OF_MESSAGES)
+    _MESSAGE_DOWN(message, memo)
+    message.setdefault("role", "agent")
+    message.setdefault("parts", [])
+    return message
 
 
-_LIFT_PARAMS: dict[Operation, Callable[[Tree, str], Tree]] = {
-    Operation.GET_TASK: _lift_get,
-    Operation.CANCEL_TASK: _lift_cancel,
-    Operation.SUBSCRIBE_TO_TASK: _lift_subscribe,
-    Operation.CREATE_PUSH_CONFIG: _lift_push_set,
-    Operation.GET_PUSH_CONFIG: _lift_push_get,
-}
+def _lower_sent_message(message: Tree, memo: Memo) -> Tree:
+    # The agent gives it back as history: it must come back under its id.
+    _keep(message, ((KEPT_ID, "messageId"),))
+    message.setdefault("role", "ROLE_USER")
+    return _lower_message(message, memo)
 
 
-# ---- Results -------------------------------------------------------------------------------------------------------
+def _lower_artifact(artifact: Tree, memo: Memo) -> Tree:
+    index = _index(artifact.get("artifactId") or "", memo.artifacts)
+    _keep(artifact, KEPT_OF_ARTIFACTS)
+    _ARTIFACT_DOWN(artifact, memo)
+    artifact.setdefault("parts", [])
+    artifact["index"] = index
+    return artifact
 
-_OF_TASKS = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK})
-_OF_PUSH = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
+
+def _index(artifact_id: str, indexes: dict[str, int]) -> int:
+    if len(artifact_id) > _LONGEST_NAME:
+        # What is remembered while a stream lasts must not be as long as what is sent.
+        artifact_id = blake2b(artifact_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    index = indexes.get(artifact_id)
+    if index is None:
+        index = len(indexes)
+        if index < _MOST_ARTIFACTS:
+            indexes[artifact_id] = index
+    return index
 
 
-def _lift_push_result(result: Tree) -> Tree:
-    task_id = require_id(result, "id")
-    push = _lift_push_set(result, task_id)
-    push["id"] = task_id
-    return push
+def _named_task(tree: Tree, memo: Memo) -> None:
+    # The client looks for the id that it gave, which need not be one that the agent knows.
+    tree.setdefault("id", memo.task_id or memo.new_id)
+    if "artifact" not in tree:
+        tree.setdefault("status", {"state": "unknown"})
+
+
+# 0.1 has no words for two of them.
+_STATE_DOWN = written(
+    {
+        **dict(zip(HUB_STATES, WORDS, strict=True)),
+        "TASK_STATE_REJECTED": "failed",
+        "TASK_STATE_AUTH_REQUIRED": "input-required",
+    },
+    "unknown",
+)
+_MESSAGE_DOWN = exact(
+    {
+        **dropped("kind", "messageId", "taskId", "contextId", "extensions", "referenceTaskIds", "content"),
+        "role": Field(str, "", lambda value, _: {"ROLE_USER": "user", "ROLE_AGENT": "agent"}.get(value)),
+        "parts": each(_lower_part),
+    }
+)
+_STATUS_DOWN = within(exact({"state": _STATE_DOWN, "message": within(_lower_message)}, default("state", "unknown")))
+_ARTIFACT_DOWN = exact(
+    {**dropped("kind", "artifactId", "extensions", "append", "lastChunk", "index"), "parts": each(_lower_part)}
+)
+_TASK_DOWN = exact(
+    {
+        **dropped("kind", "sessionId"),
+        "id": ID,
+        "contextId": called("sessionId", ID),
+        "status": _STATUS_DOWN,
+        "artifacts": each(_lower_artifact),
+        "history": each(_lower_message),
+    },
+    _named_task,
+)
+_UPDATE_DOWN = exact(
+    {
+        **dropped("kind", "contextId", "append", "lastChunk", "id", "final"),
+        "taskId": called("id", ID),
+        "status": _STATUS_DOWN,
+        "artifact": within(_lower_artifact),
+    },
+    _named_task,
+)
+
+
+def _lower_answer(result: Tree, memo: Memo) -> Tree:
+    message = result.get("message")
+    return _TASK_DOWN(result["task"], memo) if message is None else _dress(message, memo)
 
 
 def _dress(message: Tree, memo: Memo) -> Tree:
-    """A Message as a completed Task: 0.1 has no other answer."""
+    """Return a Message as a completed Task: 0.1 has no other answer."""
     context_id = message.get("contextId") or memo.context_id
-    # The client looks for the id that it gave, which need not be one that the agent knows.
     task: Tree = {"id": memo.task_id or message.get("taskId") or memo.new_id}
     if context_id:
         task["sessionId"] = context_id
-    task["status"] = {"state": "completed", "message": lower_message(message, "agent")}
+    task["status"] = {"state": "completed", "message": _lower_message(message, memo)}
     return task
 
 
-# ---- Events --------------------------------------------------------------------------------------------------------
+def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: FBT001 - as every form
+    """Return the events that say the same.
 
-
-def _lift_update(event: Tree, memo: Memo) -> tuple[str, str]:
-    """Lift what both sorts of events have; which task and context it is about."""
-    task_id = require_id(event, "id")
-    context_id = memo.context_id or task_id
-    expect_object(event, "metadata")
-    drop(event, _FOREIGN_TO_EVENTS)
-    event["taskId"] = task_id
-    event["contextId"] = context_id
-    return task_id, context_id
-
-
-_FOREIGN_TO_EVENTS = frozenset({"id", "final"}) | foreign("kind", "taskId", "contextId", "append", "lastChunk")
-
-
-def _lift_status_update(event: Tree, memo: Memo) -> Tree:
-    expect_bool(event, "final")
-    task_id, context_id = _lift_update(event, memo)
-    require_object(event, "status")
-    inside(event, "status", lambda status: lift_status(status, task_id, context_id))
-    event.pop("artifact", None)
-    return event
-
-
-def _lift_artifact_update(event: Tree, memo: Memo) -> Tree:
-    _lift_update(event, memo)
-    event.pop("status", None)
-    chunk = require_object(event, "artifact")
-    append, final = chunk.get("append"), chunk.get("lastChunk")
-    inside(event, "artifact", lift_artifact)
-    # Both are true, false or null by now, and ProtoJSON leaves out what is false.
-    if append:
-        event["append"] = True
-    if final:
-        event["lastChunk"] = True
-    return event
-
-
-_ONLY_TASK = frozenset({"sessionId", "artifacts", "history"})
-"""Members that tell a Task from a status event."""
+    A Task is a status event, then an event for each artifact; where it is the last and rests, the status is the final
+    event and comes after them. A Message is a final status event: nothing comes after one (1.0 §3.1.2).
+    """
+    if (update := event.get("statusUpdate")) is not None:
+        return (_lower_status_update(update, memo, last=last),)
+    if (update := event.get("artifactUpdate")) is not None:
+        return (_lower_artifact_update(update, memo),)
+    if (message := event.get("message")) is not None:
+        task = _dress(message, memo)
+        return ({"id": task["id"], "status": task["status"], "final": True},)
+    return _lower_task_event(event["task"], memo, last=last)
 
 
 def _lower_status_update(update: Tree, memo: Memo, *, last: bool) -> Tree:
-    status = update.get("status") or {}
-    rests = status.get("state") in _RESTING
-    drop(update, _FOREIGN_TO_0_1)
-    update["id"] = update.pop("taskId", None) or memo.task_id or memo.new_id
-    update["status"] = lower_status(status)
+    rests = (update.get("status") or {}).get("state") in RESTING
+    _UPDATE_DOWN(update, memo)
     update["final"] = last and rests
     return update
 
 
 def _lower_artifact_update(update: Tree, memo: Memo) -> Tree:
-    artifact = lower_artifact(update["artifact"], memo)
-    artifact["append"] = update.get("append") is True
-    artifact["lastChunk"] = update.get("lastChunk") is True
-    drop(update, _FOREIGN_TO_0_1)
-    update["id"] = update.pop("taskId", None) or memo.task_id or memo.new_id
-    update["artifact"] = artifact
+    chunk = {name: update.get(name) is True for name in ("append", "lastChunk")}
+    _UPDATE_DOWN(update, memo)["artifact"].update(chunk)
     return update
-
-
-_FOREIGN_TO_0_1 = frozenset({"kind", "contextId", "append", "lastChunk", "id", "final"})
 
 
 def _lower_task_event(task: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
     task_id = task.get("id") or memo.task_id or memo.new_id
-    state = (task.get("status") or {}).get("state")
-    update = {"taskId": task_id, "status": task.get("status")}
-    # 0.1 has nowhere else to tell it in a stream.
-    if task.get("metadata") is not None:
-        update["metadata"] = task["metadata"]
-    whole = state in TERMINAL
+    whole = (task.get("status") or {}).get("state") in TERMINAL
+    # 0.1 has nowhere else to tell the metadata in a stream.
+    update = {"taskId": task_id, "status": task.get("status"), "metadata": task.get("metadata")}
+    if update["metadata"] is None:
+        del update["metadata"]
     artifacts = tuple(
         _lower_artifact_update({"taskId": task_id, "artifact": artifact, "lastChunk": whole}, memo)
         for artifact in task.get("artifacts") or ()
     )
     status = _lower_status_update(update, memo, last=last)
     return (*artifacts, status) if status["final"] else (status, *artifacts)
+
+
+def _lower_send(params: Tree, memo: Memo, history: int | None = ALL_HISTORY) -> Tree:
+    message = params["message"]
+    configuration = params.get("configuration") or {}
+    task_id = message.get("taskId") or memo.new_id
+    # As events name no context, a task without one is given the one that `_lift_event` would make up.
+    context_id = message.get("contextId") or memo.context_id or task_id
+    _SENT_DOWN(params, memo)
+    params["id"], params["sessionId"] = task_id, context_id
+    memo.task_id = memo.task_id or task_id
+    memo.context_id = memo.context_id or context_id
+    length = configuration.get("historyLength", history)
+    if length is not None:
+        params["historyLength"] = length
+    if modes := configuration.get("acceptedOutputModes"):
+        params["acceptedOutputModes"] = modes
+    push = configuration.get("taskPushNotificationConfig")
+    if push is not None:
+        params["pushNotification"] = _PUSH_DOWN(push, memo)
+    return params
+
+
+def _lower_push(push: Tree, memo: Memo) -> Tree:
+    task_id = push.get("taskId")
+    return {"id": task_id, "pushNotificationConfig": _PUSH_DOWN(push, memo)}
+
+
+# Top-level names of 0.1 mean nothing in 1.0, so nobody has read them.
+_SENT_DOWN = exact(
+    {
+        **dict.fromkeys(
+            ("configuration", "id", "sessionId", "acceptedOutputModes", "pushNotification", "historyLength"), DROP
+        ),
+        "message": within(_lower_sent_message),
+    }
+)
+_PUSH_DOWN = exact({**PUSH_DOWN.fields, **dropped("id", "taskId", "tenant")})
+
+_NAMES_KEPT = ", ".join(dict(KEPT_OF_PARTS))
+_ANSWERS = frozenset({
+    Operation.SEND_MESSAGE,
+    Operation.SEND_STREAMING_MESSAGE,
+    Operation.GET_TASK,
+    Operation.CANCEL_TASK,
+    Operation.SUBSCRIBE_TO_TASK,
+    Operation.CREATE_PUSH_CONFIG,
+    Operation.GET_PUSH_CONFIG,
+})  # fmt: skip
+_REFUSED = {operation: _refuse(operation) for operation in Operation if operation not in _ANSWERS}
+
+FORM = Form(
+    version=Version.V0_1,
+    answers=_ANSWERS,
+    losses=(
+        Loss(
+            "ListTasks, DeleteTaskPushNotificationConfig, GetExtendedAgentCard", "0.1", "refused: 0.1 has none of them"
+        ),
+        Loss("a Message as the answer", "0.1", "a completed Task whose status message it is"),
+        Loss("a Task in a stream", "0.1", "a status event and one for each artifact; its history is dropped"),
+        Loss("contextId of an event", "0.1", "dropped; upward it is the one of the call, else the task's id"),
+        Loss("TASK_STATE_REJECTED", "0.1", "failed"),
+        Loss("TASK_STATE_AUTH_REQUIRED", "0.1", "input-required"),
+        Loss("Message.messageId towards clients", "0.1", "dropped"),
+        Loss("Message.messageId towards agents", "0.1", f"kept in its metadata as {KEPT_ID}"),
+        Loss("extensions of messages and artifacts", "0.1", f"kept in their metadata as {KEPT_OF_MESSAGES[0][0]}"),
+        Loss("Message.referenceTaskIds", "0.1", f"kept in its metadata as {KEPT_OF_MESSAGES[1][0]}"),
+        Loss("Message.taskId, Message.contextId", "0.1", "dropped but for a send's, which are its id and sessionId"),
+        Loss("Artifact.artifactId", "0.1", "index, counted in the order in which a call meets them"),
+        Loss(
+            "mediaType and filename of text and data",
+            "0.1",
+            f"kept in its metadata as {', '.join(dict(KEPT_OF_PARTS))}",
+        ),
+        Loss("metadata under one of these names", "0.1", "read as what the gateway keeps there"),
+        Loss("metadata that is empty but for them", "1.0", "dropped"),
+        Loss("data that is no object", "0.1", f'{{"value": ...}}, with {DATA_PART_COMPAT} in the part\'s metadata'),
+        Loss("a Part without content", "0.1", "an empty text"),
+        Loss("configuration.returnImmediately", "0.1", "dropped: the agent decides when it answers"),
+        Loss("historyLength unset", "0.1", "the largest number there is, since 0.1 tells none without one"),
+        Loss("TaskPushNotificationConfig.id", "0.1", "dropped; upward it is the task's id"),
+        Loss("timestamp that is no ISO 8601", "1.0", "dropped"),
+        Loss("final of an event", "1.0", "dropped: the end of the stream says it"),
+        Loss("authentication.schemes but the first", "1.0", "dropped"),
+        Loss("append and lastChunk of a Task's artifacts", "1.0", "dropped"),
+        Loss("Artifact.index", "1.0", "artifactId; the second of one index in a task has `-2` behind it"),
+        Loss("metadata of tasks/get, tasks/resubscribe, tasks/pushNotification/get", "1.0", "dropped"),
+        Loss("empty name and mimeType of a file", "1.0", "dropped"),
+        Loss("members of a file but name, mimeType, bytes, uri", "1.0", "dropped"),
+    ),
+    params_up={
+        **_REFUSED,
+        Operation.SEND_MESSAGE: _lift_send,
+        Operation.SEND_STREAMING_MESSAGE: _lift_send,
+        Operation.GET_TASK: exact({"id": need(ID), "historyLength": LENGTH}, _finish_get, closed=True),
+        Operation.CANCEL_TASK: exact({"id": need(ID), "metadata": OBJECT}, _finish_named, closed=True),
+        Operation.SUBSCRIBE_TO_TASK: exact({"id": need(ID)}, _finish_named, closed=True),
+        Operation.CREATE_PUSH_CONFIG: exact(_CONFIG, _flatten),
+        Operation.GET_PUSH_CONFIG: exact({"id": need(called("taskId", ID))}, _finish_named, closed=True),
+    },
+    params_down={
+        Operation.SEND_MESSAGE: _lower_send,
+        # A stream of 0.1 tells no history, so it is asked for none.
+        Operation.SEND_STREAMING_MESSAGE: lambda params, memo: _lower_send(params, memo, None),
+        Operation.GET_TASK: exact(
+            {"id": TEXT, "historyLength": COUNT}, default("historyLength", ALL_HISTORY), closed=True
+        ),
+        Operation.CANCEL_TASK: exact({"id": TEXT, "metadata": OBJECT}, closed=True),
+        Operation.SUBSCRIBE_TO_TASK: exact({"id": TEXT}, closed=True),
+        Operation.CREATE_PUSH_CONFIG: _lower_push,
+        Operation.GET_PUSH_CONFIG: exact({"taskId": called("id", TEXT)}, closed=True),
+    },
+    results_up={
+        **_REFUSED,
+        Operation.SEND_MESSAGE: lambda result, memo: {"task": _TASK(result, memo)},
+        Operation.SEND_STREAMING_MESSAGE: lambda result, memo: {"task": _TASK(result, memo)},
+        Operation.GET_TASK: _TASK,
+        Operation.CANCEL_TASK: _TASK,
+        # Its answer is a stream of events.
+        Operation.SUBSCRIBE_TO_TASK: _refuse(Operation.SUBSCRIBE_TO_TASK),
+        Operation.CREATE_PUSH_CONFIG: exact(_CONFIG, _flatten_result),
+        Operation.GET_PUSH_CONFIG: exact(_CONFIG, _flatten_result),
+    },
+    results_down={
+        Operation.SEND_MESSAGE: _lower_answer,
+        Operation.SEND_STREAMING_MESSAGE: _lower_answer,
+        Operation.GET_TASK: _TASK_DOWN,
+        Operation.CANCEL_TASK: _TASK_DOWN,
+        Operation.CREATE_PUSH_CONFIG: _lower_push,
+        Operation.GET_PUSH_CONFIG: _lower_push,
+    },
+    event_up=_lift_event,
+    event_down=_lower_event,
+)
+"""The objects of 0.1 (protocol §8.1)."""

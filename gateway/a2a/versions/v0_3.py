@@ -1,57 +1,520 @@
 """A2A 0.2 and 0.3 over JSON-RPC, as their JSON schema spells it: `kind`, `parts`, `user`, `completed`, `file.bytes`.
 
-What speakers of these generations are seen to write is read as well: 1.0's own spellings within (`ROLE_USER`,
-`TASK_STATE_WORKING`, parts without `kind`, results wrapped as `{"task": ...}`), nulls and empty lists anywhere. What
-is written is 0.3 by the letter, and says what 0.3 would otherwise leave to its reader's taste (`blocking`, `append`).
+Spellings that speakers of these versions are seen to use are read as well: 1.0's own spellings within (`ROLE_USER`,
+`TASK_STATE_WORKING`, parts without `kind`, results wrapped as `{"task": ...}`), nulls and empty lists anywhere. The
+output is 0.3 by the letter, and states what 0.3 would otherwise leave to its reader (`blocking`, `append`).
 
-What messages, tasks and events become is in `v0_3_object`.
+Members without a word in 0.3 that metadata can keep are kept there, and read back:
+
+- of a text or data part `media_type_compat` and `filename_compat`, which 0.3 has for files alone;
+- of a data part `data_part_compat`: its `data` is `{"value": ...}` around a value that is no object. SDKs do the same.
+
+Names that mean nothing in one version and something in the other are never passed on unread: a part of `kind` text that
+also holds `data` must not be two things for two readers.
+
+0.3 over HTTP+JSON and gRPC (`v0_3_proto`) has the same objects, spelled otherwise, and 0.1 (`v0_1`) the same parts.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.versions.foreign import drop, foreign
-from gateway.a2a.versions.reading import (
-    Members,
+from gateway.a2a.task_state import HUB_STATES
+from gateway.a2a.task_state import STATES as WORDS
+from gateway.a2a.versions.schema import (
+    ANY,
+    BOOL,
+    COUNT,
+    DROP,
+    ID,
+    LENGTH,
+    MOMENT,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    Field,
+    Finish,
+    Schema,
+    called,
+    choose,
+    default,
+    dropped,
     each,
-    every,
-    expect_int,
-    expect_list,
-    expect_object,
-    expect_text,
-    expect_texts,
-    inside,
-    read,
-    require_id,
-    require_text,
+    exact,
+    named,
+    need,
+    schema,
+    tag,
+    unless_empty,
+    within,
+    written,
 )
-from gateway.a2a.versions.timestamp import to_utc
-from gateway.a2a.versions.v0_3_object import (
-    lift_any,
-    lift_sent_message,
-    lift_state,
-    lift_task,
-    lower_any,
-    lower_message,
-    lower_state,
-    lower_task,
+from gateway.a2a.versions.v1_0 import (
+    ANSWERED_ROLE,
+    ROLES,
+    STATE,
+    STATES,
+    artifact_schema,
+    finish_answered_message,
+    learn,
+    listed,
+    message_schema,
+    status_schema,
 )
-from gateway.a2a.versions.version import Loss, Memo, Misfit
+from gateway.a2a.versions.version import RESTING, Form, Loss, Memo, Misfit, Step
 
+DATA_PART_COMPAT = "data_part_compat"
+KEPT_OF_PARTS = (("media_type_compat", "mediaType"), ("filename_compat", "filename"))
+
+# ---- Parts, lifted ---------------------------------------------------------------------------------------------------
+
+
+def restore(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    """Put back the members of a text or data part that lowering keeps in its metadata."""
+    metadata = part.get("metadata")
+    if not metadata:
+        return
+    data = part.get("data")
+    if metadata.get(DATA_PART_COMPAT) is True and type(data) is dict and data.keys() == {"value"}:
+        del metadata[DATA_PART_COMPAT]
+        part["data"] = data["value"]
+    for kept, name in KEPT_OF_PARTS:
+        if type(metadata.get(kept)) is str:
+            part[name] = metadata.pop(kept)
+    if not metadata:
+        del part["metadata"]
+
+
+def dissolve(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    """Move the members of a part's file into the part."""
+    part.update(part.pop("file"))
+
+
+def _finish_file(file: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    if ("raw" in file) == ("url" in file):
+        raise Misfit("", "must have either bytes or uri")
+
+
+_CONTENTS = ("text", "file", "raw", "url", "data")
+FILE: dict[str, Field] = {
+    "bytes": called("raw", TEXT),
+    "uri": called("url", TEXT),
+    # ProtoJSON's names, which the text of 1.0 remembers (protocol trap 7).
+    "fileWithBytes": called("raw", TEXT),
+    "fileWithUri": called("url", TEXT),
+    "mimeType": called("mediaType", ID),
+    "name": called("filename", ID),
+}
+
+
+def _part(content: str, field: Field, finish: Finish | None = None) -> Schema:
+    others = dict.fromkeys((other for other in _CONTENTS if other != content), DROP)
+    return schema({content: need(field), **others, "metadata": OBJECT, "mediaType": ID, "filename": ID}, finish)
+
+
+_PARTS = {
+    "text": _part("text", TEXT, restore),
+    "data": _part("data", OBJECT, restore),
+    "file": _part("file", within(schema(FILE, _finish_file, closed=True)), dissolve),
+}
+# As in 1.0, where data may be any value.
+_KINDLESS = _PARTS | {"raw": _part("raw", TEXT), "url": _part("url", TEXT), "data": _part("data", ANY, restore)}
+
+
+def lift_part(part: Tree, memo: Memo) -> Tree:
+    """Return a part in the hub's words; without a `kind` it is the one thing that it holds.
+
+    Raises:
+        Misfit: it is no part.
+    """
+    kind = part.pop("kind", None)
+    if kind is None:
+        held = [name for name in _CONTENTS if part.get(name) is not None] or ["data"] * ("data" in part)
+        if len(held) != 1:
+            raise Misfit("kind", "is required: text, file or data")
+        return _KINDLESS[held[0]](part, memo)
+    # Nearly all parts that are ever sent have nothing else.
+    if kind == "text" and len(part) == 1 and type(part.get("text")) is str:
+        return part
+    step = _PARTS.get(kind) if type(kind) is str else None
+    if step is None:
+        raise Misfit("kind", "must be text, file or data")
+    return step(part, memo)
+
+
+# ---- Tasks and events, lifted ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What agents send, in one spelling of 0.3.
+
+    Attributes:
+        kinds: The hub's name and the schema of each `kind`.
+        wrapped: An event that comes in a wrapper, as in 1.0.
+        answered: The answer of a send in a wrapper, likewise.
+    """
+
+    task: Schema
+    kinds: Mapping[str, tuple[str, Schema]]
+    wrapped: Schema
+    answered: Schema
+
+    def event(self, tree: Tree, memo: Memo) -> Tree:
+        """Return an event, or an answer that is one, wrapped as in 1.0."""
+        return self._wrapped(tree, memo, self.wrapped)
+
+    def answer(self, tree: Tree, memo: Memo) -> Tree:
+        """Return the answer of a send, wrapped as in 1.0."""
+        lifted = self._wrapped(tree, memo, self.answered)
+        if "task" not in lifted and "message" not in lifted:
+            raise Misfit("kind", "must be task or message")
+        return lifted
+
+    def _wrapped(self, tree: Tree, memo: Memo, wrapped: Schema) -> Tree:
+        if type(tree) is not dict:
+            raise Misfit("", "must be an object")
+        kind = tree.get("kind") or _kind_of(tree)
+        if kind is None:
+            return wrapped(tree, memo)
+        found = self.kinds.get(kind) if type(kind) is str else None
+        if found is None:
+            raise Misfit("kind", f"must be {', '.join(self.kinds)}")
+        name, step = found
+        return {name: step(tree, memo)}
+
+
+def _kind_of(tree: Tree) -> str | None:
+    """Return what an object without a `kind` and without a wrapper is, by its members."""
+    if tree.get("artifact") is not None:
+        return "artifact-update"
+    if tree.get("status") is not None:
+        return "task" if tree.get("id") is not None and _OF_UPDATES.isdisjoint(tree) else "status-update"
+    return "message" if any(tree.get(name) is not None for name in _OF_MESSAGES) else None
+
+
+_OF_UPDATES = frozenset({"taskId", "task_id", "final"})
+_OF_MESSAGES = ("parts", "messageId", "message_id")
+
+
+def _finish_task(task: Tree, memo: Memo) -> None:
+    learn(task, "id", memo)
+
+
+def _finish_update(update: Tree, memo: Memo) -> None:
+    learn(update, "taskId", memo)
+    # 1.0 requires one, and a context of its own is the least that the task is in.
+    update.setdefault("contextId", update["taskId"])
+
+
+def _choose_answer(answer: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    choose(answer, "task", "message")
+
+
+def objects(part: Step, *, proto: bool) -> Objects:
+    """Return the objects of agents, with parts in their spelling.
+
+    Args:
+        proto: Whether they are messages of `a2a.v1`, which have other names and leave out what is empty.
+    """
+    content = {"content": "parts"} if proto else None
+    update = {"update": "message"} if proto else None
+    message = message_schema(
+        ID, ANSWERED_ROLE, each(part), finish_answered_message, kind=tag("message"), aliases=content
+    )
+    status = need(within(status_schema(message, STATE if proto else need(STATE), update)))
+    artifact = artifact_schema(TEXT if proto else need(TEXT), part)
+    task = schema(
+        {
+            "kind": tag("task"),
+            "id": ID,
+            "contextId": ID,
+            "status": status,
+            "artifacts": each(artifact),
+            "history": each(message),
+            "metadata": OBJECT,
+        },
+        _finish_task,
+    )
+    common = {"taskId": ID, "contextId": ID, "metadata": OBJECT}
+    status_update = schema({**common, "kind": tag("status-update"), "status": status, "final": DROP}, _finish_update)
+    artifact_update = schema(
+        {
+            **common,
+            "kind": tag("artifact-update"),
+            "artifact": need(within(artifact)),
+            # ProtoJSON leaves out what is false.
+            "append": unless_empty(BOOL),
+            "lastChunk": unless_empty(BOOL),
+        },
+        _finish_update,
+    )
+    kinds = {
+        "task": ("task", task),
+        "message": ("message", message),
+        "status-update": ("statusUpdate", status_update),
+        "artifact-update": ("artifactUpdate", artifact_update),
+    }
+    wrapper = {name: within(step) for name, step in kinds.values()}
+    alias = {"msg": "message"} if proto else None
+    return Objects(
+        task,
+        kinds,
+        schema(wrapper, lambda event, _: choose(event, *wrapper), aliases=alias),
+        # Other members would be what the answer is in the hub.
+        schema({**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP}, _choose_answer, aliases=alias),
+    )
+
+
+# ---- Parameters and push configurations, lifted ----------------------------------------------------------------------
+
+
+def _first(values: list[str], memo: Memo) -> str | None:
+    """Return the one scheme that 1.0 has room for."""
+    if TEXTS.convert is not None:
+        TEXTS.convert(values, memo)
+    return values[0] or None if values else None
+
+
+def push_fields(text: Field) -> dict[str, Field]:
+    """Return the members of a push configuration, with the rule of its optional texts."""
+    authentication = schema(
+        {
+            "scheme": text,
+            "credentials": text,
+            "schemes": called("scheme", Field(list, "must be a list of strings", _first)),
+        }
+    )
+    return {
+        "id": ID,
+        "url": ID,
+        "token": text,
+        "authentication": unless_empty(within(authentication)),
+        # In the hub these say whose it is, which is said outside here.
+        "taskId": DROP,
+        "tenant": DROP,
+    }
+
+
+def configuration_schema(push: Schema, finish: Finish | None, *others: str) -> Schema:
+    """Return the schema of a send's configuration, with other names of its push configuration."""
+    return schema(
+        {
+            "acceptedOutputModes": TEXTS,
+            "taskPushNotificationConfig": within(push),
+            # 0.3, as its proto has it: all of it.
+            "historyLength": unless_empty(LENGTH),
+            "returnImmediately": BOOL,
+            "blocking": called("returnImmediately", Field(bool, BOOL.words, lambda value, _: not value)),
+        },
+        finish,
+        aliases=dict.fromkeys(("pushNotificationConfig", *others), "taskPushNotificationConfig"),
+    )
+
+
+def _flatten(config: Tree, memo: Memo) -> None:
+    """Flatten a push configuration of a task."""
+    task = config.get("taskId") or memo.task_id
+    if not task:
+        raise Misfit("taskId", "is required")
+    flat = config.get("pushNotificationConfig")
+    if flat is None:
+        # As 1.0 has it, under a method of 0.3.
+        if "url" not in config:
+            raise Misfit("pushNotificationConfig", "is required")
+        flat = _PUSH(dict(config), memo)
+    config.clear()
+    config.update(flat, taskId=task)
+
+
+def _finish_configuration(configuration: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    if configuration.get("returnImmediately") is False:
+        del configuration["returnImmediately"]
+
+
+def _lift_configs(result: object, memo: Memo) -> Tree:
+    return _CONFIGS(result if type(result) is dict else {"configs": result}, memo)
+
+
+FILTER = {**STATES, "unknown": None, "TASK_STATE_UNSPECIFIED": None}
+"""The hub's word for a state to filter by; None where all states pass."""
+
+_JSON = objects(lift_part, proto=False)
+_PUSH = schema({**push_fields(TEXT), "url": need(ID)})
+_CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(_PUSH)}, _flatten)
+_CONFIGS = schema({"configs": each(_CONFIG), "nextPageToken": TEXT}, default("configs", []))
+_SENT = schema(
+    {
+        "message": need(
+            within(
+                message_schema(
+                    need(TEXT), need(named("must be user or agent", ROLES)), need(each(lift_part)), kind=tag("message")
+                )
+            )
+        ),
+        "configuration": within(configuration_schema(_PUSH, _finish_configuration)),
+        "metadata": OBJECT,
+    }
+)
+# `id` is the task's here, and the configuration's in 1.0.
+_NAMED = {
+    "id": need(called("taskId", ID)),
+    "pushNotificationConfigId": called("id", ID),
+    "taskId": DROP,
+    "metadata": DROP,
+}
+
+# ---- Lowered ---------------------------------------------------------------------------------------------------------
+
+
+def lower_part(part: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
+    """Return a part of the hub in the words of 0.3."""
+    if "text" in part:
+        if len(part) > 1:
+            _keep(part)
+        part["kind"] = "text"
+        return part
+    if "raw" in part or "url" in part:
+        return _lower_file(part)
+    if len(part) > 1:
+        _keep(part)
+    part["kind"] = "data"
+    # A part without any content was a null before its writer left it out.
+    data = part.setdefault("data", None)
+    if type(data) is not dict:
+        part["data"] = {"value": data}
+        part.setdefault("metadata", {})[DATA_PART_COMPAT] = True
+    return part
+
+
+def _lower_file(part: Tree) -> Tree:
+    file = {"bytes": part.pop("raw")} if "raw" in part else {"uri": part.pop("url")}
+    if media_type := part.pop("mediaType", None):
+        file["mimeType"] = media_type
+    if name := part.pop("filename", None):
+        file["name"] = name
+    part["kind"] = "file"
+    part["file"] = file
+    return part
+
+
+def _keep(part: Tree) -> None:
+    part.pop("file", None)
+    for kept, name in KEPT_OF_PARTS:
+        if value := part.pop(name, None):
+            part.setdefault("metadata", {})[kept] = value
+
+
+def _finish_lowered_message(message: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    message["kind"] = "message"
+    message.setdefault("role", "agent")
+    message.setdefault("parts", [])
+
+
+def _finish_lowered_task(task: Tree, memo: Memo) -> None:
+    task["kind"] = "task"
+    # 0.3 requires both.
+    task.setdefault("contextId", memo.context_id or "")
+    task.setdefault("status", {"state": "unknown"})
+
+
+def _finish_lowered_update(update: Tree, memo: Memo) -> None:
+    update.setdefault("taskId", memo.task_id or "")
+    update.setdefault("contextId", memo.context_id or update["taskId"])
+
+
+def _finish_lowered_status_update(update: Tree, memo: Memo) -> None:
+    update["kind"] = "status-update"
+    update.setdefault("status", {"state": "unknown"})
+    _finish_lowered_update(update, memo)
+
+
+def _finish_lowered_artifact_update(update: Tree, memo: Memo) -> None:
+    update["kind"] = "artifact-update"
+    # SDKs of 0.3 write them always, and readers may rely on it.
+    update.setdefault("append", False)
+    update.setdefault("lastChunk", False)
+    _finish_lowered_update(update, memo)
+
+
+STATE_DOWN = written(dict(zip(HUB_STATES, WORDS, strict=True)), "unknown")
+# An empty id means none in 1.0, and a task of that name in older readers.
+_MESSAGE_DOWN = exact(
+    {"role": written({"ROLE_USER": "user"}, "agent"), "parts": each(lower_part), "contextId": ID, "taskId": ID},
+    _finish_lowered_message,
+)
+_STATUS_DOWN = within(exact({"state": STATE_DOWN, "message": within(_MESSAGE_DOWN)}, default("state", "unknown")))
+_ARTIFACT_DOWN = exact({"parts": each(lower_part)}, default("parts", []))
+_TASK_DOWN = exact(
+    {"contextId": ID, "status": _STATUS_DOWN, "history": each(_MESSAGE_DOWN), "artifacts": each(_ARTIFACT_DOWN)},
+    _finish_lowered_task,
+)
+_STATUS_UPDATE_DOWN = exact({"taskId": ID, "contextId": ID, "status": _STATUS_DOWN}, _finish_lowered_status_update)
+_ARTIFACT_UPDATE_DOWN = exact(
+    {"taskId": ID, "contextId": ID, "artifact": within(_ARTIFACT_DOWN)}, _finish_lowered_artifact_update
+)
+
+
+def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: FBT001 - as every form
+    if (update := event.get("statusUpdate")) is not None:
+        # By the letter the end of a stream, which is where a task is over or waits (0.3 §7.2.2).
+        final = last and (update.get("status") or {}).get("state") in RESTING
+        _STATUS_UPDATE_DOWN(update, memo)["final"] = final
+        return (update,)
+    if (update := event.get("artifactUpdate")) is not None:
+        return (_ARTIFACT_UPDATE_DOWN(update, memo),)
+    return (_lower_answer(event, memo),)
+
+
+def _lower_answer(result: Tree, memo: Memo) -> Tree:
+    return _MESSAGE_DOWN(result["message"], memo) if "message" in result else _TASK_DOWN(result["task"], memo)
+
+
+def _schemes(authentication: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    scheme = authentication.pop("scheme", None)
+    authentication["schemes"] = [scheme] if scheme else []
+
+
+PUSH_DOWN = exact({"taskId": DROP, "authentication": within(exact({}, _schemes))})
+"""A push configuration of 0.3 and 0.1, without its task."""
+
+
+def _lower_config(config: Tree, memo: Memo) -> Tree:
+    task_id = config.get("taskId") or memo.task_id or ""
+    return {"taskId": task_id, "pushNotificationConfig": PUSH_DOWN(config, memo)}
+
+
+def _lower_send(params: Tree, memo: Memo) -> Tree:
+    params.setdefault("configuration", {})
+    return _SENT_DOWN(params, memo)
+
+
+# Absent it is the agent's choice, and agents choose differently (protocol §8.2).
+_CONFIGURATION_DOWN = exact(
+    {
+        **dropped("blocking", "pushNotificationConfig"),
+        "returnImmediately": called("blocking", Field(bool, "", lambda value, _: not value)),
+        "taskPushNotificationConfig": called("pushNotificationConfig", within(PUSH_DOWN)),
+    },
+    default("blocking", True),
+)
+_SENT_DOWN = exact({"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)})
+_NAMED_DOWN = exact(
+    {
+        **dropped("pushNotificationConfigId", "pageSize", "pageToken"),
+        "taskId": called("id", TEXT),
+        "id": called("pushNotificationConfigId", ID),
+    }
+)
 _HERE = "0.3 over JSON-RPC"
 
-
-class V0_3:  # noqa: N801 - named after its version, as its module
-    """Objects of 0.2 and 0.3 as their JSON schema has them."""
-
-    version: ClassVar[Version] = Version.V0_3
+FORM = Form(
+    version=Version.V0_3,
     # In prose 0.3 can list tasks, over other bindings; no agent has been met that does.
-    answers: ClassVar[frozenset[Operation]] = frozenset(Operation) - {Operation.LIST_TASKS}
-    losses: ClassVar[tuple[Loss, ...]] = (
+    answers=frozenset(Operation) - {Operation.LIST_TASKS},
+    losses=(
         Loss("mediaType of a text or data part", _HERE, "kept in its metadata as media_type_compat"),
         Loss("filename of a text or data part", _HERE, "kept in its metadata as filename_compat"),
         Loss("data that is no object", _HERE, 'wrapped as {"value": ...} with data_part_compat in its metadata'),
@@ -68,19 +531,16 @@ class V0_3:  # noqa: N801 - named after its version, as its module
         Loss("nextPageToken of a list of push configurations", _HERE, "dropped: only the first page is seen"),
         Loss("contextId and taskId of a message that are empty", _HERE, "dropped, which means the same"),
         Loss("mediaType and filename that are empty", _HERE, "dropped, which means the same"),
-        Loss(
-            "a task or an event without a context", _HERE, "the call's; without one, empty or in events the task's id"
-        ),
+        Loss("a task or an event without a context", _HERE, "the call's; else empty, or in events the task's id"),
         Loss("ListTasks", _HERE, "clients may ask as in 1.0; agents cannot be asked"),
         Loss("kind", "1.0", "dropped: members tell it"),
         Loss("final", "1.0", "dropped: the end of the stream tells it"),
         Loss("append and lastChunk that are false", "1.0", "dropped, which means the same"),
         Loss("blocking: true", "1.0", "dropped, which means the same"),
-        Loss(
-            "historyLength of 0, for all of it", "1.0", "dropped, which means the same; but 1.0's meaning in ListTasks"
-        ),
+        Loss("historyLength of 0, for all of it", "1.0", "dropped, which means the same; kept in ListTasks, as in 1.0"),
         Loss("schemes of a push configuration but the first", "1.0", "dropped"),
-        Loss("id of a push configuration that is empty", "1.0", "dropped, which means the same"),
+        Loss("id and authentication of a push configuration that are empty", "1.0", "dropped, which means the same"),
+        Loss("members beside a pushNotificationConfig", "1.0", "dropped"),
         Loss("metadata of operations on a task but CancelTask", "1.0", "dropped"),
         Loss("members of a file but bytes, uri, mimeType, name", "1.0", "dropped"),
         Loss("mimeType and name of a file that are empty", "1.0", "dropped"),
@@ -89,362 +549,68 @@ class V0_3:  # noqa: N801 - named after its version, as its module
         Loss("offset of a timestamp, and its digits beyond nanoseconds", "1.0", "the same moment in UTC; dropped"),
         Loss("an agent's message without messageId, role or parts", "1.0", "an id of the gateway's, agent, none"),
         Loss("an event without a context", "1.0", "the call's context, else the task's id"),
-    )
-
-    def lift_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:  # noqa: ARG002 - as every form
-        """As `Form` says; a client must send what 0.3 requires, but for `kind`."""
-        lift = _LIFT_PARAMS.get(operation)
-        if lift is None:
-            return params
-        read(params, _PARAMS)
-        return lift(params)
-
-    def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """As `Form` says."""
-        if operation.sends and not params["message"].get("messageId"):
-            params["message"]["messageId"] = memo.message_id
-        lower = _LOWER_PARAMS.get(operation)
-        return params if lower is None else lower(params)
-
-    def lift_result(self, operation: Operation, result: object, memo: Memo) -> Tree:
-        """As `Form` says."""
-        if operation is Operation.DELETE_PUSH_CONFIG:
-            return {}
-        if operation is Operation.LIST_PUSH_CONFIGS:
-            return _lift_configs(result, memo)
-        if type(result) is not dict:
-            raise Misfit("", "must be an object")
-        lift = _LIFT_RESULT.get(operation)
-        return result if lift is None else lift(result, memo)
-
-    def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Any:  # noqa: ANN401 - as `Form` has it
-        """As `Form` says; a list of push configurations, None for a deletion, else an object."""
-        lower = _LOWER_RESULT.get(operation)
-        return result if lower is None else lower(result, memo)
-
-    def lift_event(self, event: Tree, memo: Memo) -> Tree:
-        """As `Form` says."""
-        if type(event) is not dict:
-            raise Misfit("", "must be an object")
-        return lift_any(event, memo)
-
-    def lower_event(self, event: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
-        """As `Form` says; always one."""
-        return (lower_any(event, memo, last=last),)
-
-
-FORM = V0_3()
-"""The one instance."""
-
-
-# ---- Parameters, lifted ----------------------------------------------------------------------------------------------
-
-_PARAMS: Members = {"metadata": dict, "contextId": str, "pageToken": str, "includeArtifacts": bool}
-_CONFIGURATION: Members = {"blocking": bool, "returnImmediately": bool}
-
-
-def _lift_send(params: Tree) -> Tree:
-    if inside(params, "message", lift_sent_message) is None:
-        raise Misfit("message", "is required")
-    inside(params, "configuration", _lift_configuration)
-    return params
-
-
-def _lift_configuration(configuration: Tree) -> Tree:
-    read(configuration, _CONFIGURATION)
-    expect_texts(configuration, "acceptedOutputModes")
-    _lift_history_length(configuration)
-    if "blocking" in configuration:
-        configuration["returnImmediately"] = not configuration.pop("blocking")
-    if configuration.get("returnImmediately") is False:
-        del configuration["returnImmediately"]
-    if expect_object(configuration, "pushNotificationConfig") is not None:
-        inside(configuration, "pushNotificationConfig", _lift_push)
-        configuration["taskPushNotificationConfig"] = configuration.pop("pushNotificationConfig")
-    else:
-        inside(configuration, "taskPushNotificationConfig", _lift_push)
-    return configuration
-
-
-def _lift_history_length(tree: Tree) -> None:
-    if _expect_length(tree) == 0:
-        # 0.3, as its proto has it: all of it.
-        del tree["historyLength"]
-
-
-def _expect_length(tree: Tree) -> int | None:
-    length = expect_int(tree, "historyLength")
-    if length is not None and length < 0:
-        raise Misfit("historyLength", "must not be negative")
-    return length
-
-
-def _lift_query(params: Tree) -> Tree:
-    require_id(params, "id")
-    _lift_history_length(params)
-    params.pop("metadata", None)
-    return params
-
-
-def _lift_cancellation(params: Tree) -> Tree:
-    require_id(params, "id")
-    return params
-
-
-def _lift_subscription(params: Tree) -> Tree:
-    require_id(params, "id")
-    params.pop("metadata", None)
-    return params
-
-
-def _lift_listing(params: Tree) -> Tree:
-    expect_int(params, "pageSize")
-    # The operation is 1.0's, and so is the meaning of 0: none.
-    _expect_length(params)
-    state = expect_text(params, "status")
-    if state is not None:
-        lifted = lift_state(state)
-        if lifted is None:
-            raise Misfit("status", "must be the state of a task, as completed")
-        params["status"] = lifted
-    after = expect_text(params, "statusTimestampAfter")
-    if after is not None:
-        moment = to_utc(after)
-        if moment is None:
-            # Dropped it would show more than was asked for.
-            raise Misfit("statusTimestampAfter", "must be a moment, as 2026-02-03T04:05:06Z")
-        params["statusTimestampAfter"] = moment
-    return params
-
-
-def _lift_naming(params: Tree) -> Tree:
-    """Lift what names a push configuration: `id` is the task's here, the configuration's in 1.0."""
-    config_id = expect_text(params, "pushNotificationConfigId")
-    params["taskId"] = require_id(params, "id")
-    del params["id"]
-    params.pop("pushNotificationConfigId", None)
-    params.pop("metadata", None)
-    if config_id:
-        params["id"] = config_id
-    return params
-
-
-def _lift_deletion(params: Tree) -> Tree:
-    require_id(params, "pushNotificationConfigId")
-    return _lift_naming(params)
-
-
-def _lift_configs_of(params: Tree) -> Tree:
-    params.pop("pushNotificationConfigId", None)
-    expect_int(params, "pageSize")
-    return _lift_naming(params)
-
-
-# ---- Push configurations and results, lifted -------------------------------------------------------------------------
-
-_PUSH: Members = {"id": str, "url": str, "token": str}
-_AUTHENTICATION: Members = {"scheme": str, "credentials": str}
-_NAMED: Members = {"taskId": str}
-_PAGE: Members = {"nextPageToken": str}
-_OUTSIDE = frozenset({"id", "taskId", "tenant", "url", "token", "authentication", "pushNotificationConfig"})
-
-
-def _lift_push(config: Tree) -> Tree:
-    read(config, _PUSH)
-    require_text(config, "url")
-    if config.get("id") == "":
-        del config["id"]
-    inside(config, "authentication", _lift_authentication)
-    # They say whose it is in 1.0 and nothing here, where that is said outside.
-    config.pop("taskId", None)
-    config.pop("tenant", None)
-    return config
-
-
-def _lift_authentication(authentication: Tree) -> Tree:
-    read(authentication, _AUTHENTICATION)
-    schemes = expect_texts(authentication, "schemes")
-    if schemes is not None:
-        del authentication["schemes"]
-        if schemes:
-            authentication["scheme"] = schemes[0]
-    return authentication
-
-
-def _lift_config(config: Tree, task_id: str | None = None) -> Tree:
-    """Lift a push configuration and its task, which is `task_id` where it names none; None to insist on one."""
-    read(config, _NAMED)
-    named = config.get("taskId") or task_id or require_id(config, "taskId")
-    flat = inside(config, "pushNotificationConfig", _lift_push)
-    if flat is None:
-        # As 1.0 has it, under a method of 0.3.
-        if "url" not in config:
-            raise Misfit("pushNotificationConfig", "is required")
-        flat = _lift_push(config)
-    else:
-        for name, value in config.items():
-            if name not in _OUTSIDE:
-                flat.setdefault(name, value)
-    flat["taskId"] = named
-    return flat
-
-
-def _lift_configs(result: object, memo: Memo) -> Tree:
-    page: Tree = result if type(result) is dict else {"configs": result}
-    read(page, _PAGE)
-    try:
-        configs = expect_list(page, "configs")
-    except Misfit:
-        raise Misfit("", "must be a list") from None
-    if configs is None:
-        page["configs"] = []
-    else:
-        every(configs, "" if page is not result else "configs", partial(_lift_config, task_id=memo.task_id))
-    return page
-
-
-def _lift_answered(result: Tree, memo: Memo) -> Tree:
-    lifted = lift_any(result, memo)
-    if "task" not in lifted and "message" not in lifted:
-        raise Misfit("kind", "must be task or message")
-    return lifted
-
-
-def _lift_tasks(result: Tree, memo: Memo) -> Tree:
-    read(result, _PAGE)
-    expect_int(result, "pageSize")
-    expect_int(result, "totalSize")
-    # Many tasks: none of them is what the call is about.
-    each(result, "tasks", lambda task: lift_task(task, Memo(message_id=memo.message_id)))
-    return result
-
-
-def _lift_answered_config(result: Tree, memo: Memo) -> Tree:
-    return _lift_config(result, memo.task_id)
-
-
-# ---- Lowered ---------------------------------------------------------------------------------------------------------
-
-# They mean nothing to 1.0, so nobody has looked at them.
-_FOREIGN_TO_CONFIGURATIONS = foreign("blocking", "pushNotificationConfig")
-_FOREIGN_TO_NAMING = foreign("pushNotificationConfigId")
-
-
-def _lower_send(params: Tree) -> Tree:
-    lower_message(params["message"])
-    configuration = params.setdefault("configuration", {})
-    drop(configuration, _FOREIGN_TO_CONFIGURATIONS)
-    # Absent it is the agent's choice, and agents choose differently (protocol §8.2).
-    configuration["blocking"] = not configuration.pop("returnImmediately", False)
-    config = configuration.pop("taskPushNotificationConfig", None)
-    if config is not None:
-        config.pop("taskId", None)
-        configuration["pushNotificationConfig"] = _lower_push(config)
-    return params
-
-
-def _lower_listing(params: Tree) -> Tree:
-    if "status" in params:
-        params["status"] = lower_state(params["status"])
-    return params
-
-
-def _lower_naming(params: Tree) -> Tree:
-    config_id = params.pop("id", None)
-    drop(params, _FOREIGN_TO_NAMING)
-    params["id"] = params.pop("taskId")
-    if config_id:
-        params["pushNotificationConfigId"] = config_id
-    return params
-
-
-def _lower_configs_of(params: Tree) -> Tree:
-    for name in ("pageSize", "pageToken", "id"):
-        params.pop(name, None)
-    return _lower_naming(params)
-
-
-def _lower_push(config: Tree) -> Tree:
-    authentication = config.get("authentication")
-    if authentication is not None:
-        scheme = authentication.pop("scheme", "")
-        authentication["schemes"] = [scheme] if scheme else []
-    return config
-
-
-def _lower_config(config: Tree) -> Tree:
-    task_id = config.pop("taskId", "")
-    return {"taskId": task_id, "pushNotificationConfig": _lower_push(config)}
-
-
-def _lower_answered_config(result: Tree, memo: Memo) -> Tree:
-    lowered = _lower_config(result)
-    if not lowered["taskId"]:
-        lowered["taskId"] = memo.task_id or ""
-    return lowered
-
-
-def _lower_configs(result: Tree, memo: Memo) -> list[Tree]:
-    return [_lower_answered_config(config, memo) for config in result.get("configs") or ()]
-
-
-def _lower_answered(result: Tree, memo: Memo) -> Tree:
-    return lower_any(result, memo, last=True)
-
-
-def _lower_tasks(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every result
-    nothing = Memo()
-    for task in result.get("tasks") or ():
-        lower_task(task, nothing)
-    return result
-
-
-def _lower_deletion(result: Tree, memo: Memo) -> None:
-    """0.3 answers a deletion with null."""
-
-
-# ---- Which operation has which ---------------------------------------------------------------------------------------
-
-_LIFT_PARAMS: dict[Operation, Callable[[Tree], Tree]] = {
-    Operation.SEND_MESSAGE: _lift_send,
-    Operation.SEND_STREAMING_MESSAGE: _lift_send,
-    Operation.GET_TASK: _lift_query,
-    Operation.LIST_TASKS: _lift_listing,
-    Operation.CANCEL_TASK: _lift_cancellation,
-    Operation.SUBSCRIBE_TO_TASK: _lift_subscription,
-    Operation.CREATE_PUSH_CONFIG: _lift_config,
-    Operation.GET_PUSH_CONFIG: _lift_naming,
-    Operation.LIST_PUSH_CONFIGS: _lift_configs_of,
-    Operation.DELETE_PUSH_CONFIG: _lift_deletion,
-}
-_LOWER_PARAMS: dict[Operation, Callable[[Tree], Tree]] = {
-    Operation.SEND_MESSAGE: _lower_send,
-    Operation.SEND_STREAMING_MESSAGE: _lower_send,
-    Operation.LIST_TASKS: _lower_listing,
-    Operation.CREATE_PUSH_CONFIG: _lower_config,
-    Operation.GET_PUSH_CONFIG: _lower_naming,
-    Operation.LIST_PUSH_CONFIGS: _lower_configs_of,
-    Operation.DELETE_PUSH_CONFIG: _lower_naming,
-}
-_LIFT_RESULT: dict[Operation, Callable[[Tree, Memo], Tree]] = {
-    Operation.SEND_MESSAGE: _lift_answered,
-    Operation.SEND_STREAMING_MESSAGE: lift_any,
-    Operation.SUBSCRIBE_TO_TASK: lift_any,
-    Operation.GET_TASK: lift_task,
-    Operation.CANCEL_TASK: lift_task,
-    Operation.LIST_TASKS: _lift_tasks,
-    Operation.CREATE_PUSH_CONFIG: _lift_answered_config,
-    Operation.GET_PUSH_CONFIG: _lift_answered_config,
-}
-_LOWER_RESULT: dict[Operation, Callable[[Tree, Memo], Any]] = {
-    Operation.SEND_MESSAGE: _lower_answered,
-    Operation.SEND_STREAMING_MESSAGE: _lower_answered,
-    Operation.SUBSCRIBE_TO_TASK: _lower_answered,
-    Operation.GET_TASK: lower_task,
-    Operation.CANCEL_TASK: lower_task,
-    Operation.LIST_TASKS: _lower_tasks,
-    Operation.CREATE_PUSH_CONFIG: _lower_answered_config,
-    Operation.GET_PUSH_CONFIG: _lower_answered_config,
-    Operation.LIST_PUSH_CONFIGS: _lower_configs,
-    Operation.DELETE_PUSH_CONFIG: _lower_deletion,
-}
+    ),
+    params_up={
+        Operation.SEND_MESSAGE: _SENT,
+        Operation.SEND_STREAMING_MESSAGE: _SENT,
+        Operation.GET_TASK: schema({"id": need(ID), "historyLength": unless_empty(LENGTH), "metadata": DROP}),
+        Operation.LIST_TASKS: schema(
+            {
+                "contextId": TEXT,
+                "status": named("must be the state of a task, as completed", FILTER),
+                "pageSize": COUNT,
+                "pageToken": TEXT,
+                # The operation is 1.0's, and so is the meaning of 0: none.
+                "historyLength": LENGTH,
+                # Dropped it would show more than was asked for.
+                "statusTimestampAfter": MOMENT,
+                "includeArtifacts": BOOL,
+                "metadata": OBJECT,
+            }
+        ),
+        Operation.CANCEL_TASK: schema({"id": need(ID), "metadata": OBJECT}),
+        Operation.SUBSCRIBE_TO_TASK: schema({"id": need(ID), "metadata": DROP}),
+        Operation.CREATE_PUSH_CONFIG: _CONFIG,
+        Operation.GET_PUSH_CONFIG: schema(_NAMED),
+        Operation.LIST_PUSH_CONFIGS: schema({**_NAMED, "pushNotificationConfigId": DROP, "pageSize": COUNT}),
+        Operation.DELETE_PUSH_CONFIG: schema({**_NAMED, "pushNotificationConfigId": need(called("id", ID))}),
+    },
+    params_down={
+        Operation.SEND_MESSAGE: _lower_send,
+        Operation.SEND_STREAMING_MESSAGE: _lower_send,
+        Operation.LIST_TASKS: exact({"status": STATE_DOWN}),
+        Operation.CREATE_PUSH_CONFIG: _lower_config,
+        Operation.GET_PUSH_CONFIG: _NAMED_DOWN,
+        Operation.LIST_PUSH_CONFIGS: exact({**_NAMED_DOWN.fields, "id": DROP}),
+        Operation.DELETE_PUSH_CONFIG: _NAMED_DOWN,
+    },
+    results_up={
+        Operation.SEND_MESSAGE: _JSON.answer,
+        Operation.SEND_STREAMING_MESSAGE: _JSON.event,
+        Operation.SUBSCRIBE_TO_TASK: _JSON.event,
+        Operation.GET_TASK: _JSON.task,
+        Operation.CANCEL_TASK: _JSON.task,
+        Operation.LIST_TASKS: schema(
+            {"tasks": each(listed(_JSON.task)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
+        ),
+        Operation.CREATE_PUSH_CONFIG: _CONFIG,
+        Operation.GET_PUSH_CONFIG: _CONFIG,
+        Operation.LIST_PUSH_CONFIGS: _lift_configs,
+    },
+    results_down={
+        Operation.SEND_MESSAGE: _lower_answer,
+        Operation.SEND_STREAMING_MESSAGE: _lower_answer,
+        Operation.GET_TASK: _TASK_DOWN,
+        Operation.CANCEL_TASK: _TASK_DOWN,
+        Operation.LIST_TASKS: exact({"tasks": each(listed(_TASK_DOWN))}),
+        Operation.CREATE_PUSH_CONFIG: _lower_config,
+        Operation.GET_PUSH_CONFIG: _lower_config,
+        Operation.LIST_PUSH_CONFIGS: lambda result, memo: [
+            _lower_config(config, memo) for config in result.get("configs") or ()
+        ],
+        Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: None,
+    },
+    event_up=_JSON.event,
+    event_down=_lower_event,
+)
+"""The objects of 0.2 and 0.3 as their JSON schema has them."""

@@ -1,50 +1,544 @@
-"""A2A 0.3 as ProtoJSON of the package `a2a.v1`, which HTTP+JSON speaks, and gRPC by the same messages.
+"""A2A 0.3 as ProtoJSON of the package `a2a.v1`, for HTTP+JSON, and for gRPC by the same messages.
 
-What is read comes in several spellings (`v0_3_proto_spelling`). What is written is the camelCase of ProtoJSON and
-nothing but members of the proto, in requests and in answers: servers and clients of a2a-python 0.3 parse strictly, and
-one member that they do not know fails the call (protocol §10.3). ProtoJSON leaves out what is empty, so an empty list
-or object is written as none.
+By the letter it is ProtoJSON (`message`, `content`, `fileWithBytes`). Stock clients also send the proto's own names
+(`request`, `message_id`, `file_with_bytes`), and people write what they know from JSON-RPC (`kind`, `parts`, `user`,
+`file.bytes`). A parser of one of these drops the others without a word, so all three are read (protocol §10.3), and
+names of 1.0 as in 1.0, since they would mean that once they are in the hub. A member that is there in two spellings
+must say the same in both. A client is held to what 0.3 requires; more is accepted of an agent, where the call or the
+SDKs' habit tells the rest.
+
+The output is the camelCase of ProtoJSON and nothing but members of the proto, in requests and in answers: servers and
+clients of a2a-python 0.3 parse strictly, and one unknown member fails the call. ProtoJSON leaves out what is empty.
+
+A push configuration is inside a resource, which says by its `name` whose it is (`tasks/T/pushNotificationConfigs/C`);
+the hub's is flat. Nobody escapes the ids in a name: one that holds a `/` is recognised only where the call says which
+task it is about, and else refused.
 """
 
-from binascii import b2a_base64
-from collections.abc import Iterable
-from typing import Any, ClassVar
+import re
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Mapping
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
-from gateway.a2a.versions.shape import read
-from gateway.a2a.versions.timestamp import to_utc
-from gateway.a2a.versions.v0_3_object import DATA_PART_COMPAT, KEPT_OF_PARTS
-from gateway.a2a.versions.v0_3_proto_spelling import BARE, EVENT, PARAMS, RESULTS
-from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Loss, Memo, Misfit
+from gateway.a2a.versions.schema import (
+    BOOL,
+    COUNT,
+    DROP,
+    ID,
+    LENGTH,
+    MOMENT,
+    OBJECT,
+    SOME,
+    TEXT,
+    Field,
+    Finish,
+    Schema,
+    called,
+    choose,
+    default,
+    each,
+    exact,
+    named,
+    need,
+    schema,
+    tag,
+    to_utc,
+    unless_empty,
+    within,
+    written,
+)
+from gateway.a2a.versions.v0_3 import (
+    DATA_PART_COMPAT,
+    FILE,
+    FILTER,
+    KEPT_OF_PARTS,
+    configuration_schema,
+    dissolve,
+    lower_part,
+    objects,
+    push_fields,
+    restore,
+)
+from gateway.a2a.versions.v1_0 import ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
+from gateway.a2a.versions.version import RESTING, Form, Loss, Memo, Misfit
 
-_HERE = "0.3 over HTTP+JSON"
-_KEPT = f"kept in its metadata as {' and '.join(kept for kept, _ in KEPT_OF_PARTS)}"
-_WRAPPED = f'wrapped as {{"value": ...}}, which {DATA_PART_COMPAT} in its metadata says'
+# ---- Bytes -----------------------------------------------------------------------------------------------------------
 
 
-class Form03Proto:
-    """Objects of 0.3 in the messages of `a2a.v1`.
+def _decoded(text: str) -> bytes:
+    """Return the bytes of base64 of either alphabet, padded or not."""
+    try:
+        return a2b_base64(text.translate(_URL_SAFE) + "=" * (-len(text) % 4), strict_mode=True)
+    except ValueError as error:
+        raise Misfit("", "must be base64") from error
 
-    Attributes:
-        doubled: Whether the bytes of a file are written as a2a-python, a2a-go and a2a-java do, which put its base64
-            text into `file_with_bytes`, so that ProtoJSON encodes it a second time. Those crash on a file's own bytes;
-            a2a-js, which alone writes by the letter, then has base64 of the base64. Reading needs no such choice.
+
+def _encoded(raw: bytes) -> str:
+    return b2a_base64(raw, newline=False).decode("ascii")
+
+
+def _bytes(value: str, memo: Memo) -> str:  # noqa: ARG001 - as every step
+    """Return base64 as the hub writes it: the standard alphabet, padded, without stray bits."""
+    return _encoded(_decoded(value))
+
+
+def _doubled(value: str, memo: Memo) -> str:  # noqa: ARG001 - as every step
+    """Return the same, or what it encodes where that is base64 again.
+
+    All SDKs but one put the base64 text of a file into `file_with_bytes`, so that ProtoJSON encodes it twice (protocol
+    §10.3). A file that is base64 text itself, as many a tiny one is by chance, is taken for such a one.
     """
+    inner = _decoded(value)
+    try:
+        twice = len(inner) % 4 == 0 and b2a_base64(a2b_base64(inner, strict_mode=True), newline=False) == inner
+    except ValueError:
+        twice = False
+    return inner.decode("ascii") if twice else _encoded(inner)
 
-    version: ClassVar[Version] = Version.V0_3
-    answers: ClassVar[frozenset[Operation]] = frozenset(Operation) - {Operation.LIST_TASKS, Operation.GET_CARD}
-    losses: ClassVar[tuple[Loss, ...]] = (
+
+_URL_SAFE = str.maketrans("-_", "+/")
+_BYTES = Field(str, "must be a string of base64", _bytes)
+_DOUBLED = Field(str, "must be a string of base64", _doubled)
+
+# ---- Objects, lifted -------------------------------------------------------------------------------------------------
+
+_KINDS = {"text": "text", "file": "file", "raw": "file", "url": "file", "data": "data"}
+
+
+def _finish_part(part: Tree, memo: Memo) -> None:
+    kind = part.pop("kind", None)
+    if len(part) == 1 and "text" in part and kind in (None, "text"):
+        # Nearly all that is ever sent.
+        return
+    choose(part, *_KINDS)
+    content = next(name for name in _KINDS if name in part)
+    if kind not in (None, _KINDS[content]):
+        raise Misfit("kind", f"must be {_KINDS[content]}, which is what the part holds")
+    if content == "file":
+        dissolve(part, memo)
+        return
+    if content == "data" and kind is None:
+        _unwrap(part)
+    if content in ("text", "data"):
+        restore(part, memo)
+
+
+def _unwrap(part: Tree) -> None:
+    """Take the data out of the `DataPart` that the proto has around it, which JSON-RPC has not."""
+    data = part["data"]
+    if "data" not in data:
+        return
+    if len(data) > 1:
+        raise Misfit("data", "must have the one member data, or the part must say its kind")
+    inner = data["data"]
+    if type(inner) is not dict and inner is not None:
+        raise Misfit("data.data", "must be an object")
+    part["data"] = inner or {}
+
+
+_FILE = schema(
+    {
+        **FILE,
+        "raw": _BYTES,
+        "bytes": called("raw", _BYTES),
+        "fileWithBytes": called("raw", _DOUBLED),
+        "url": TEXT,
+        "mediaType": ID,
+        "filename": ID,
+    },
+    lambda file, _: choose(file, "raw", "url"),
+    closed=True,
+)
+_PART = schema(
+    {
+        "kind": TEXT,
+        "text": TEXT,
+        "file": within(_FILE),
+        "data": OBJECT,
+        "raw": _BYTES,
+        "url": TEXT,
+        "mediaType": ID,
+        "filename": ID,
+        "metadata": OBJECT,
+    },
+    _finish_part,
+)
+_OBJECTS = objects(_PART, proto=True)
+_ROLE = named(ONE_OF_ROLES, {**ROLES, "ROLE_UNSPECIFIED": None}, ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"))
+# An empty list is not written in ProtoJSON.
+_MESSAGE = message_schema(
+    need(ID), need(_ROLE), each(_PART), default("parts", []), kind=tag("message"), aliases={"content": "parts"}
+)
+
+# ---- Push configurations and resource names, lifted ------------------------------------------------------------------
+
+_CONFIG_NAME = re.compile("tasks/([^/]+)/pushNotificationConfigs/([^/]*)")
+_TASK_NAME = re.compile("tasks/([^/]+)")
+
+
+def _split(name: str, task: str | None) -> tuple[str, str]:
+    """Return the task and the configuration of a resource name, as they are: nobody escapes anything in one.
+
+    Args:
+        task: The task that is expected, whose id may hold a `/`.
+
+    Raises:
+        Misfit: it names no configuration.
+    """
+    before = f"tasks/{task}/pushNotificationConfigs/"
+    if task and name.startswith(before) and "/" not in name[len(before) :]:
+        return task, name[len(before) :]
+    found = _CONFIG_NAME.fullmatch(name)
+    if found is None:
+        raise Misfit("name", "must be tasks/{task}/pushNotificationConfigs/{id}")
+    return found[1], found[2]
+
+
+def _finish_resource(resource: Tree, memo: Memo) -> None:
+    """Flatten a configuration with its name."""
+    flat = resource["pushNotificationConfig"]
+    task, last = resource.get("taskId") or memo.task_id, None
+    if "name" in resource:
+        task, last = _split(resource["name"], task)
+    if not task:
+        raise Misfit("name", "is required")
+    flat["taskId"] = task
+    # Where a configuration has no id of its own, servers take the task's (protocol §8.2).
+    flat["id"] = flat.get("id") or last or task
+    resource.clear()
+    resource.update(flat)
+
+
+def _finish_creation(asked: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    """Flatten the request, or the bare resource that a2a-js sends.
+
+    The task is the one in the path. A `parent` or `name` of another is refused: agents differ in which they follow.
+    """
+    wrapped = asked.get("config")
+    if wrapped is not None and ("name" in asked or "pushNotificationConfig" in asked):
+        raise Misfit("config", "must not stand beside name or pushNotificationConfig")
+    resource, path = (asked, "") if wrapped is None else (wrapped, "config.")
+    flat = resource.get("pushNotificationConfig")
+    if flat is None:
+        raise Misfit(f"{path}pushNotificationConfig", "is required")
+    _agree(flat, "taskId", asked.get("taskId"), "taskId")
+    _agree(flat, "taskId", resource.get("taskId"), f"{path}taskId")
+    _agree(flat, "taskId", _parent(asked), "parent")
+    if "name" in resource:
+        try:
+            task, named_id = _split(resource["name"], flat.get("taskId"))
+        except Misfit as misfit:
+            raise Misfit(f"{path}name", misfit.words) from None
+        _agree(flat, "taskId", task, f"{path}name")
+        # Inside the request a2a-python ends the name in "None" where there is no id; a bare resource has only the name.
+        if named_id and wrapped is None:
+            flat.setdefault("id", named_id)
+    if "taskId" not in flat:
+        raise Misfit("parent", "is required")
+    _agree(flat, "id", asked.get("configId"), "configId")
+    asked.clear()
+    asked.update(flat)
+
+
+def _parent(asked: Tree) -> str | None:
+    parent: str | None = asked.get("parent")
+    if parent is None:
+        return None
+    # The proto's own path has the second form.
+    parent = parent.removesuffix("/pushNotificationConfigs")
+    task: str | None = asked.get("taskId")
+    if task and parent == f"tasks/{task}":
+        return task
+    return _task_of(parent, "parent")
+
+
+def _task_of(name: str, field: str) -> str:
+    """Return the task of a resource name, which stands at `field`."""
+    found = _TASK_NAME.fullmatch(name)
+    if found is None:
+        raise Misfit(field, "must be tasks/{task}")
+    return found[1]
+
+
+def _finish_named_config(params: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    parent = _parent(params)
+    if "name" in params:
+        task, config = _split(params.pop("name"), params.get("taskId"))
+        _agree(params, "taskId", task, "name")
+        _agree(params, "id", config, "name")
+    params.pop("parent", None)
+    _agree(params, "taskId", parent, "parent")
+    _insist(params, "taskId")
+
+
+def _finish_deletion(params: Tree, memo: Memo) -> None:
+    _finish_named_config(params, memo)
+    _insist(params, "id")
+
+
+def _finish_named_task(params: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    name = params.pop("name", None)
+    if name is not None and name != f"tasks/{params.get('id')}":
+        _agree(params, "id", _task_of(name, "name"), "name")
+    _insist(params, "id")
+
+
+def _agree(tree: Tree, member: str, value: str | None, said: str) -> None:
+    """Set a member, or check that it has the same value; `said` is the name of the other source."""
+    if value and tree.setdefault(member, value) != value:
+        raise Misfit(said, f"says something else than {member}")
+
+
+def _insist(tree: Tree, member: str) -> None:
+    if member not in tree:
+        raise Misfit(member, "is required")
+
+
+_PUSH = push_fields(ID)
+_ASKED_PUSH = schema({**_PUSH, "url": need(ID)})
+_RESOURCE_NAME = {"name": ID, "taskId": ID}
+_RESOURCE = schema({**_RESOURCE_NAME, "pushNotificationConfig": need(within(schema(_PUSH)))}, _finish_resource)
+_ASKED_RESOURCE = {**_RESOURCE_NAME, "pushNotificationConfig": within(_ASKED_PUSH)}
+_NAMED_CONFIG = {"taskId": ID, "id": ID, "name": ID, "parent": ID}
+_NAMED_TASK = {"id": ID, "name": ID}
+
+# ---- Parameters, lifted ----------------------------------------------------------------------------------------------
+
+
+def _params(fields: dict[str, Field], finish: Finish | None = None, aliases: Mapping[str, str] | None = None) -> Schema:
+    """Return the schema of parameters: a `tenant`, which 0.3 does not have, would mean something in the hub."""
+    return schema({**fields, "tenant": DROP}, finish, aliases=aliases)
+
+
+_SENT = _params(
+    {
+        "message": need(within(_MESSAGE)),
+        "configuration": within(configuration_schema(_ASKED_PUSH, None, "pushNotification")),
+        "metadata": OBJECT,
+    },
+    aliases={"request": "message"},
+)
+
+
+def _lift_send(params: Tree, memo: Memo, *, streams: bool = False) -> Tree:
+    _SENT(params, memo)
+    configuration = params.get("configuration")
+    if configuration is None:
+        return params
+    # Where there is a configuration, every server of 0.3 reads no `blocking` as false. A stream has no such choice.
+    configuration.setdefault("returnImmediately", not streams)
+    if not configuration["returnImmediately"]:
+        del configuration["returnImmediately"]
+    if not configuration:
+        del params["configuration"]
+    return params
+
+
+# ---- Lowered ---------------------------------------------------------------------------------------------------------
+
+
+def _lower_part(part: Tree, memo: Memo) -> Tree:
+    """Return a part in the proto's words.
+
+    The bytes of a file are encoded twice, as a2a-python, a2a-go and a2a-java write and read them: they crash on a
+    file's own bytes. Only a2a-js, which writes by the letter, then has base64 of the base64.
+    """
+    if len(part) == 1 and "text" in part:
+        return part
+    kind = lower_part(part, memo)["kind"]
+    content = part[kind]
+    if kind == "file":
+        raw = content.pop("bytes", None)
+        if raw is None:
+            content["fileWithUri"] = content.pop("uri")
+        else:
+            content["fileWithBytes"] = _encoded(raw.encode())
+    elif kind == "data":
+        content = {"data": content}
+    metadata = part.get("metadata")
+    return {kind: content, "metadata": metadata} if metadata else {kind: content}
+
+
+# The proto of 0.3 has CANCELLED with two L.
+_STATE = written(
+    {**{state: state for state in HUB_STATES}, "TASK_STATE_CANCELED": "TASK_STATE_CANCELLED"}, HUB_STATES[0]
+)
+
+
+def _finish_message(message: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+    message.setdefault("role", "ROLE_AGENT")
+    message.setdefault("content", [])
+
+
+_MESSAGE_DOWN = exact(
+    {
+        "messageId": ID,
+        "contextId": ID,
+        "taskId": ID,
+        "role": written({"ROLE_USER": "ROLE_USER"}, "ROLE_AGENT"),
+        "parts": called("content", each(_lower_part)),
+        "extensions": SOME,
+        "metadata": SOME,
+    },
+    _finish_message,
+    closed=True,
+)
+_STATUS_DOWN = within(
+    exact(
+        {
+            "state": _STATE,
+            "message": within(_MESSAGE_DOWN),
+            # A strict parser refuses the whole answer for a time that it cannot read.
+            "timestamp": Field(str, "", lambda value, _: to_utc(value)),
+        },
+        default("state", HUB_STATES[0]),
+        closed=True,
+    )
+)
+_ARTIFACT_DOWN = exact(
+    {"artifactId": ID, "name": ID, "description": ID, "parts": each(_lower_part), "extensions": SOME, "metadata": SOME},
+    default("parts", []),
+    closed=True,
+)
+_TASK_DOWN = exact(
+    {
+        "id": ID,
+        "contextId": ID,
+        "status": _STATUS_DOWN,
+        "artifacts": unless_empty(each(_ARTIFACT_DOWN)),
+        "history": unless_empty(each(_MESSAGE_DOWN)),
+        "metadata": SOME,
+    },
+    lambda task, _: task.setdefault("status", {"state": HUB_STATES[0]}),
+    closed=True,
+)
+_UPDATE_DOWN = exact(
+    {
+        "taskId": ID,
+        "contextId": ID,
+        "status": _STATUS_DOWN,
+        "artifact": within(_ARTIFACT_DOWN),
+        "append": SOME,
+        "lastChunk": SOME,
+        "metadata": SOME,
+    },
+    closed=True,
+)
+_PUSH_DOWN = exact(
+    {
+        "id": ID,
+        "url": ID,
+        "token": ID,
+        "authentication": unless_empty(
+            within(
+                exact(
+                    {"scheme": called("schemes", Field(str, "", lambda value, _: [value] if value else None))}
+                    | {"credentials": ID},
+                    closed=True,
+                )
+            )
+        ),
+    },
+    closed=True,
+)
+_SENT_DOWN = exact(
+    {
+        "message": within(_MESSAGE_DOWN),
+        "configuration": within(
+            exact(
+                {
+                    "acceptedOutputModes": SOME,
+                    "historyLength": SOME,
+                    "taskPushNotificationConfig": called("pushNotification", within(_PUSH_DOWN)),
+                    "returnImmediately": called("blocking", Field(bool, "", lambda value, _: not value)),
+                },
+                # Always: of servers that find no configuration some block, and some do not.
+                default("blocking", True),
+                closed=True,
+            )
+        ),
+        "metadata": SOME,
+    },
+    closed=True,
+)
+
+
+def _lower_send(params: Tree, memo: Memo) -> Tree:
+    params.setdefault("configuration", {})
+    return _SENT_DOWN(params, memo)
+
+
+def _lower_answer(result: Tree, memo: Memo) -> Tree:
+    if "message" in result:
+        return {"message": _MESSAGE_DOWN(result["message"], memo)}
+    return {"task": _TASK_DOWN(result.get("task") or {}, memo)}
+
+
+def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: FBT001 - as every form
+    if (update := event.get("statusUpdate")) is not None:
+        status = update.setdefault("status", {})
+        final = last and status.get("state") in RESTING
+        _UPDATE_DOWN(update, memo)
+        if final:
+            update["final"] = True
+        return ({"statusUpdate": update},)
+    if (update := event.get("artifactUpdate")) is not None:
+        return ({"artifactUpdate": _UPDATE_DOWN(update, memo)},)
+    return (_lower_answer(event, memo),)
+
+
+def _task_name(task: str) -> str:
+    # Readers of a name stop at the next `/`, some of them without looking further: another task would be meant.
+    return f"tasks/{task.replace('/', '%2F')}"
+
+
+def _lower_config(config: Tree, memo: Memo) -> Tree:
+    """Return a configuration with its resource name, which clients refuse without an id."""
+    task = config.get("taskId") or memo.task_id or ""
+    lowered = _PUSH_DOWN(config, memo)
+    identity = lowered["id"] = lowered.get("id") or task
+    name = f"{_task_name(task)}/pushNotificationConfigs/{identity.replace('/', '%2F')}"
+    return {"name": name, "pushNotificationConfig": lowered}
+
+
+def _lower_creation(params: Tree, memo: Memo) -> Tree:
+    """Return the request whole, for a2a-python and a2a-js.
+
+    The one reads the task from the path, the other from `parent`, and both the id from inside the configuration.
+    """
+    task = params.get("taskId") or ""
+    config = _lower_config(params, memo)
+    identity = config["pushNotificationConfig"]["id"]
+    return {"taskId": task, "parent": _task_name(task), "configId": identity, "config": config}
+
+
+_PAGE = {"nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
+_ONE_CONFIG_DOWN = exact({"taskId": TEXT, "id": TEXT}, closed=True)
+_ONE_TASK_DOWN = exact({"id": TEXT}, closed=True)
+_HERE = "0.3 over HTTP+JSON"
+
+FORM = Form(
+    version=Version.V0_3,
+    answers=frozenset(Operation) - {Operation.LIST_TASKS, Operation.GET_CARD},
+    losses=(
         Loss("members that a2a.v1 does not know", _HERE, "dropped: strict parsers refuse them"),
         Loss("referenceTaskIds", _HERE, "dropped"),
         Loss("metadata of CancelTask", _HERE, "dropped"),
-        Loss("mediaType and filename of a text or data part", _HERE, _KEPT),
-        Loss("data that is no object", _HERE, _WRAPPED),
+        Loss(
+            "mediaType and filename of a text or data part",
+            _HERE,
+            f"kept in its metadata as {' and '.join(kept for kept, _ in KEPT_OF_PARTS)}",
+        ),
+        Loss(
+            "data that is no object",
+            _HERE,
+            f'wrapped as {{"value": ...}}, which {DATA_PART_COMPAT} in its metadata says',
+        ),
         Loss("metadata of a part under one of those three names", _HERE, "read as what the gateway keeps there"),
-        Loss("raw of a part that is itself base64 text", _HERE, "safe where `doubled`; else read as what it encodes"),
-        Loss("raw of a part, towards a2a-js", _HERE, "base64 of base64, where `doubled`"),
+        Loss("raw of a part, towards a2a-js", _HERE, "base64 of base64"),
         Loss("numbers in metadata and data", _HERE, "doubles, to whoever parses them as google.protobuf.Struct"),
         Loss("historyLength of 0: no history", _HERE, "dropped, which means all; the gateway trims"),
         Loss("returnImmediately that is absent", _HERE, "blocking: true"),
@@ -62,278 +556,85 @@ class Form03Proto:
         Loss("unknown members of a file or of a push configuration's resource", "1.0", "dropped"),
         Loss("role of an agent's message that is unspecified", "1.0", "ROLE_AGENT"),
         Loss("an answer's message without messageId", "1.0", "an id of the gateway's"),
+        Loss("an event without a context", "1.0", "the call's context, else the task's id"),
         Loss("timestamp of an answer that is no ISO 8601", "1.0", "dropped"),
         Loss("offset of a timestamp, and digits beyond nanoseconds", "1.0", "the same moment in UTC"),
         Loss("base64 of the URL's alphabet, unpadded or with stray bits", "1.0", "the same bytes in standard base64"),
-    )  # fmt: skip
-
-    __slots__ = ("doubled",)
-
-    def __init__(self, *, doubled: bool = True) -> None:
-        self.doubled = doubled
-
-    # ---- Lifted ----------------------------------------------------------------------------------------------------
-
-    def lift_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """Parameters of a 0.3 client; see `Form`."""
-        shape = PARAMS.get(operation)
-        if shape is None:
-            return params
-        # 0.3 has no such member, and in the hub it would be one.
-        params.pop("tenant", None)
-        read(params, shape, memo)
-        if operation.sends and (configuration := params.get("configuration")) is not None:
-            if operation is Operation.SEND_MESSAGE and "returnImmediately" not in configuration:
-                # Where there is a configuration, every server of 0.3 reads no `blocking` as false.
-                configuration["returnImmediately"] = True
-            elif configuration.get("returnImmediately") is False:
-                del configuration["returnImmediately"]
-            if not configuration:
-                del params["configuration"]
-        return params
-
-    def lift_result(self, operation: Operation, result: Any, memo: Memo) -> Tree:  # noqa: ANN401 - what came
-        """An answer of a 0.3 agent; see `Form`."""
-        if operation is Operation.DELETE_PUSH_CONFIG:
-            return {}
-        if type(result) is not dict:
-            raise Misfit("", "must be an object")
-        shape = RESULTS.get(operation)
-        if shape is None:
-            return result
-        if operation.sends:
-            lifted = self._bare(result, memo)
-            if lifted is not None:
-                if "task" not in lifted and "message" not in lifted:
-                    raise Misfit("kind", "must be task or message")
-                return lifted
-        return read(result, shape, memo)
-
-    def lift_event(self, event: Tree, memo: Memo) -> Tree:
-        """An event of a 0.3 agent; see `Form`."""
-        if type(event) is not dict:
-            raise Misfit("", "must be an object")
-        return self._bare(event, memo) or read(event, EVENT, memo)
-
-    def _bare(self, tree: Tree, memo: Memo) -> Tree | None:
-        """Return an answer or event that came without its wrapper in one; None for one that has its wrapper."""
-        if _has(tree, *EVENT.fields):
-            return None
-        kind = tree.get("kind")
-        if kind is None:
-            if _has(tree, "artifact"):
-                kind = "artifact-update"
-            elif _has(tree, "status"):
-                kind = "task" if _has(tree, "id") else "status-update"
-            else:
-                kind = "message" if _has(tree, "messageId", "message_id") else ""
-        if type(kind) is not str or kind not in BARE:
-            raise Misfit("", "must have one of task, message, statusUpdate and artifactUpdate")
-        name, shape = BARE[kind]
-        return {name: read(tree, shape, memo)}
-
-    # ---- Lowered ---------------------------------------------------------------------------------------------------
-
-    def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """Parameters for a 0.3 agent; see `Form`."""
-        if operation.sends:
-            return self._sent(params, memo)
-        if operation is Operation.CREATE_PUSH_CONFIG:
-            task = params.get("taskId") or ""
-            # Servers of a2a-python and a2a-js want the request whole: the one reads the task from the path, the other
-            # from `parent`, and both the id from inside the configuration.
-            name, config = _named(task, params)
-            return {
-                "taskId": task,
-                "parent": _task_name(task),
-                "configId": config["id"],
-                "config": {"name": name, "pushNotificationConfig": config},
-            }
-        names = _PARAMS.get(operation)
-        if names is None:
-            return params
-        lowered = {name: params[name] for name in names if name in params}
-        if operation is Operation.GET_TASK and lowered.get("historyLength") == 0:
-            del lowered["historyLength"]
-        elif operation is Operation.LIST_TASKS and "status" in lowered:
-            lowered["status"] = _STATES.get(lowered["status"], "TASK_STATE_UNSPECIFIED")
-        return lowered
-
-    def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Any:  # noqa: ANN401 - as `Form`
-        """An answer for a 0.3 client; see `Form`."""
-        if operation.sends:
-            if "message" in result:
-                return {"message": self._message(result["message"])}
-            return {"task": self._task(result.get("task") or {})}
-        if operation in _TASKS:
-            return self._task(result)
-        if operation in _CONFIGS:
-            return _resource(result, memo)
-        if operation is Operation.LIST_PUSH_CONFIGS:
-            page = _pick(result, ("nextPageToken",))
-            return {"configs": [_resource(config, memo) for config in result.get("configs") or ()], **page}
-        if operation is Operation.LIST_TASKS:
-            page = {name: result[name] for name in ("nextPageToken", "pageSize", "totalSize") if name in result}
-            return {"tasks": [self._task(task) for task in result.get("tasks") or ()], **page}
-        return {} if operation is Operation.DELETE_PUSH_CONFIG else result
-
-    def lower_event(self, event: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
-        """An event for a 0.3 client; see `Form`. The last one says so, if the task is over or waits for the client."""
-        if (update := event.get("statusUpdate")) is not None:
-            lowered = _pick(update, ("taskId", "contextId"))
-            status = update.get("status") or {}
-            lowered["status"] = self._status(status)
-            if last and status.get("state") in _OVER_OR_WAITING:
-                lowered["final"] = True
-            return ({"statusUpdate": _with_metadata(lowered, update)},)
-        if (update := event.get("artifactUpdate")) is not None:
-            lowered = _pick(update, ("taskId", "contextId", "append", "lastChunk"))
-            lowered["artifact"] = self._artifact(update.get("artifact") or {})
-            return ({"artifactUpdate": _with_metadata(lowered, update)},)
-        return (self.lower_result(Operation.SEND_MESSAGE, event, memo),)
-
-    def _sent(self, params: Tree, memo: Memo) -> Tree:
-        message = self._message(params.get("message") or {})
-        message.setdefault("messageId", memo.message_id)
-        asked = params.get("configuration") or {}
-        configuration = _pick(asked, ("acceptedOutputModes", "historyLength"))
-        if (push := asked.get("taskPushNotificationConfig")) is not None:
-            configuration["pushNotification"] = _push(push)
-        # Always: of servers that find no configuration some block, and some do not.
-        configuration["blocking"] = asked.get("returnImmediately") is not True
-        return _with_metadata({"message": message, "configuration": configuration}, params)
-
-    def _message(self, message: Tree) -> Tree:
-        lowered = _pick(message, ("messageId", "contextId", "taskId", "extensions"))
-        lowered["role"] = "ROLE_USER" if message.get("role") == "ROLE_USER" else "ROLE_AGENT"
-        lowered["content"] = [self._part(part) for part in message.get("parts") or ()]
-        return _with_metadata(lowered, message)
-
-    def _part(self, part: Tree) -> Tree:
-        text = part.get("text")
-        if text is not None:
-            lowered: Tree = {"text": text}
-            if len(part) == 1:
-                return lowered
-        elif (raw := part.get("raw")) is not None:
-            return _with_metadata({"file": _file(part, "fileWithBytes", self._twice(raw))}, part)
-        elif (url := part.get("url")) is not None:
-            return _with_metadata({"file": _file(part, "fileWithUri", url)}, part)
-        else:
-            data = part.get("data")
-            if type(data) is not dict:
-                data = {"value": data}
-                _metadata(part)[DATA_PART_COMPAT] = True
-            lowered = {"data": {"data": data}}
-        for kept, name in KEPT_OF_PARTS:
-            if value := part.get(name):
-                _metadata(part)[kept] = value
-        return _with_metadata(lowered, part)
-
-    def _twice(self, raw: str) -> str:
-        return b2a_base64(raw.encode(), newline=False).decode("ascii") if self.doubled else raw
-
-    def _status(self, status: Tree) -> Tree:
-        lowered: Tree = {"state": _STATES.get(status.get("state") or "", "TASK_STATE_UNSPECIFIED")}
-        if (message := status.get("message")) is not None:
-            lowered["message"] = self._message(message)
-        # A strict parser refuses the whole answer for a time that it cannot read.
-        if (timestamp := status.get("timestamp")) and (moment := to_utc(timestamp)):
-            lowered["timestamp"] = moment
-        return lowered
-
-    def _artifact(self, artifact: Tree) -> Tree:
-        lowered = _pick(artifact, ("artifactId", "name", "description", "extensions"))
-        lowered["parts"] = [self._part(part) for part in artifact.get("parts") or ()]
-        return _with_metadata(lowered, artifact)
-
-    def _task(self, task: Tree) -> Tree:
-        lowered = _pick(task, ("id", "contextId"))
-        lowered["status"] = self._status(task.get("status") or {})
-        if artifacts := task.get("artifacts"):
-            lowered["artifacts"] = [self._artifact(artifact) for artifact in artifacts]
-        if history := task.get("history"):
-            lowered["history"] = [self._message(message) for message in history]
-        return _with_metadata(lowered, task)
-
-
-FORM = Form03Proto()
-"""The one instance; agents on a2a-js alone would be better off with one that is not `doubled`."""
-
-_OVER_OR_WAITING = TERMINAL | INTERRUPTED
-_TASKS = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK})
-_CONFIGS = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
-_PARAMS: dict[Operation, tuple[str, ...]] = {
-    Operation.GET_TASK: ("id", "historyLength"),
-    Operation.CANCEL_TASK: ("id",),
-    Operation.SUBSCRIBE_TO_TASK: ("id",),
-    Operation.LIST_TASKS: (
-        "contextId", "status", "pageSize", "pageToken", "historyLength", "statusTimestampAfter", "includeArtifacts",
     ),
-    Operation.GET_PUSH_CONFIG: ("taskId", "id"),
-    Operation.LIST_PUSH_CONFIGS: ("taskId", "pageSize", "pageToken"),
-    Operation.DELETE_PUSH_CONFIG: ("taskId", "id"),
-}  # fmt: skip
-# The proto of 0.3 has CANCELLED with two L.
-_STATES = {**{state: state for state in HUB_STATES}, "TASK_STATE_CANCELED": "TASK_STATE_CANCELLED"}
-
-
-def _has(tree: Tree, *names: str) -> bool:
-    """Whether one of these members is there; one that is null is not."""
-    return any(tree.get(name) is not None for name in names)
-
-
-def _pick(tree: Tree, names: Iterable[str]) -> Tree:
-    """Those members that are there and not empty, which ProtoJSON leaves out: "", 0, false, no element."""
-    return {name: value for name in names if (value := tree.get(name))}
-
-
-def _with_metadata(lowered: Tree, tree: Tree) -> Tree:
-    if metadata := tree.get("metadata"):
-        lowered["metadata"] = metadata
-    return lowered
-
-
-def _metadata(part: Tree) -> Tree:
-    """The metadata of a part, made where there is none."""
-    metadata: Tree | None = part.get("metadata")
-    if metadata is None:
-        metadata = part["metadata"] = {}
-    return metadata
-
-
-def _file(part: Tree, name: str, content: str) -> Tree:
-    file = {name: content}
-    if media_type := part.get("mediaType"):
-        file["mimeType"] = media_type
-    if filename := part.get("filename"):
-        file["name"] = filename
-    return file
-
-
-def _push(config: Tree) -> Tree:
-    lowered = _pick(config, ("id", "url", "token"))
-    if authentication := config.get("authentication"):
-        scheme = authentication.get("scheme")
-        lowered["authentication"] = {
-            **({"schemes": [scheme]} if scheme else {}),
-            **_pick(authentication, ("credentials",)),
-        }
-    return lowered
-
-
-def _resource(config: Tree, memo: Memo) -> Tree:
-    name, lowered = _named(config.get("taskId") or memo.task_id or "", config)
-    return {"name": name, "pushNotificationConfig": lowered}
-
-
-def _named(task: str, config: Tree) -> tuple[str, Tree]:
-    """A configuration and its resource name, which clients refuse when its id is missing."""
-    lowered = _push(config)
-    identity = lowered.setdefault("id", task)
-    return f"{_task_name(task)}/pushNotificationConfigs/{identity.replace('/', '%2F')}", lowered
-
-
-def _task_name(task: str) -> str:
-    # Readers of a name stop at the next `/`, some of them without looking further: another task would be meant.
-    return f"tasks/{task.replace('/', '%2F')}"
+    params_up={
+        Operation.SEND_MESSAGE: _lift_send,
+        Operation.SEND_STREAMING_MESSAGE: lambda params, memo: _lift_send(params, memo, streams=True),
+        Operation.GET_TASK: _params(
+            {**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task
+        ),
+        Operation.LIST_TASKS: _params(
+            {
+                "contextId": ID,
+                "status": named(ONE_OF_STATES, FILTER, HUB_STATES),
+                "pageSize": COUNT,
+                "pageToken": ID,
+                "historyLength": LENGTH,
+                # A filter that is left out would show more than was asked for: a bad timestamp is refused.
+                "statusTimestampAfter": MOMENT,
+                "includeArtifacts": BOOL,
+            }
+        ),
+        Operation.CANCEL_TASK: _params({**_NAMED_TASK, "metadata": OBJECT}, _finish_named_task),
+        Operation.SUBSCRIBE_TO_TASK: _params(_NAMED_TASK, _finish_named_task),
+        Operation.CREATE_PUSH_CONFIG: _params(
+            {"parent": ID, "configId": ID, "config": within(schema(_ASKED_RESOURCE)), **_ASKED_RESOURCE},
+            _finish_creation,
+        ),
+        Operation.GET_PUSH_CONFIG: _params(_NAMED_CONFIG, _finish_named_config),
+        Operation.LIST_PUSH_CONFIGS: _params(
+            {**_NAMED_CONFIG, "pageSize": COUNT, "pageToken": ID}, _finish_named_config
+        ),
+        Operation.DELETE_PUSH_CONFIG: _params(_NAMED_CONFIG, _finish_deletion),
+    },
+    params_down={
+        Operation.SEND_MESSAGE: _lower_send,
+        Operation.SEND_STREAMING_MESSAGE: _lower_send,
+        Operation.GET_TASK: exact({"id": TEXT, "historyLength": SOME}, closed=True),
+        Operation.LIST_TASKS: exact(
+            {
+                **dict.fromkeys(("contextId", "pageToken", "statusTimestampAfter"), TEXT),
+                **dict.fromkeys(("pageSize", "historyLength"), COUNT),
+                "status": _STATE,
+                "includeArtifacts": BOOL,
+            },
+            closed=True,
+        ),
+        Operation.CANCEL_TASK: _ONE_TASK_DOWN,
+        Operation.SUBSCRIBE_TO_TASK: _ONE_TASK_DOWN,
+        Operation.CREATE_PUSH_CONFIG: _lower_creation,
+        Operation.GET_PUSH_CONFIG: _ONE_CONFIG_DOWN,
+        Operation.LIST_PUSH_CONFIGS: exact({"taskId": TEXT, "pageSize": COUNT, "pageToken": TEXT}, closed=True),
+        Operation.DELETE_PUSH_CONFIG: _ONE_CONFIG_DOWN,
+    },
+    results_up={
+        Operation.SEND_MESSAGE: _OBJECTS.answer,
+        Operation.SEND_STREAMING_MESSAGE: _OBJECTS.answer,
+        Operation.GET_TASK: _OBJECTS.task,
+        Operation.CANCEL_TASK: _OBJECTS.task,
+        Operation.LIST_TASKS: schema({"tasks": each(listed(_OBJECTS.task)), **_PAGE}, default("tasks", [])),
+        Operation.CREATE_PUSH_CONFIG: _RESOURCE,
+        Operation.GET_PUSH_CONFIG: _RESOURCE,
+        Operation.LIST_PUSH_CONFIGS: schema({"configs": each(_RESOURCE), "nextPageToken": ID}, default("configs", [])),
+    },
+    results_down={
+        Operation.SEND_MESSAGE: _lower_answer,
+        Operation.SEND_STREAMING_MESSAGE: _lower_answer,
+        Operation.GET_TASK: _TASK_DOWN,
+        Operation.CANCEL_TASK: _TASK_DOWN,
+        Operation.LIST_TASKS: exact({"tasks": each(_TASK_DOWN), **_PAGE}, default("tasks", []), closed=True),
+        Operation.CREATE_PUSH_CONFIG: _lower_config,
+        Operation.GET_PUSH_CONFIG: _lower_config,
+        Operation.LIST_PUSH_CONFIGS: exact(
+            {"configs": each(_lower_config), "nextPageToken": ID}, default("configs", []), closed=True
+        ),
+        Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: {},
+    },
+    event_up=_OBJECTS.event,
+    event_down=_lower_event,
+)
+"""The objects of 0.3 in the messages of `a2a.v1`."""

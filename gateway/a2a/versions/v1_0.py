@@ -1,154 +1,151 @@
-"""A2A 1.0, which is the hub: what is read is checked and brought to one spelling, and what is written stays as it is.
+"""A2A 1.0, which is the hub: what is read is checked and brought to one spelling; what is written stays as it is.
 
-A client is held to what the specification requires. Of an agent more is taken, because a reader can do something with
-most of it: enumerations as older generations spell them, their `kind` and `final`, and required members that are
-missing but can be told from the call or mean nothing. What is missing and has no such value is a `Misfit` in both.
+A client is held to the specification. More is accepted of an agent, because a reader can use most of it: enumerations
+as older versions spell them, their `kind` and `final`, and required members that are missing but follow from the call
+or mean nothing. A required member without such a value is a `Misfit` in both.
 """
 
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Members, Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
-from gateway.a2a.versions.shape import (
+from gateway.a2a.versions.schema import (
+    ANSWERED_MOMENT,
     ANY,
     BOOL,
     BYTES,
     COUNT,
+    DROP,
     ID,
+    LENGTH,
     MOMENT,
     OBJECT,
     TEXT,
     TEXTS,
     Field,
     Finish,
-    Shape,
+    Schema,
     among,
     choose,
+    default,
     each,
     named,
-    or_unset,
-    read,
-    required,
-    shape,
+    need,
+    schema,
+    unless_empty,
     within,
 )
-from gateway.a2a.versions.timestamp import to_utc
-from gateway.a2a.versions.version import Loss, Memo, Misfit
-
-
-class V1_0:  # noqa: N801 - named after its version, as its module
-    """Objects of 1.0 as ProtoJSON, which are the hub's."""
-
-    version: ClassVar[Version] = Version.V1_0
-    answers: ClassVar[frozenset[Operation]] = frozenset(CALLABLE)
-    losses: ClassVar[tuple[Loss, ...]] = ()
-
-    def lift_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """As `Form` says; a member that the specification requires must be there and not be empty."""
-        known = _PARAMS.get(operation)
-        return params if known is None else read(params, known, memo)
-
-    def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """As `Form` says."""
-        if operation.sends and not params["message"].get("messageId"):
-            params["message"]["messageId"] = memo.message_id
-        return params
-
-    def lift_result(self, operation: Operation, result: object, memo: Memo) -> Tree:
-        """As `Form` says."""
-        if operation is Operation.DELETE_PUSH_CONFIG:
-            return {}
-        if not isinstance(result, dict):
-            raise Misfit("", "must be an object")
-        known = _RESULTS.get(operation)
-        if known is None:
-            return result
-        read(result, known, memo)
-        if operation.sends:
-            _learn(result, memo)
-        elif known is _TASK:
-            _learn({"task": result}, memo)
-        return result
-
-    def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Tree | None:  # noqa: ARG002 - as every form
-        """As `Form` says; None for a deletion, whose result JSON-RPC writes as null."""
-        if operation is Operation.DELETE_PUSH_CONFIG:
-            return None
-        if operation is Operation.LIST_TASKS:
-            # Required though they may be empty or zero (1.0 §3.1.4), and strict readers insist.
-            tasks = result.setdefault("tasks", [])
-            result.setdefault("nextPageToken", "")
-            result.setdefault("pageSize", len(tasks))
-            result.setdefault("totalSize", len(tasks))
-        elif operation is Operation.LIST_PUSH_CONFIGS:
-            result.setdefault("configs", [])
-        return result
-
-    def lift_event(self, event: Tree, memo: Memo) -> Tree:
-        """As `Form` says."""
-        if not isinstance(event, dict):
-            raise Misfit("", "must be an object")
-        read(event, _EVENT, memo)
-        _learn(event, memo)
-        return event
-
-    def lower_event(self, event: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:  # noqa: ARG002 - 1.0 just closes
-        """As `Form` says."""
-        update = event.get("statusUpdate") or event.get("artifactUpdate")
-        if update:
-            # Required, and older generations may know the task only from the call.
-            update.setdefault("taskId", memo.task_id or "")
-            update.setdefault("contextId", memo.context_id or "")
-        return (event,)
-
-
-FORM = V1_0()
-"""The one instance."""
-
-
-def _learn(found: Tree, memo: Memo) -> None:
-    """Remember which task an answer or an event is about."""
-    name = "id" if "task" in found else "taskId"
-    task = found.get("task") or found.get("statusUpdate") or found.get("artifactUpdate")
-    # A send has neither kind of update: what is called so there is a member that nobody knows.
-    if type(task) is not dict:
-        return
-    task_id = task.get(name)
-    context_id = task.get("contextId")
-    if type(task_id) is str:
-        memo.task_id = task_id or memo.task_id
-    if type(context_id) is str:
-        memo.context_id = context_id or memo.context_id
-
+from gateway.a2a.versions.version import Form, Memo, Misfit, Step
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
-LENGTH = among(range(2**31), "must not be negative")
-"""Messages of a history."""
-_SIZE = among(range(1, 101), "must be from 1 to 100")
-# What an answer dates its status with in vain is no reason to refuse the answer.
-_ANSWERED_MOMENT = replace(MOMENT, read=lambda value, _: to_utc(value))
-
 _ROLES = ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT")
-_ROLE = named(_ROLES, "must be ROLE_USER or ROLE_AGENT", {"ROLE_UNSPECIFIED": None})
-ANSWERED_ROLE = named(
-    _ROLES,
-    "must be ROLE_USER or ROLE_AGENT",
-    {"ROLE_UNSPECIFIED": "ROLE_AGENT", "user": "ROLE_USER", "agent": "ROLE_AGENT"},
-)
+ROLES = {"ROLE_USER": "ROLE_USER", "ROLE_AGENT": "ROLE_AGENT", "user": "ROLE_USER", "agent": "ROLE_AGENT"}
+"""The hub's word for a role, by every word for it."""
+ONE_OF_ROLES = "must be ROLE_USER or ROLE_AGENT"
+ONE_OF_STATES = "must be the name of a task state, as TASK_STATE_WORKING"
+ANSWERED_ROLE = named(ONE_OF_ROLES, {**ROLES, "ROLE_UNSPECIFIED": "ROLE_AGENT"}, _ROLES)
+STATES = {**{state: state for state in HUB_STATES}, **OLDER_STATES}
+"""The hub's word for a task state, by every word for it."""
+STATE = named(ONE_OF_STATES, STATES, HUB_STATES)
+_ROLE = named(ONE_OF_ROLES, {role: role for role in _ROLES[1:]} | {"ROLE_UNSPECIFIED": None}, _ROLES)
 # Which all states pass: no filter at all.
-_FILTER = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", {"TASK_STATE_UNSPECIFIED": None})
-_STATE = named(HUB_STATES, "must be the name of a task state, as TASK_STATE_WORKING", OLDER_STATES)
+_FILTER = named(ONE_OF_STATES, {state: state for state in HUB_STATES} | {HUB_STATES[0]: None}, HUB_STATES)
+_SIZE = among(range(1, 101), "must be from 1 to 100")
+
+# ---- Objects that older versions share -------------------------------------------------------------------------------
 
 
-# ---- What is seen to when all fields of an object are read -----------------------------------------------------------
+def message_schema(
+    message_id: Field,
+    role: Field,
+    parts: Field,
+    finish: Finish | None = None,
+    *,
+    kind: Field = DROP,
+    aliases: Mapping[str, str] | None = None,
+) -> Schema:
+    """Return the schema of a message."""
+    return schema(
+        {
+            "kind": kind,
+            "messageId": message_id,
+            "contextId": ID,
+            "taskId": ID,
+            "role": role,
+            "parts": parts,
+            "metadata": OBJECT,
+            "extensions": TEXTS,
+            "referenceTaskIds": TEXTS,
+        },
+        finish,
+        aliases=aliases,
+    )
+
+
+def finish_answered_message(message: Tree, memo: Memo) -> None:
+    """Add the members that an agent has left out of a message."""
+    message.setdefault("messageId", memo.message_id)
+    message.setdefault("role", "ROLE_AGENT")
+    message.setdefault("parts", [])
+
+
+def status_schema(message: Schema, state: Field, aliases: Mapping[str, str] | None = None) -> Schema:
+    """Return the schema of a task's status."""
+    fields = {"state": state, "message": within(message), "timestamp": ANSWERED_MOMENT}
+    return schema(fields, default("state", "TASK_STATE_UNSPECIFIED"), aliases=aliases)
+
+
+def artifact_schema(artifact_id: Field, part: Step) -> Schema:
+    """Return the schema of an artifact."""
+
+    def finish(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+        artifact.setdefault("artifactId", "")
+        artifact.setdefault("parts", [])
+
+    return schema(
+        {
+            "artifactId": artifact_id,
+            "name": TEXT,
+            "description": TEXT,
+            "parts": each(part),
+            "metadata": OBJECT,
+            "extensions": TEXTS,
+        },
+        finish,
+    )
+
+
+def listed(task: Step) -> Step:
+    """Return the step for one of many tasks, none of which is the one that the call is about."""
+    return lambda tree, memo: task(tree, Memo(message_id=memo.message_id))
+
+
+def learn(tree: Tree, name: str, memo: Memo) -> None:
+    """Set an object's task and context to those of the call where it names none, and remember those that it names.
+
+    Raises:
+        Misfit: neither names a task.
+    """
+    task = tree.get(name) or memo.task_id
+    if not task:
+        raise Misfit(name, "is required")
+    tree[name] = memo.task_id = task
+    context = tree.get("contextId") or memo.context_id
+    if context:
+        tree["contextId"] = memo.context_id = context
+
+
+# ---- Objects ---------------------------------------------------------------------------------------------------------
 
 
 def _finish_part(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    part.pop("kind", None)
     contents = ("text" in part) + ("raw" in part) + ("url" in part)
     if "data" in part:
         if part["data"] is not None:
@@ -163,247 +160,243 @@ def _finish_part(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every fin
 
 
 def _finish_answered_part(part: Tree, memo: Memo) -> None:
-    part.pop("kind", None)
     if part.keys() <= _BESIDE_CONTENTS:
         # Some writers forget a null or an empty string where it is all that a part has.
         part["text"] = ""
     _finish_part(part, memo)
 
 
-def _finish_message(message: Tree, memo: Memo) -> None:
-    message.pop("kind", None)
-    _MESSAGE_HAS(message, memo)
-
-
-def finish_answered_message(message: Tree, memo: Memo) -> None:
-    """Say what an agent has left out of a message."""
-    message.pop("kind", None)
-    if not message.get("messageId"):
-        message["messageId"] = memo.message_id
-    message.setdefault("role", "ROLE_AGENT")
-    message.setdefault("parts", [])
-
-
-def _finish_status(status: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    status.setdefault("state", "TASK_STATE_UNSPECIFIED")
-
-
-def _finish_artifact(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    artifact.setdefault("artifactId", "")
-    artifact.setdefault("parts", [])
-
-
 def _finish_task(task: Tree, memo: Memo) -> None:
-    task.pop("kind", None)
-    _TASK_HAS(task, memo)
-    if not task.get("contextId"):
-        task["contextId"] = memo.context_id or ""
+    learn(task, "id", memo)
+    task.setdefault("contextId", "")
 
 
-def _finish_status_update(update: Tree, memo: Memo) -> None:
-    update.pop("kind", None)
-    update.pop("final", None)
-    if "status" not in update:
-        raise Misfit("status", "is required")
-    _name_task(update, memo)
-
-
-def _finish_artifact_update(update: Tree, memo: Memo) -> None:
-    update.pop("kind", None)
-    if "artifact" not in update:
-        raise Misfit("artifact", "is required")
-    _name_task(update, memo)
-
-
-def _name_task(update: Tree, memo: Memo) -> None:
-    """Say which task an event or a configuration is about, where it does not say so itself."""
-    if not update.get("taskId"):
-        if not memo.task_id:
-            raise Misfit("taskId", "is required")
-        update["taskId"] = memo.task_id
-    if not update.get("contextId"):
-        update["contextId"] = memo.context_id or ""
+def _finish_update(update: Tree, memo: Memo) -> None:
+    learn(update, "taskId", memo)
+    update.setdefault("contextId", "")
 
 
 def _finish_config(config: Tree, memo: Memo) -> None:
-    if "taskId" not in config and memo.task_id:
-        config["taskId"] = memo.task_id
-
-
-def _finish_tasks(result: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    result.setdefault("tasks", [])
-
-
-def _finish_configs(result: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    result.setdefault("configs", [])
+    if memo.task_id:
+        config.setdefault("taskId", memo.task_id)
 
 
 _BESIDE_CONTENTS = frozenset({"metadata", "filename", "mediaType"})
-_MESSAGE_HAS = required("messageId", "role", "parts")
-_TASK_HAS = required("id", "status")
-
-
-# ---- The shapes (1.0 §4) ---------------------------------------------------------------------------------------------
-
-
-def _part(finish: Finish) -> Shape:
-    return shape(
-        {
-            "text": TEXT,
-            "raw": BYTES,
-            "url": TEXT,
-            "data": ANY,
-            "metadata": OBJECT,
-            "filename": TEXT,
-            "mediaType": TEXT,
-        },
-        finish,
-    )
-
-
-def message_shape(part: Shape, role: Field, finish: Finish, **aliases: str) -> Shape:
-    """A message; 0.3 has other names for some of its members, as for those of a status."""
-    return shape(
-        {
-            "messageId": TEXT,
-            "contextId": ID,
-            "taskId": ID,
-            "role": role,
-            "parts": each(part),
-            "metadata": OBJECT,
-            "extensions": TEXTS,
-            "referenceTaskIds": TEXTS,
-        },
-        finish,
-        **aliases,
-    )
-
-
-def status_shape(message: Shape, **aliases: str) -> Shape:
-    """The status of a task, as an agent says it."""
-    fields = {"state": _STATE, "message": within(message), "timestamp": _ANSWERED_MOMENT}
-    return shape(fields, _finish_status, **aliases)
-
-
-def artifact_shape(part: Shape) -> Shape:
-    """An artifact, as an agent sends it."""
-    return shape(
-        {
-            "artifactId": TEXT,
-            "name": TEXT,
-            "description": TEXT,
-            "parts": each(part),
-            "metadata": OBJECT,
-            "extensions": TEXTS,
-        },
-        _finish_artifact,
-    )
-
-
-def _config(finish: Finish) -> Shape:
-    authentication = shape({"scheme": TEXT, "credentials": TEXT})
-    return shape({"id": ID, "taskId": ID, "url": TEXT, "token": TEXT, "authentication": within(authentication)}, finish)
-
-
-_SENT = shape(
+_PART_FIELDS = {
+    "kind": DROP,
+    "text": TEXT,
+    "raw": BYTES,
+    "url": TEXT,
+    "data": ANY,
+    "metadata": OBJECT,
+    "filename": TEXT,
+    "mediaType": TEXT,
+}
+_CONFIG = {
+    "id": ID,
+    "taskId": ID,
+    "url": TEXT,
+    "token": TEXT,
+    "authentication": within(schema({"scheme": TEXT, "credentials": TEXT})),
+}
+_SENT_PARTS = unless_empty(each(schema(_PART_FIELDS, _finish_part)))
+_SENT = schema(
     {
-        "message": within(message_shape(_part(_finish_part), _ROLE, _finish_message)),
+        "message": need(within(message_schema(need(ID), need(_ROLE), need(_SENT_PARTS)))),
         "configuration": within(
-            shape(
+            schema(
                 {
                     "acceptedOutputModes": TEXTS,
-                    "taskPushNotificationConfig": within(_config(required("url"))),
+                    "taskPushNotificationConfig": within(schema({**_CONFIG, "url": need(ID)})),
                     "historyLength": LENGTH,
                     "returnImmediately": BOOL,
                 }
             )
         ),
         "metadata": OBJECT,
-    },
-    required("message"),
+    }
 )
-_PARAMS: dict[Operation, Shape] = {
-    Operation.SEND_MESSAGE: _SENT,
-    Operation.SEND_STREAMING_MESSAGE: _SENT,
-    Operation.GET_TASK: shape({"id": TEXT, "historyLength": LENGTH}, required("id")),
-    Operation.LIST_TASKS: shape(
-        {
-            "contextId": ID,
-            "status": _FILTER,
-            "pageSize": _SIZE,
-            "pageToken": ID,
-            "historyLength": LENGTH,
-            "statusTimestampAfter": MOMENT,
-            "includeArtifacts": BOOL,
-        },
-        # As clients of a2a-go call it.
-        lastUpdatedAfter="statusTimestampAfter",
-    ),
-    Operation.CANCEL_TASK: shape({"id": TEXT, "metadata": OBJECT}, required("id")),
-    Operation.SUBSCRIBE_TO_TASK: shape({"id": TEXT}, required("id")),
-    Operation.CREATE_PUSH_CONFIG: _config(required("taskId", "url")),
-    Operation.GET_PUSH_CONFIG: shape({"taskId": TEXT, "id": ID}, required("taskId")),
-    Operation.LIST_PUSH_CONFIGS: shape(
-        {"taskId": TEXT, "pageSize": or_unset(_SIZE), "pageToken": ID}, required("taskId")
-    ),
-    Operation.DELETE_PUSH_CONFIG: shape({"taskId": TEXT, "id": TEXT}, required("taskId", "id")),
-}
 
-_ANSWERED_PART = _part(_finish_answered_part)
-_ANSWERED_MESSAGE = message_shape(_ANSWERED_PART, ANSWERED_ROLE, finish_answered_message)
-_STATUS = status_shape(_ANSWERED_MESSAGE)
-_ARTIFACT = artifact_shape(_ANSWERED_PART)
-_TASK = shape(
+_PART = schema(_PART_FIELDS, _finish_answered_part)
+_MESSAGE = message_schema(ID, ANSWERED_ROLE, each(_PART), finish_answered_message)
+_STATUS = status_schema(_MESSAGE, STATE)
+_ARTIFACT = artifact_schema(TEXT, _PART)
+_TASK = schema(
     {
-        "id": TEXT,
-        "contextId": TEXT,
-        "status": within(_STATUS),
+        "kind": DROP,
+        "id": need(ID),
+        "contextId": ID,
+        "status": need(within(_STATUS)),
         "artifacts": each(_ARTIFACT),
-        "history": each(_ANSWERED_MESSAGE),
+        "history": each(_MESSAGE),
         "metadata": OBJECT,
     },
     _finish_task,
 )
-_EVENT = shape(
+_UPDATE = {"kind": DROP, "taskId": ID, "contextId": ID, "metadata": OBJECT}
+_EVENT = schema(
     {
         "task": within(_TASK),
-        "message": within(_ANSWERED_MESSAGE),
-        "statusUpdate": within(
-            shape(
-                {"taskId": TEXT, "contextId": TEXT, "status": within(_STATUS), "metadata": OBJECT},
-                _finish_status_update,
-            )
-        ),
+        "message": within(_MESSAGE),
+        "statusUpdate": within(schema({**_UPDATE, "final": DROP, "status": need(within(_STATUS))}, _finish_update)),
         "artifactUpdate": within(
-            shape(
-                {
-                    "taskId": TEXT,
-                    "contextId": TEXT,
-                    "artifact": within(_ARTIFACT),
-                    "append": BOOL,
-                    "lastChunk": BOOL,
-                    "metadata": OBJECT,
-                },
-                _finish_artifact_update,
-            )
+            schema({**_UPDATE, "artifact": need(within(_ARTIFACT)), "append": BOOL, "lastChunk": BOOL}, _finish_update)
         ),
     },
     lambda event, _: choose(event, "task", "message", "statusUpdate", "artifactUpdate"),
 )
-_SEND_RESULT = shape(
-    {"task": within(_TASK), "message": within(_ANSWERED_MESSAGE)},
-    lambda result, _: choose(result, "task", "message"),
+_ANSWER = schema(
+    {"task": within(_TASK), "message": within(_MESSAGE)}, lambda result, _: choose(result, "task", "message")
 )
-_ANSWERED_CONFIG = _config(_finish_config)
-_RESULTS: dict[Operation, Shape] = {
-    Operation.SEND_MESSAGE: _SEND_RESULT,
-    Operation.SEND_STREAMING_MESSAGE: _SEND_RESULT,
-    Operation.GET_TASK: _TASK,
-    Operation.CANCEL_TASK: _TASK,
-    Operation.LIST_TASKS: shape(
-        {"tasks": each(_TASK), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}, _finish_tasks
-    ),
-    Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
-    Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
-    Operation.LIST_PUSH_CONFIGS: shape({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, _finish_configs),
-}
+_ANSWERED_CONFIG = schema(_CONFIG, _finish_config)
+
+
+# ---- Written ---------------------------------------------------------------------------------------------------------
+
+
+def _lower_tasks(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
+    # Required though they may be empty or zero (1.0 §3.1.4), and strict readers insist.
+    tasks = result.setdefault("tasks", [])
+    result.setdefault("nextPageToken", "")
+    result.setdefault("pageSize", len(tasks))
+    result.setdefault("totalSize", len(tasks))
+    return result
+
+
+def _lower_configs(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
+    result.setdefault("configs", [])
+    return result
+
+
+def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: ARG001, FBT001 - as every form
+    update = event.get("statusUpdate") or event.get("artifactUpdate")
+    if update:
+        # Required, and older versions may know the task only from the call.
+        update.setdefault("taskId", memo.task_id or "")
+        update.setdefault("contextId", memo.context_id or "")
+    return (event,)
+
+
+_ONE_CONFIG = schema({"taskId": need(ID), "id": ID})
+
+FORM = Form(
+    version=Version.V1_0,
+    answers=frozenset(CALLABLE),
+    losses=(),
+    params_up={
+        Operation.SEND_MESSAGE: _SENT,
+        Operation.SEND_STREAMING_MESSAGE: _SENT,
+        Operation.GET_TASK: schema({"id": need(ID), "historyLength": LENGTH}),
+        Operation.LIST_TASKS: schema(
+            {
+                "contextId": ID,
+                "status": _FILTER,
+                "pageSize": _SIZE,
+                "pageToken": ID,
+                "historyLength": LENGTH,
+                "statusTimestampAfter": MOMENT,
+                "includeArtifacts": BOOL,
+            },
+            # As clients of a2a-go call it.
+            aliases={"lastUpdatedAfter": "statusTimestampAfter"},
+        ),
+        Operation.CANCEL_TASK: schema({"id": need(ID), "metadata": OBJECT}),
+        Operation.SUBSCRIBE_TO_TASK: schema({"id": need(ID)}),
+        Operation.CREATE_PUSH_CONFIG: schema({**_CONFIG, "taskId": need(ID), "url": need(ID)}),
+        Operation.GET_PUSH_CONFIG: _ONE_CONFIG,
+        # 0 is unset: it has no presence.
+        Operation.LIST_PUSH_CONFIGS: schema({"taskId": need(ID), "pageSize": unless_empty(_SIZE), "pageToken": ID}),
+        Operation.DELETE_PUSH_CONFIG: schema({"taskId": need(ID), "id": need(ID)}),
+    },
+    params_down={},
+    results_up={
+        Operation.SEND_MESSAGE: _ANSWER,
+        Operation.SEND_STREAMING_MESSAGE: _ANSWER,
+        Operation.GET_TASK: _TASK,
+        Operation.CANCEL_TASK: _TASK,
+        Operation.LIST_TASKS: schema(
+            {"tasks": each(listed(_TASK)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT},
+            default("tasks", []),
+        ),
+        Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
+        Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
+        Operation.LIST_PUSH_CONFIGS: schema(
+            {"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default("configs", [])
+        ),
+    },
+    results_down={
+        Operation.LIST_TASKS: _lower_tasks,
+        Operation.LIST_PUSH_CONFIGS: _lower_configs,
+        # JSON-RPC writes it as null.
+        Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: None,
+    },
+    event_up=_EVENT,
+    event_down=_lower_event,
+)
+"""The objects of 1.0 as ProtoJSON, which are the hub's."""
+
+
+# ---- Sends whose bytes need no translation ---------------------------------------------------------------------------
+
+
+class _Part(msgspec.Struct, rename="camel"):
+    text: str | UnsetType = UNSET
+    raw: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    data: Raw | UnsetType = UNSET
+    metadata: dict[str, Raw] | UnsetType = UNSET
+    media_type: str | UnsetType = UNSET
+    filename: str | UnsetType = UNSET
+
+
+class _Configuration(msgspec.Struct, rename="camel"):
+    accepted_output_modes: list[str] | UnsetType = UNSET
+    history_length: Annotated[int, Meta(ge=0, lt=2**31)] | UnsetType = UNSET
+    return_immediately: bool | UnsetType = UNSET
+
+
+_parts = msgspec.json.Decoder(Annotated[list[_Part], Meta(min_length=1)])
+_configuration = msgspec.json.Decoder(_Configuration)
+_texts = msgspec.json.Decoder(list[str])
+_text = msgspec.json.Decoder(str)
+_object = msgspec.json.Decoder(dict[str, Raw])
+_RAW_ROLES = (Raw(b'"ROLE_USER"'), Raw(b'"ROLE_AGENT"'))
+_EMPTY = Raw(b'""')
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    "messageId": _text, "contextId": _text, "taskId": _text, "metadata": _object, "extensions": _texts,
+    "referenceTaskIds": _texts,
+}  # fmt: skip
+# The same under the names of their definition, which ProtoJSON allows as well.
+_TWINS = frozenset({
+    "message_id", "context_id", "task_id", "reference_task_ids", "media_type", "accepted_output_modes",
+    "history_length", "return_immediately", "task_push_notification_config", "taskPushNotificationConfig",
+})  # fmt: skip
+
+
+def is_right(members: Members, message: Members) -> bool:
+    """Return whether the parameters of a send are certain to be right, so that their bytes may move unread.
+
+    One pass of a typed decoder. A send that is not certain to be right may still be: it is read by its schema then.
+
+    Args:
+        members: The members of the parameters.
+        message: The members of the message.
+    """
+    try:
+        if message.get("role") not in _RAW_ROLES or message["messageId"] == _EMPTY or not _TWINS.isdisjoint(message):
+            return False
+        for part in _parts.decode(message["parts"]):
+            contents = (part.text is not UNSET) + (part.raw is not UNSET) + (part.url is not UNSET)
+            if contents + (part.data is not UNSET) != 1:
+                return False
+        for name, decoder in _DECODERS.items():
+            if name in message:
+                decoder.decode(message[name])
+        if "metadata" in members:
+            _object.decode(members["metadata"])
+        if "configuration" in members:
+            _configuration.decode(members["configuration"])
+            return _TWINS.isdisjoint(_object.decode(members["configuration"]))
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return "message" in members

@@ -1,8 +1,8 @@
-"""What every generation can do: say its own objects in the words of the hub, and the hub's in its own.
+"""The contract of a version: translate its objects to the hub's, and the hub's to its own.
 
 The hub is A2A 1.0 as ProtoJSON writes it: camelCase names, enumerations by name, `Part` and results as oneofs. A form
-*lifts* what it reads to the hub and *lowers* the hub's to what it writes, so that any two of them understand each other
-by way of it: V files, never V by V. What the hub holds for each operation:
+*lifts* what it reads to the hub and *lowers* the hub's objects to its own. Any two versions understand each other
+through the hub: V files, never V by V. The hub's objects for each operation:
 
 | operation | parameters | result |
 |---|---|---|
@@ -15,11 +15,13 @@ by way of it: V files, never V by V. What the hub holds for each operation:
 | List… | `{"taskId", "pageSize"?, "pageToken"?}` | `{"configs": [...], "nextPageToken"?}` |
 | an event of a stream | none | `StreamResponse`: `{"task" | "message" | "statusUpdate" | "artifactUpdate": ...}` |
 
-The `tenant` field is no part of it: who translates takes it out before and puts it in after. Cards are rebuilt
-(`served_card`), never translated. A GET of a push configuration that names no `id` means the task's only one.
+The `tenant` field is not part of it: the caller removes it before and adds it after. Cards are rebuilt, never
+translated. A GET of a push configuration without an `id` means the task's only one.
 """
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,17 +32,19 @@ from gateway.a2a.operation import Operation
 TERMINAL = frozenset({
     "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED",
 })  # fmt: skip
-"""States after which nothing comes (1.0 §4.1.3), as the hub spells them."""
+"""States that end a task (1.0 §4.1.3), as the hub spells them."""
 INTERRUPTED = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
 """States in which a task waits for its client."""
+RESTING = TERMINAL | INTERRUPTED
+"""States in which older versions end a stream."""
 
 
 class Misfit(ValueError):  # noqa: N818 - named after what is wrong, as every refusal here
-    """A tree that is not what its generation says.
+    """An object that breaks the rules of its version.
 
     Attributes:
-        field: The way to it from the parameters or the result down, as `message.parts[0].kind`; empty for the whole.
-        words: What is wrong there, for whoever wrote it: never a value, which may be long or secret.
+        field: The path of the wrong member, as `message.parts[0].kind`; empty for the whole.
+        words: The mistake, for its author: never a value, which may be long or secret.
     """
 
     def __init__(self, field: str, words: str) -> None:
@@ -48,14 +52,20 @@ class Misfit(ValueError):  # noqa: N818 - named after what is wrong, as every re
         self.field = field
         self.words = words
 
+    def beneath(self, path: str) -> "Misfit":
+        """Return the same mistake as seen from further up, where `path` leads to the object with the mistake."""
+        if not self.field:
+            return Misfit(path, self.words)
+        return Misfit(f"{path}{self.field}" if self.field[0] == "[" else f"{path}.{self.field}", self.words)
 
-class Loss(msgspec.Struct, frozen=True):
-    """One thing that another generation cannot be told.
+
+class Loss(NamedTuple):
+    """One thing that cannot be said in another version.
 
     Attributes:
-        what: The member or value, in its own generation's words.
-        toward: The generation, or the spelling of one, that has no word for it.
-        instead: What happens: what is written in its place, or that it is dropped or refused.
+        what: The member or value, in its own version's words.
+        toward: The version, or the spelling of one, that has no word for it.
+        instead: The replacement, or that it is dropped or refused.
     """
 
     what: str
@@ -64,15 +74,15 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Memo(msgspec.Struct):
-    """What is remembered of one call between its frames, where one generation leaves out what another must say.
+    """State of one call between its frames, for members that one version omits and another requires.
 
     Attributes:
-        task_id: The task that the call is about, as the hub knows it: named by the request, or by an earlier frame.
+        task_id: The task of the call in the hub's words: named by the request, or by an earlier frame.
         context_id: Its context, likewise.
         message_id: An id for a message that has none, as those of 0.1; the same when the same request comes again.
         new_id: An id for a task whose client has to make one (0.1), where the request names none.
         history: Most messages of history that the client wants of a task; None for all.
-        artifacts: Index of each artifact by its `artifactId`, which 0.1 counts; in the order in which they were met.
+        artifacts: Index of each artifact by its `artifactId`, which 0.1 counts; in the order of their appearance.
     """
 
     task_id: str | None = None
@@ -83,52 +93,85 @@ class Memo(msgspec.Struct):
     artifacts: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Form(Protocol):
-    """One generation's objects in one spelling.
+Step = Callable[[Any, Memo], Any]
+"""Translates one value; most steps are a `schema.Schema`. The value may be changed in place."""
 
-    Trees are consumed: what is given may be changed in place and become part of what is returned. Members that no
-    generation knows survive where the other side can hold them. Integers stay integers; other numbers come as
-    `decimal.Decimal`, which the encoder writes digit by digit. A member that is null counts as absent.
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The objects of one version in one spelling, translated to the hub and back.
+
+    Trees are consumed: what is given may be changed in place and become part of what is returned. Unknown members
+    survive where the other side can hold them. Integers stay integers; other numbers come as `decimal.Decimal`, which
+    the encoder writes digit by digit. A member that is null counts as absent.
 
     Attributes:
-        answers: Operations that an agent of this generation has.
-        losses: What cannot be said in this form, and what happens to it.
+        answers: Operations that an agent of this version has.
+        losses: The things that cannot be said in this form, and their replacements.
+        params_up: Lifts a client's parameters, by operation; parameters of other operations stay as they are.
+        params_down, results_up, results_down: The same for the other three.
+        event_up: Lifts one event of an agent's stream.
+        event_down: Lowers one event, as one or more events of this version; told whether the stream ends with it.
     """
 
-    version: ClassVar[Version]
-    answers: ClassVar[frozenset[Operation]]
-    losses: ClassVar[tuple[Loss, ...]]
+    version: Version
+    answers: frozenset[Operation]
+    losses: tuple[Loss, ...]
+    params_up: Mapping[Operation, Step]
+    params_down: Mapping[Operation, Step]
+    results_up: Mapping[Operation, Step]
+    results_down: Mapping[Operation, Step]
+    event_up: Step
+    event_down: Callable[[Tree, Memo, bool], tuple[Tree, ...]]
 
     def lift_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """A client's parameters, in the hub's words.
+        """Return a client's parameters in the hub's words.
 
         Raises:
-            Misfit: a member of a wrong type or value, or one missing that the generation requires.
+            Misfit: a member has a wrong type or value, or one is missing that the version requires.
         """
+        step = self.params_up.get(operation)
+        lifted: Tree = params if step is None else step(params, memo)
+        return lifted
 
     def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
-        """The hub's parameters, as an agent of this generation reads them."""
+        """Return the hub's parameters as an agent of this version reads them."""
+        if operation.sends and not params["message"].get("messageId"):
+            params["message"]["messageId"] = memo.message_id
+        step = self.params_down.get(operation)
+        lowered: Tree = params if step is None else step(params, memo)
+        return lowered
 
     def lift_result(self, operation: Operation, result: Any, memo: Memo) -> Tree:  # noqa: ANN401 - null, or a list
-        """An agent's result, in the hub's words.
+        """Return an agent's result in the hub's words.
 
         Raises:
             Misfit: as `lift_params`.
         """
+        if operation is Operation.DELETE_PUSH_CONFIG:
+            return {}
+        step = self.results_up.get(operation)
+        lifted: Tree = result if step is None else step(result, memo)
+        return lifted
 
     def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Any:  # noqa: ANN401 - as above
-        """The hub's result, as a client of this generation reads it."""
+        """Return the hub's result as a client of this version reads it."""
+        step = self.results_down.get(operation)
+        return result if step is None else step(result, memo)
 
     def lift_event(self, event: Tree, memo: Memo) -> Tree:
-        """One event of an agent's stream, in the hub's words.
+        """Return one event of an agent's stream in the hub's words.
 
         Raises:
             Misfit: as `lift_params`.
         """
+        lifted: Tree = self.event_up(event, memo)
+        return lifted
 
     def lower_event(self, event: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
-        """The hub's event, as a client of this generation reads it: one event, or what it takes to say the same.
+        """Return the hub's event as a client of this version reads it: one event, or several that say the same.
 
         Args:
-            last: Whether the stream ends with it; older generations say so in the event.
+            last: Whether the stream ends with it; older versions say so in the event.
         """
+        return self.event_down(event, memo, last)

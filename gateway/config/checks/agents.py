@@ -29,7 +29,6 @@ from gateway.config.agent import (
     Health,
     IdentityHeaders,
     Stdio,
-    Timeouts,
     UpstreamAuth,
     backends,
     groups,
@@ -75,7 +74,6 @@ def check_agents(config: Config, findings: Findings) -> None:
     """Find mistakes in `agents` and `defaults`."""
     _replication(config, findings)
     _headers(config, findings)
-    _timeouts(config.defaults.timeouts, ("defaults", "timeouts"), findings)
     _tls(config, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
@@ -91,7 +89,6 @@ def check_agents(config: Config, findings: Findings) -> None:
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
         _exposed(config, agent, (*at, "expose"), findings)
-        _timeouts(agent.timeouts, (*at, "timeouts"), findings)
 
 
 def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
@@ -133,12 +130,9 @@ def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
 def _dialled(
     url: str, at: KeyPath, findings: Findings, *, insecure: bool, read: Callable[[str], SplitResult] = read_url
 ) -> bool:
-    """Return whether a URL is one; tells it where it is not, or where it is not to be dialled."""
-    try:
-        parts = read(url)
-    except ValueError as error:
-        fact, remedy = error.args
-        findings.error(at, f"the URL {fact}", remedy)
+    """Return whether a URL is valid; add an error if not, or if it must not be dialled."""
+    parts = findings.read(at, url, read, subject="the URL")
+    if parts is None:
         return False
     plain = {"http": "https", "grpc": "grpcs"}
     if parts.scheme in plain and not insecure and not is_loopback(parts.hostname or ""):
@@ -188,7 +182,7 @@ def _upstream_tenant(tenant: str | None, to: tuple[Backend, ...], at: KeyPath, f
         findings.error(here, fact, "write 1 to 64 characters of A-Z a-z 0-9 . _ -, or `protocol: jsonrpc`")
 
 
-# ---- card and timeouts ---------------------------------------------------------------------------------------------
+# ---- card -------------------------------------------------------------------------------------------------------
 
 
 def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
@@ -272,12 +266,6 @@ def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no JSON"
         findings.error(at, f"the card cannot be read: {reason}", "correct the file")
-
-
-def _timeouts(timeouts: Timeouts, at: KeyPath, findings: Findings) -> None:
-    for name in timeouts.model_fields_set:
-        if getattr(timeouts, name) == 0:
-            findings.error((*at, name), "nothing can be done in no time", "write a duration above 0s")
 
 
 # ---- replicas and health ---------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
+from functools import partial
 from typing import TypeAlias
 
 from gateway.a2a.tenant import fits_path
@@ -13,7 +14,7 @@ from gateway.config.certificate import CertificateUnusable, read_authorities
 from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
 from gateway.config.finding import Findings
 from gateway.config.limit import Limits
-from gateway.config.model import ApiKey, Auth, Config, Issuer
+from gateway.config.model import Auth, Config, Issuer
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
 from gateway.principal import ANONYMOUS_TENANT
@@ -70,7 +71,6 @@ def _keys(auth: Auth, findings: Findings, today: date) -> None:
             if first is not at:
                 fact = f"{first[-1]!r} has the same hash ({findings.line(first)}): whose key it is cannot be told"
                 findings.error((*at, "sha256"), fact, "make a key of its own: `a2a-gateway key new NAME`")
-        _anonymous(key, at, findings)
         if key.expires is not None and key.expires < today:
             remedy = "remove it, or replace it: `a2a-gateway key new NAME`"
             findings.warning((*at, "expires"), f"the key has expired: its last day was {key.expires}", remedy)
@@ -89,7 +89,6 @@ def _issuers(auth: Auth, findings: Findings) -> None:
             findings.error((*at, "issuer"), fact, "make one of the two, with all audiences in its list")
         _urls(issuer, at, findings)
         _tls(issuer, at, findings)
-        _anonymous(issuer, at, findings)
         if (issuer.tenant is None) == (issuer.tenant_claim is None):
             remedy = "write `tenant_claim` where a claim names the tenant, or `tenant` where all tokens have the same"
             findings.error_at_key(at, "it needs exactly one of `tenant` and `tenant_claim`", remedy)
@@ -114,10 +113,6 @@ def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
         # Without its last entry the claims of tokens would all at once be names of tenants.
         remedy = "write who is which tenant, or remove it where claims are names of tenants"
         findings.error_at_key(at, "it maps nobody to a tenant", remedy)
-    for value, tenant in issuer.tenant_map.items():
-        if tenant == ANONYMOUS_TENANT:
-            fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
-            findings.error((*at, value), fact, "name another tenant")
 
 
 def _urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
@@ -139,22 +134,11 @@ def _tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
 
 
 def _fetched(url: str, at: KeyPath, findings: Findings, why: str, *, query: bool) -> None:
-    try:
-        parts = read_url(url, query=query)
-    except ValueError as error:
-        fact, remedy = error.args
-        remedy = "write the exact URL, without credentials" if "user name" in fact else remedy
-        findings.error(at, f"{why}the URL {fact}", remedy)
-        return
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    reading = partial(read_url, query=query, user="write the exact URL, without credentials")
+    parts = findings.read(at, url, reading, subject=f"{why}the URL")
+    if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         fact = f"{why}over plain http anyone on the way could give out keys and sign tokens"
         findings.error(at, fact, "use https")
-
-
-def _anonymous(one: ApiKey | Issuer, at: KeyPath, findings: Findings) -> None:
-    if one.tenant == ANONYMOUS_TENANT:
-        fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
-        findings.error((*at, "tenant"), fact, "name another tenant")
 
 
 # ---- certificates ----------------------------------------------------------------------------------------------------
@@ -230,15 +214,9 @@ def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[K
     for kind in KINDS:
         for number, text in enumerate(getattr(client, kind)):
             here = (*at, kind, number)
-            try:
-                found.append((here, ClientPattern.parse(kind, text)))
-            except ValueError as error:
-                fact, remedy = error.args
-                findings.error(here, f"{printable(text)!r} {fact}", remedy)
-                broken = True
-    if client.tenant == ANONYMOUS_TENANT:
-        fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
-        findings.error((*at, "tenant"), fact, "name another tenant")
+            pattern = findings.read(here, text, partial(ClientPattern.parse, kind))
+            broken = broken or pattern is None
+            found += [] if pattern is None else [(here, pattern)]
     if broken:
         return
     if not found:
@@ -304,21 +282,25 @@ def _tenancy(config: Config, findings: Findings) -> None:
 # ---- names ---------------------------------------------------------------------------------------------------------
 
 
+def _credential_tenants(auth: Auth) -> Iterator[tuple[KeyPath, str | None]]:
+    """Yield the tenant of each key, issuer and client, with its path."""
+    for name, key in auth.api_keys.items():
+        yield ("auth", "api_keys", name, "tenant"), key.tenant
+    for name, issuer in auth.issuers.items():
+        yield ("auth", "issuers", name, "tenant"), issuer.tenant
+        for value, tenant in issuer.tenant_map.items():
+            yield ("auth", "issuers", name, "tenant_map", value), tenant
+    for name, client in ({} if auth.mtls is None else auth.mtls.clients).items():
+        yield ("auth", "mtls", "clients", name, "tenant"), client.tenant
+
+
 def _tenant_names(config: Config, findings: Findings) -> None:
     auth = config.auth
-    signed_in: dict[KeyPath, str | None] = {}
-    if auth is not None:
-        signed_in |= {("auth", "api_keys", name, "tenant"): key.tenant for name, key in auth.api_keys.items()}
-        signed_in |= {("auth", "issuers", name, "tenant"): issuer.tenant for name, issuer in auth.issuers.items()}
-        signed_in |= {
-            ("auth", "issuers", name, "tenant_map", value): tenant
-            for name, issuer in auth.issuers.items()
-            for value, tenant in issuer.tenant_map.items()
-        }
-        clients = {} if auth.mtls is None else auth.mtls.clients
-        signed_in |= {("auth", "mtls", "clients", name, "tenant"): each.tenant for name, each in clients.items()}
-    for at, tenant in signed_in.items():
-        if tenant is not None and tenant != ANONYMOUS_TENANT:
+    for at, tenant in () if auth is None else _credential_tenants(auth):
+        if tenant == ANONYMOUS_TENANT:
+            fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
+            findings.error(at, fact, "name another tenant")
+        elif tenant is not None:
             findings.known(at, tenant, config.tenants, "tenant")
     # What can be no name of a tenant may be a key of `by_tenant` all the same, for those who act for it.
     acted = _unnameable(config, (entry.act_for for entry in config.tenants.values()))

@@ -4,6 +4,7 @@ import ipaddress
 import os
 import re
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from cryptography import x509
@@ -31,9 +32,9 @@ def check_gateway(config: Config, findings: Findings) -> None:
     _notifications(config, findings)
     _validity(config, findings)
     gateway = config.gateway
-    listen = _listen(gateway.listen, (*_AT, "listen"), findings)
+    listen = findings.read((*_AT, "listen"), gateway.listen, read_listen)
     admin_at: KeyPath = (*_AT, "admin", "listen")
-    admin = _listen(gateway.admin.listen, admin_at, findings)
+    admin = findings.read(admin_at, gateway.admin.listen, read_listen)
     if listen is not None and admin is not None and listen.collides(admin):
         _collision(gateway, findings)
     if listen is not None and not listen.is_loopback:
@@ -46,19 +47,8 @@ def check_gateway(config: Config, findings: Findings) -> None:
     _public_url(config, findings)
     _anonymous(config, findings)
     _proxies(gateway, findings)
-    if gateway.body_limit == 0:
-        findings.error((*_AT, "body_limit"), "no request would fit", "write a size above 0, such as 10MiB")
     if gateway.tls is not None:
         findings.certificate((*_AT, "tls"), gateway.tls.cert, gateway.tls.key)
-
-
-def _listen(text: str, at: KeyPath, findings: Findings) -> Listen | None:
-    try:
-        return read_listen(text)
-    except ValueError as error:
-        fact, remedy = error.args
-        findings.error(at, f"{printable(text)!r} {fact}", remedy)
-        return None
 
 
 def _collision(gateway: Gateway, findings: Findings) -> None:
@@ -89,7 +79,7 @@ def _guarded(config: Config, at: KeyPath, findings: Findings) -> None:
 def _grpc(config: Config, text: str, http: Listen | None, admin: Listen | None, findings: Findings) -> None:
     """The listener for clients of gRPC."""
     at: KeyPath = (*_AT, "listen_grpc")
-    listen = _listen(text, at, findings)
+    listen = findings.read(at, text, read_listen)
     if listen is None:
         return
     gateway = config.gateway
@@ -114,13 +104,7 @@ def _public_grpc(gateway: Gateway, findings: Findings) -> None:
     at: KeyPath = (*_AT, "public_grpc")
     if gateway.public_grpc is None:
         return
-    try:
-        read_authority(gateway.public_grpc)
-    except ValueError as error:
-        fact, remedy = error.args
-        findings.error(at, f"{printable(gateway.public_grpc)!r} {fact}", remedy)
-        return
-    if gateway.listen_grpc is None:
+    if findings.read(at, gateway.public_grpc, read_authority) is not None and gateway.listen_grpc is None:
         remedy = "add `listen_grpc: ADDRESS:PORT`, or remove `public_grpc`"
         findings.error_at_key(at, "there is no `listen_grpc` that it could lead to", remedy)
 
@@ -146,12 +130,8 @@ def _public_url(config: Config, findings: Findings) -> None:
             remedy = "add `public_url` with the path, or remove `prefix_stripped`"
             findings.error_at_key((*_AT, "prefix_stripped"), "there is no path in front that could be removed", remedy)
         return
-    try:
-        parts = read_url(url)
-    except ValueError as error:
-        fact, remedy = error.args
-        remedy = "remove it" if "user name" in fact else remedy
-        findings.error(at, f"the URL {fact}", remedy)
+    parts = findings.read(at, url, partial(read_url, user="remove it"), subject="the URL")
+    if parts is None:
         return
     if parts.scheme == "http" and config.auth is not None and not is_loopback(parts.hostname or ""):
         fact = "cards would send clients here with their keys and tokens over plain http"

@@ -14,8 +14,8 @@ from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
 from gateway.config.routes import EVERYONE, agent_rules, reach
 from gateway.routing.endpoint import host_named
-from gateway.routing.grpc import GrpcRules
 from gateway.routing.route import AgentRules, Reach, Rule
+from gateway.routing.table import GrpcRules
 
 # ---- matches ---------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, cast
 
-from gateway.policy.bucket import Bucket
+from gateway.policy.token_bucket import Bucket
 
 LONGEST_LINE = 2048
 """Bytes of a line of standard error that are logged."""

@@ -1,20 +1,19 @@
-"""JSON-RPC over the pipes of one process: many calls at a time, told apart by ids that the gateway chooses.
+"""JSON-RPC over the pipes of one process: many calls at a time, with ids that the gateway chooses.
 
-A frame is written whole. Frames are read always, and each goes to the call that has its id:
+Frames are read always, and each goes to the call that has its id:
 
-    an open call                                  its answer, or an event of its stream
-    a call that is over, or that was given up     dropped as `late`: the agent cannot be told
-    not JSON, but with a readable id              that call fails
-    no call                                       dropped as a `stray`; too many in a row break the connection
-    a request of the agent                        refused, since clients serve no methods; counted as a stray
-    a notification of the agent                   dropped
+    an open call                        its answer, or an event of its stream
+    a call that is over                 dropped as `late`: the agent cannot be told
+    not JSON, but with a readable id    that call fails
+    no call                             dropped as a `stray`; too many in a row break the connection
+    a request of the agent              refused, since clients serve no methods; counted as a stray
+    a notification of the agent         dropped
 
-The connection breaks for good with a bad frame, since nobody knows where the next one begins, with a frame that stops
-half-way, and when either pipe closes. Then every open call fails, and the owner of the process ends it.
+The connection breaks for good with a bad frame, because the start of the next one is unknown, with a frame that stops
+half-way, and when either pipe closes. Then every open call fails, and the runner ends the process.
 
-An answer looks like one over HTTP (`Response`): a body of JSON, or of server-sent events where the agent writes several
-frames with one id. A slow client never holds up the pipe: what it does not take waits up to a bound; then its stream
-ends.
+An answer looks like one over HTTP (`Response`): a JSON body, or server-sent events for several frames with one id. A
+slow client never blocks the pipe: a bounded number of bytes waits for it, then its stream ends.
 """
 
 import asyncio
@@ -56,11 +55,11 @@ logger = logging.getLogger("gateway.upstream.stdio")
 
 
 class Pipe(Protocol):
-    """The process, as its writer sees it."""
+    """The standard input of a process."""
 
     @property
     def unread(self) -> int:
-        """Bytes that were written and that the process has not read."""
+        """Return the bytes that were written and that the process has not read."""
 
     def write(self, data: bytes) -> None:
         """Write a frame."""
@@ -75,7 +74,7 @@ class Rpc(asyncio.Protocol):
         longest: Bytes of the longest frame from the agent; also of what a stream holds for a slow client.
         asked: Bytes of the longest frame to the agent, where that is less.
         dropped: Counts frames that went to no call: `late`, `stray`, `notification`.
-        learn: Told which task and which context a frame names, or None where nobody asks.
+        learn: Called with the task and the context that a frame names.
 
     Attributes:
         broken: Done, with the reason, when nothing more can be read or written.
@@ -118,7 +117,7 @@ class Rpc(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls can be made."""
+        """Return whether calls can be made."""
         return self._closed is None
 
     def ask(self, call: Call, body: Members, fields: bytes, version: Version) -> Response:
@@ -156,7 +155,7 @@ class Rpc(asyncio.Protocol):
             response.close()
 
     def expect_first(self) -> "asyncio.Future[bytes]":
-        """Return the very first frame to come, whatever it is: some agents print their card before anything else."""
+        """Return the first frame, whatever it is: some agents print their card before anything else."""
         self._first = self.loop.create_future()
         return self._first
 
@@ -227,7 +226,7 @@ class Rpc(asyncio.Protocol):
             raise Overloaded("the agent does not read what it is sent", retry_after=1.0)
         key = b'"g-%d"' % (self._last_id + 1)
         content = readdress(body, key)
-        # An agent may bound frames and headers as the gateway does, and would end for all because of one call.
+        # An agent with the same bound would end, for all clients, because of this call.
         if len(content) > self._asked:
             raise BodyTooLarge(f"the call exceeds the {self._asked} bytes of a frame of this agent")
         if len(fields) > _MOST_HEADER:
@@ -302,8 +301,8 @@ class RpcCall:
         longest: Bytes that wait for a slow client, at most.
 
     Attributes:
-        bare: Whether the client wants the result without its envelope, and an error as a status.
-        is_client: Whether a client asks, and not the gateway itself.
+        bare: Whether the client gets the result without its envelope, and an error as a status.
+        is_client: Whether it is the call of a client, not of the gateway itself.
     """
 
     __slots__ = (
@@ -415,17 +414,17 @@ class RpcCall:
         """Do nothing, likewise."""
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
-        """Return what to wait for until `deadline`; then the call fails with `expired()`."""
+        """Return what to wait for; at `deadline` the call fails with `expired()`."""
         self._expired = expired
         self._alarm.set(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
-        """Move the deadline, which is no earlier than before."""
+        """Move the deadline to a later time."""
         self._alarm.deadline = deadline
 
     def expect_nothing(self, response: Response) -> None:  # noqa: ARG002 - a call has one
-        """Have no deadline: nobody waits."""
+        """Remove the deadline."""
         self._alarm.deadline = math.inf
 
     def _ring(self) -> None:

@@ -1,12 +1,10 @@
-"""An agent on stdio as an `Upstream`: the JSON-RPC request and the header fields that it gets.
+"""An agent on stdio as an `Upstream`.
 
-As over HTTP, both are made from what was decided on: the body as it came but for its id and its `tenant`, header fields
-from allow-lists. A field that a frame cannot have, since its header is plain ASCII, is left out.
+As over HTTP, the request is built from the parsed call: the body as it came but for its id and `tenant`, header fields
+from allow-lists. The header of a frame is plain ASCII; other fields are left out.
 """
 
 from typing import Any
-
-import msgspec
 
 from gateway.a2a import parameter
 from gateway.a2a.bindings.stdio import hear
@@ -16,17 +14,14 @@ from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
-from gateway.principal import Principal
 from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.repertoire import Interface, Reading, Repertoire
 from gateway.upstream.response import Response
 from gateway.upstream.stdio.agent import Agent, State
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 
-_MOST_PREPARED = 16
-"""Prepared headers that are kept for one head: a client may call many agents with it."""
 _MOST_PASSED = 4096
-"""Bytes of a client's headers; a frame's header has 8 KiB."""
+"""Bytes of a client's headers; the header of a frame has 8 KiB."""
 _FAILING = frozenset({State.STARTING, State.PAUSED, State.BROKEN, State.ENDED})
 _LEGACY_CARD = b'{"jsonrpc":"2.0","id":null,"method":"agent/getAuthenticatedExtendedCard"}'
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type"})
@@ -64,37 +59,39 @@ class StdioUpstream:
             binding=Binding.JSONRPC,
             version=version,
         )
-        # As `HttpUpstream` does.
+        # As in `HttpUpstream`.
         self.interfaces = repertoire.interfaces
         self.interface = repertoire.interface
         self.tenant = repertoire.tenant
         self.restores_tenant = repertoire.restores_tenant
-        # No client adds to what the gateway sets itself.
+        # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own
 
     @property
     def active(self) -> int:
-        """Processes that serve a call."""
+        """Return the number of processes with an open call."""
         return sum(runner.calls > 0 for _, runner in self.agent.runners())
 
     @property
     def idle(self) -> int:
-        """Processes that serve none."""
+        """Return the number of ready processes without an open call."""
         return sum(runner.rpc is not None and not runner.calls for _, runner in self.agent.runners())
 
     async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
-        """Send the call, and wait until the answer begins; the caller closes it.
+        """Send the call once, and return the answer when it begins; the caller closes it.
 
         Raises:
             NoHealthyBackend: no process is ready; nothing was sent.
-            MethodNotAllowed: a list of tasks is asked of several processes, each of which knows its own.
+            MethodNotAllowed: a list of tasks, and several processes that each know their own.
             UpstreamTimeout, UpstreamReset, Overloaded, Draining: there is no answer.
         """
         version = interface.dialect.version
         tenant = self.tenant(call, interface)
-        body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
-        # 0.2 has a path for it, and no envelope.
+        body = call.body
+        if not (call.told and tenant == call.tenant) and (tenant is not None or call.in_body):
+            body = parameter.with_tenant(call.params, call.body, tenant)
+        # The request of 0.2 is a path without a body.
         heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
         if heard is None:
             raise UpstreamProtocol("the call is no JSON-RPC request")
@@ -112,13 +109,13 @@ class StdioUpstream:
 
     @property
     def trouble(self) -> str:
-        """The reason why no process can be asked; empty where one can, or has not failed yet."""
+        """Return why no process can be asked; empty while one can, or none has failed."""
         runners = [runner for _, runner in self.agent.runners()]
         failing = [runner.why for runner in runners if runner.rpc is None and runner.why and runner.state in _FAILING]
         return failing[-1] if failing and len(failing) == len(runners) else ""
 
     def report(self) -> list[dict[str, Any]]:
-        """Every process, for operators."""
+        """Describe every process, for operators."""
         return [
             {
                 **({"tenant": tenant} if tenant else {}),
@@ -133,46 +130,24 @@ class StdioUpstream:
 
     def _fields(self, call: Call, version: Version, head: Head, caller: Caller) -> bytes:
         """Return the header fields of the call's frame."""
-        own: Pairs = [
-            (b"x-request-id", caller.request_id.encode("ascii")),
-            *session(call, caller, self.treatment.identity),
-        ]
-        return self._prepared(version, head, caller) + header_lines(own)
+        own: Pairs = [(b"x-request-id", caller.request_id.encode("ascii"))]
+        own += session(call, caller, self.treatment.identity)
+        shared = caller.prepared.lines.get(
+            (self, version), head, caller, lambda: self._shared_fields(version, head, caller)
+        )
+        return shared + header_lines(own)
 
-    def _prepared(self, version: Version, head: Head, caller: Caller) -> bytes:
-        """Return the fields that the next call with the same head of the same caller has, too."""
-        key = (self, version)
-        found = head.known.get(key)
-        if isinstance(found, _Prepared) and found.principal is caller.principal and found.peer == caller.forwarded_for:
-            return found.fields
+    def _shared_fields(self, version: Version, head: Head, caller: Caller) -> bytes:
         pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
         if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
-            # An agent may bound its header as the gateway does, and would end for all because of one client.
+            # An agent with the same bound would end, for all clients, because of this one.
             pairs = []
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += credentials(self.treatment, head)
         pairs += identity(caller, self.treatment.identity)
-        fields = header_lines(pair for pair in pairs if can_be_header(*pair))
-        if len(head.known) >= _MOST_PREPARED:
-            head.known.clear()
-        head.known[key] = _Prepared(caller.principal, caller.forwarded_for, fields)
-        return fields
+        return header_lines(pair for pair in pairs if can_be_header(*pair))
 
 
 def trouble_of(upstream: Upstream) -> str:
     """Return why an agent on stdio cannot be asked; empty where it can be, and for every other agent."""
     return upstream.trouble if isinstance(upstream, StdioUpstream) else ""
-
-
-class _Prepared(msgspec.Struct, frozen=True, eq=False):
-    """The header fields for one caller behind one client."""
-
-    principal: Principal
-    peer: str
-    fields: bytes
-
-
-def _body(call: Call, tenant: str | None) -> bytes:
-    if tenant is None and not call.in_body:
-        return call.body
-    return parameter.with_tenant(call.params, call.body, tenant)

@@ -12,20 +12,9 @@ from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest, DuplicateKey, ParseFailed
 from gateway.a2a.operation import Operation
-from tests.a2a.bindings.grpc_sample import Sample, messages, samples
 from tests.doubles.grpc_bytes import held, text_field
 
 SEND = request_class(method_of(Operation.SEND_MESSAGE, Version.V1_0))
-
-
-def test_the_values_of_a_number_are_found_among_others() -> None:
-    message = b"\x0a\x02hi" + b"\x10\x96\x01" + b"\x19" + bytes(8) + b"\x25" + bytes(4) + b"\x0a\x00"
-    assert values(message, 1) == [b"hi", b""]
-    assert values(message + text_field(100, "ä" * 200), 100) == ["ä".encode() * 200]
-    # A length may have spare bytes, as parsers read it.
-    assert values(b"\x0a\x81\x80\x80\x80\x00a", 1) == [b"a"]
-    assert SEND.FromString(b"\x0a\x81\x80\x80\x80\x00a").tenant == "a"
-    assert values(b"\x50\x00" * MOST_FIELDS, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -63,12 +52,6 @@ def test_a_text_stands_once_in_each_place() -> None:
             refuse_twins(message, "tenant", 3, 2, 1)
 
 
-@given(st.data())
-def test_what_a_parser_writes_is_read_here(data: st.DataObject) -> None:
-    message = data.draw(messages(SEND))
-    assert len(values(message.SerializeToString(), 1)) == bool(message.tenant)
-
-
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_read_or_refused(message: bytes) -> None:
     with suppress(BadRequest):
@@ -97,9 +80,3 @@ def test_a_message_is_refused_for_many_fields_and_not_for_its_length(message: by
             refuse_crowd(message, SEND.DESCRIPTOR, 20)
     else:
         refuse_crowd(message, SEND.DESCRIPTOR, 20)
-
-
-@pytest.mark.parametrize("sample", [each for each in samples() if each.method is not None], ids=str)
-def test_no_request_of_the_vectors_has_too_many_fields(sample: Sample) -> None:
-    assert sample.method is not None
-    refuse_crowd(sample.message, request_class(sample.method).DESCRIPTOR, 60)

@@ -12,11 +12,8 @@ from gateway.a2a.bindings.grpc_method import (
     SCOPED_0_3,
     SERVICE_0_3,
     SERVICE_1_0,
-    SERVICES,
-    method_of,
 )
 from gateway.a2a.dialect import Version
-from gateway.a2a.operation import CALLABLE, Operation
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 OFFICIAL = {V1_0: new.DESCRIPTOR, V0_3: old.DESCRIPTOR}
@@ -58,29 +55,3 @@ def test_the_scoped_service_has_the_methods_of_0_3() -> None:
 def test_the_field_of_a_scope_is_nobody_elses() -> None:
     for method in service(V0_3).methods:
         assert SCOPE_FIELD not in method.input_type.fields_by_number
-
-
-def test_a_method_is_found_by_what_it_does_and_by_its_path() -> None:
-    for path, method in BY_PATH.items():
-        assert method_of(method.operation, method.version, scoped=method.scoped) is method
-        assert method.path == path
-        assert path.startswith(tuple(f"/{name}/" for name in SERVICES))
-    assert {method.operation for method in BY_PATH.values() if method.version is V1_0} == set(CALLABLE)
-
-
-def test_a_name_that_two_generations_share_is_told_apart_by_its_package() -> None:
-    assert BY_PATH["/lf.a2a.v1.A2AService/SendMessage"].version is V1_0
-    assert BY_PATH["/a2a.v1.A2AService/SendMessage"].version is V0_3
-    assert BY_PATH["/a2a.v1.A2AService/GetAgentCard"].operation is Operation.GET_EXTENDED_CARD
-    assert BY_PATH["/a2a.v1.A2AService/TaskSubscription"].operation is Operation.SUBSCRIBE_TO_TASK
-
-
-@pytest.mark.parametrize("scoped", [False, True])
-def test_what_a_generation_does_not_have_is_not_there(*, scoped: bool) -> None:
-    with pytest.raises(KeyError):
-        method_of(Operation.LIST_TASKS, V0_3, scoped=scoped)
-    for operation, version in ((Operation.GET_CARD, V1_0), (Operation.SEND_MESSAGE, Version.V0_1)):
-        with pytest.raises(KeyError):
-            method_of(operation, version)
-    with pytest.raises(KeyError):
-        method_of(Operation.SEND_MESSAGE, V1_0, scoped=True)

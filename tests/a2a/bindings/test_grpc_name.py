@@ -9,7 +9,7 @@ from gateway.a2a.bindings.grpc_name import read_name, write_name
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
-from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
 from tests.a2a.bindings.grpc_sample import methods
 
@@ -85,13 +85,3 @@ def test_what_is_written_is_read_again(task: str, config: str) -> None:
         found = read_name(operation, named)
         assert found.task_id == (task if operation in (*TASKS, *CONFIGS, *PARENTS) else None)
         assert found.config_id == (config if operation in CONFIGS else None)
-
-
-def test_the_parent_that_the_form_says_stays() -> None:
-    params = {"taskId": "t", "parent": "tasks/t", "configId": "c", "config": {"name": "n"}}
-    assert write_name(Operation.CREATE_PUSH_CONFIG, params) == params
-
-
-def test_operations_without_a_name_keep_what_they_have() -> None:
-    for operation in set(CALLABLE) - {*TASKS, *CONFIGS, *PARENTS}:
-        assert write_name(operation, {"message": {"messageId": "m"}}) == {"message": {"messageId": "m"}}

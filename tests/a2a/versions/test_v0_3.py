@@ -160,18 +160,6 @@ def test_every_part_of_the_vectors_comes_back_as_it_was(case: Tree) -> None:
 # ---- Names and values ------------------------------------------------------------------------------------------------
 
 
-def test_unknown_members_beside_a_wrapped_push_configuration_survive_but_mean_nothing_new() -> None:
-    lifted = FORM.lift_params(
-        Operation.CREATE_PUSH_CONFIG,
-        {
-            "taskId": "t", "x": 1, "id": "outside", "token": 5, "tenant": "other",
-            "pushNotificationConfig": {"url": "u", "taskId": "other", "tenant": "other"},
-        },
-        memo(),
-    )  # fmt: skip
-    assert lifted == {"taskId": "t", "url": "u", "x": 1}
-
-
 def test_metadata_and_data_are_the_same_objects_there_and_back() -> None:
     metadata: Tree = {"kind": "x", "n": Decimal("1.0"), "null": None}
     data: Tree = {"kind": "y", "parts": [None]}
@@ -214,32 +202,11 @@ def test_agents_are_told_an_id_where_the_client_said_an_empty_one() -> None:
     assert FORM.lower_params(Operation.SEND_MESSAGE, hub, memo())["message"]["messageId"] == "made"
 
 
-def test_cards_are_none_of_the_forms_business() -> None:
-    asked: Tree = {"x": None}
-    assert FORM.lift_params(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
-    assert FORM.lower_params(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
-    assert FORM.lift_result(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
-    assert FORM.lower_result(Operation.GET_EXTENDED_CARD, asked, memo()) is asked
-
-
 def test_a_history_of_0_is_all_of_it_in_0_3() -> None:
     assert configuration_up({"historyLength": 0}) == {}
     assert FORM.lift_params(Operation.GET_TASK, {"id": "t", "historyLength": 0}, memo()) == {"id": "t"}
     assert configuration_down({"historyLength": 0})["historyLength"] == 0
     assert refused(Operation.GET_TASK, {"id": "t", "historyLength": -1}) == "historyLength"
-
-
-def test_nulls_and_empty_things_are_tolerated() -> None:
-    assert configuration_up(None) is None
-    assert configuration_up({"historyLength": None, "pushNotificationConfig": None, "acceptedOutputModes": []}) == {
-        "acceptedOutputModes": []
-    }
-    message: Tree = {
-        "kind": "message", "messageId": "m", "role": "user", "parts": [], "contextId": "", "taskId": None,
-        "extensions": None, "referenceTaskIds": [], "metadata": None,
-    }  # fmt: skip
-    lifted = FORM.lift_params(Operation.SEND_MESSAGE, {"message": message, "metadata": None}, memo())
-    assert lifted == {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [], "referenceTaskIds": []}}
 
 
 def test_only_the_first_scheme_of_a_push_configuration_is_known_to_1_0() -> None:
@@ -248,25 +215,11 @@ def test_only_the_first_scheme_of_a_push_configuration_is_known_to_1_0() -> None
         "taskPushNotificationConfig": {"url": "u", "authentication": {"scheme": "Bearer", "credentials": "c"}}
     }
     push = {"url": "u", "id": "", "authentication": {"schemes": []}}
-    assert configuration_up({"pushNotificationConfig": push}) == {
-        "taskPushNotificationConfig": {"url": "u", "authentication": {}}
-    }
+    assert configuration_up({"pushNotificationConfig": push}) == {"taskPushNotificationConfig": {"url": "u"}}
     assert configuration_down({"taskPushNotificationConfig": {"url": "u", "taskId": "t", "authentication": {}}}) == {
         "blocking": True,
         "pushNotificationConfig": {"url": "u", "authentication": {"schemes": []}},
     }
-
-
-def test_a_push_configuration_may_be_asked_for_by_its_task_alone() -> None:
-    assert FORM.lift_params(Operation.GET_PUSH_CONFIG, {"id": "t", "metadata": {}}, memo()) == {"taskId": "t"}
-    assert FORM.lower_params(Operation.GET_PUSH_CONFIG, {"taskId": "t"}, memo()) == {"id": "t"}
-    assert refused(Operation.DELETE_PUSH_CONFIG, {"id": "t"}) == "pushNotificationConfigId"
-
-
-def test_a_push_configuration_that_is_set_without_an_id_has_none() -> None:
-    sent = {"taskId": "t", "pushNotificationConfig": {"url": "u"}}
-    assert FORM.lift_params(Operation.CREATE_PUSH_CONFIG, deepcopy(sent), memo()) == {"taskId": "t", "url": "u"}
-    assert FORM.lower_params(Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "url": "u"}, memo()) == sent
 
 
 def test_names_that_mean_something_in_the_other_generation_alone_are_not_passed_on() -> None:
@@ -275,7 +228,9 @@ def test_names_that_mean_something_in_the_other_generation_alone_are_not_passed_
         Operation.GET_PUSH_CONFIG, {"taskId": "mine", "push_notification_config_id": "x"}, memo()
     ) == {"id": "mine"}
     both = {"pushNotificationConfig": {"url": "a"}, "taskPushNotificationConfig": {"url": "b", "tenant": "x"}}
-    assert configuration_up(both) == {"taskPushNotificationConfig": {"url": "a"}}
+    message = {"messageId": "m", "role": "user", "parts": []}
+    told = refused(Operation.SEND_MESSAGE, {"message": message, "configuration": both})
+    assert told == "configuration.pushNotificationConfig"
     assert configuration_down({"push_notification_config": {"url": "x"}, "pushNotificationConfig": 1}) == {
         "blocking": True
     }
@@ -287,7 +242,7 @@ def test_names_in_snake_case_are_read_once_and_as_one() -> None:
     lifted = FORM.lift_params(Operation.SEND_MESSAGE, {"message": message}, memo())
     assert lifted["message"] == {"messageId": "m", "taskId": "t", "role": "ROLE_USER", "parts": []}
     message = {"messageId": "m", "task_id": "theirs", "taskId": "mine", "role": "user", "parts": []}
-    assert refused(Operation.SEND_MESSAGE, {"message": message}) == "message.taskId"
+    assert refused(Operation.SEND_MESSAGE, {"message": message}) == "message.task_id"
 
 
 @pytest.mark.parametrize(
@@ -354,12 +309,6 @@ def test_an_answer_to_a_send_must_be_a_task_or_a_message(answer: Any) -> None:
         FORM.lift_result(Operation.SEND_MESSAGE, answer, memo())
 
 
-def test_an_event_is_no_answer_to_a_send() -> None:
-    event = {"kind": "status-update", "taskId": "t", "contextId": "c", "status": {"state": "working"}, "final": False}
-    with pytest.raises(Misfit, match="kind: must be task or message"):
-        FORM.lift_result(Operation.SEND_MESSAGE, event, memo())
-
-
 def test_a_list_of_push_configurations_may_be_null_or_shaped_as_in_1_0() -> None:
     of = Operation.LIST_PUSH_CONFIGS
     flat = {"configs": [{"taskId": "t", "url": "u"}]}
@@ -374,16 +323,230 @@ def test_a_list_of_push_configurations_may_be_null_or_shaped_as_in_1_0() -> None
         FORM.lift_result(of, "x", memo())
 
 
-@pytest.mark.parametrize("answer", [None, {}, True, "done"])
-def test_a_deletion_has_no_answer_whatever_the_agent_says(answer: Any) -> None:
-    assert FORM.lift_result(Operation.DELETE_PUSH_CONFIG, answer, memo()) == {}
+# ---- Parts, tasks and events ---------------------------------------------------------------------------------------
 
 
-def test_tasks_of_a_list_are_not_what_the_call_is_about() -> None:
-    remembered = Memo(task_id="call", context_id="call")
-    tasks: list[Tree] = [{"id": "t", "status": {"state": "working"}}]
-    lifted = FORM.lift_result(Operation.LIST_TASKS, {"tasks": tasks}, remembered)
-    assert lifted == {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_WORKING"}}]}
-    assert remembered == Memo(task_id="call", context_id="call")
-    tasks = [{"id": "t", "status": {"state": "TASK_STATE_WORKING"}}]
-    assert FORM.lower_result(Operation.LIST_TASKS, {"tasks": tasks}, remembered)["tasks"][0]["contextId"] == ""
+def wrong(part: Tree) -> str:
+    field = refused(Operation.SEND_MESSAGE, {"message": {"messageId": "m", "role": "user", "parts": [part]}})
+    return field.removeprefix("message.parts[0].")
+
+
+def lift_answered_message(message: Tree, memo: Memo) -> Tree:
+    return dict(FORM.lift_event({"kind": "message", **message}, memo)["message"])
+
+
+def lift_task(task: Tree, memo: Memo) -> Tree:
+    return FORM.lift_result(Operation.GET_TASK, task, memo)
+
+
+def status_of(status: Any) -> Any:
+    return lift_task({"kind": "task", "id": "t", "status": status}, Memo())["status"]
+
+
+lift_any = FORM.lift_event
+
+
+def lower_any(event: Tree, memo: Memo, *, last: bool) -> Tree:
+    (lowered,) = FORM.lower_event(event, memo, last=last)
+    return lowered
+
+
+def up(part: Tree) -> Tree:
+    return part_up(deepcopy(part))
+
+
+def down(part: Tree) -> Tree:
+    return part_down(deepcopy(part))
+
+
+@pytest.mark.parametrize(
+    ("kindless", "lifted"),
+    [
+        ({"text": "t"}, {"text": "t"}),
+        ({"text": "", "data": None, "file": None}, {"text": ""}),
+        ({"file": {"uri": "u"}}, {"url": "u"}),
+        ({"data": {"a": 1}}, {"data": {"a": 1}}),
+        ({"data": [1]}, {"data": [1]}),
+        ({"data": None}, {"data": None}),
+        ({"raw": "AA==", "filename": "f", "mediaType": "m/t"}, {"raw": "AA==", "filename": "f", "mediaType": "m/t"}),
+        ({"url": "u", "media_type": "m/t"}, {"url": "u", "mediaType": "m/t"}),
+    ],
+)
+def test_a_part_without_a_kind_is_what_it_holds(kindless: Tree, lifted: Tree) -> None:
+    assert up(kindless) == lifted
+    assert up({"kind": None, **kindless}) == lifted
+
+
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [
+        ({}, "kind"),
+        ({"text": "t", "data": {}}, "kind"),
+        ({"kind": "image"}, "kind"),
+        ({"kind": {}}, "kind"),
+        ({"kind": "text"}, "text"),
+        ({"kind": "text", "text": 1}, "text"),
+        ({"kind": "text", "text": "t", "metadata": []}, "metadata"),
+        ({"kind": "data"}, "data"),
+        ({"kind": "data", "data": [1]}, "data"),
+        ({"kind": "file"}, "file"),
+        ({"kind": "file", "file": "f"}, "file"),
+        ({"kind": "file", "file": {}}, "file"),
+        ({"kind": "file", "file": {"bytes": "", "uri": ""}}, "file"),
+        ({"kind": "file", "file": {"bytes": 1}}, "file.bytes"),
+        ({"kind": "file", "file": {"uri": "u", "name": 1}}, "file.name"),
+        ({"raw": 1}, "raw"),
+    ],
+)
+def test_a_part_that_cannot_be_told_is_a_misfit(part: Tree, field: str) -> None:
+    assert wrong(part) == field
+
+
+def test_a_part_is_one_thing_to_every_reader() -> None:
+    others = {"raw": "AA==", "url": "u", "data": {}, "file": {"uri": "u"}}
+    assert up({"kind": "text", "text": "t", **others}) == {"text": "t"}
+    assert up({"kind": "data", "data": {"a": 1}, "text": "t", "raw": 5}) == {"data": {"a": 1}}
+    assert up({"kind": "file", "file": {"uri": "u"}, "text": "t"}) == {"url": "u"}
+    assert down({"text": "t", "file": {"uri": "u"}, "kind": "file"}) == {"kind": "text", "text": "t"}
+    assert down({"data": {}, "file": {"uri": "u"}}) == {"kind": "data", "data": {}}
+
+
+def test_a_file_may_be_spelled_as_protojson_has_it() -> None:
+    """Trap 7: the text of 1.0 remembers these names, and the schema of 0.3 never had them."""
+    assert up({"kind": "file", "file": {"fileWithBytes": "AA=="}}) == {"raw": "AA=="}
+    assert up({"kind": "file", "file": {"fileWithUri": "u", "name": "f"}}) == {"url": "u", "filename": "f"}
+    assert wrong({"kind": "file", "file": {"fileWithUri": 7}}) == "file.fileWithUri"
+
+
+def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> None:
+    parts: tuple[Tree, ...] = ({"text": "t"}, {"data": {}}, {"data": 5})
+    for part in parts:
+        said = {**part, "mediaType": "m/t", "filename": "f"}
+        lowered = down(said)
+        assert lowered["metadata"]["media_type_compat"] == "m/t"
+        assert lowered["metadata"]["filename_compat"] == "f"
+        assert not {"mediaType", "filename"} & lowered.keys()
+        assert up(lowered) == said
+        beside = {**said, "metadata": {"k": "v"}}
+        assert up(down(beside)) == beside
+    # A file's metadata is its own.
+    file = {"kind": "file", "file": {"uri": "u"}, "metadata": {"filename_compat": "f"}}
+    assert up(file) == {"url": "u", "metadata": {"filename_compat": "f"}}
+
+
+@pytest.mark.parametrize(
+    ("data", "mark"), [({"value": 1, "x": 2}, True), ({"x": 1}, True), ({"value": 1}, False), ({"value": 1}, "true")]
+)
+def test_data_that_only_looks_wrapped_stays(data: Tree, mark: Any) -> None:
+    metadata = {"data_part_compat": mark}
+    assert up({"kind": "data", "data": data, "metadata": metadata}) == {"data": data, "metadata": metadata}
+
+
+def test_an_agents_message_gets_what_it_lacks() -> None:
+    lifted = {"messageId": "made", "role": "ROLE_AGENT", "parts": []}
+    for lacking in ({}, {"messageId": "", "role": "ROLE_UNSPECIFIED", "parts": None}):
+        assert lift_answered_message(dict(lacking), Memo(message_id="made")) == lifted
+    with pytest.raises(Misfit, match="messageId: must be a string"):
+        lift_answered_message({"messageId": 0}, Memo(message_id="made"))
+
+
+def test_states_as_protobuf_spells_them_and_unheard_of_ones() -> None:
+    assert status_of({"state": "TASK_STATE_CANCELLED"})["state"] == "TASK_STATE_CANCELED"
+    for status in ({"state": "done"}, {"state": None}, {}, {"state": ["working"]}, "working", None):
+        with pytest.raises(Misfit, match=r"^status"):
+            status_of(status)
+
+
+@pytest.mark.parametrize("said", ["", "now", "2026-02-30T04:05:06Z", 1770091506, None, {}])
+def test_a_status_of_no_time_is_still_a_status(said: Any) -> None:
+    assert status_of({"state": "working", "timestamp": said}) == {"state": "TASK_STATE_WORKING"}
+
+
+def test_a_task_that_does_not_name_itself_is_what_the_call_is_about() -> None:
+    working = {"state": "working"}
+    memo = Memo(task_id="t", context_id="c")
+    assert lift_task({"status": dict(working), "contextId": ""}, memo).items() >= {"id": "t", "contextId": "c"}.items()
+    with pytest.raises(Misfit, match="id: is required"):
+        lift_task({"kind": "task", "status": working}, Memo())
+    with pytest.raises(Misfit, match="kind: must be task"):
+        lift_task({"kind": "message", "id": "t", "status": working}, Memo())
+    with pytest.raises(Misfit, match="status: is required"):
+        lift_task({"kind": "task", "id": "t"}, Memo())
+
+
+def test_what_is_wrong_deep_inside_is_found() -> None:
+    task: Tree = {"id": "t", "status": {"state": "working"}, "artifacts": [{"artifactId": "a", "parts": [{}]}]}
+    with pytest.raises(Misfit) as caught:
+        lift_task(task, Memo())
+    assert caught.value.field == "artifacts[0].parts[0].kind"
+    task = {"id": "t", "status": {"state": "working", "message": {"parts": {}}}}
+    with pytest.raises(Misfit) as caught:
+        lift_task(task, Memo())
+    assert caught.value.field == "status.message.parts"
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [
+        ({"id": "t", "status": {"state": "working"}}, "task"),
+        ({"taskId": "t", "status": {"state": "working"}}, "statusUpdate"),
+        ({"task_id": "t", "status": {"state": "working"}}, "statusUpdate"),
+        ({"status": {"state": "working"}, "final": True}, "statusUpdate"),
+        ({"taskId": "t", "artifact": {"artifactId": "a", "parts": []}}, "artifactUpdate"),
+        ({"messageId": "m", "role": "agent", "parts": []}, "message"),
+        ({"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}, "task"),
+        ({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": []}}, "message"),
+        ({"statusUpdate": {"taskId": "t", "status": {"state": "working"}}}, "statusUpdate"),
+        ({"status_update": {"taskId": "t", "status": {"state": "working"}}}, "statusUpdate"),
+        ({"artifactUpdate": {"taskId": "t", "artifact": {"artifactId": "a", "parts": []}}}, "artifactUpdate"),
+    ],
+)
+def test_an_event_without_a_kind_is_what_it_holds(event: Tree, name: str) -> None:
+    assert list(lift_any(event, Memo(task_id="call"))) == [name]
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        ({}, ""),
+        ({"kind": "status"}, "kind"),
+        ({"kind": 1}, "kind"),
+        ({"task": []}, "task"),
+        ({"task": {"status": {"state": "working"}}}, "task.id"),
+        ({"kind": "status-update", "status": {"state": "working"}}, "taskId"),
+        ({"kind": "status-update", "taskId": "t"}, "status"),
+        ({"kind": "artifact-update", "taskId": "t"}, "artifact"),
+        ({"kind": "artifact-update", "taskId": "t", "artifact": {"parts": []}}, "artifact.artifactId"),
+        ({"kind": "artifact-update", "taskId": "t", "append": "yes"}, "append"),
+    ],
+)
+def test_an_event_that_cannot_be_told_is_a_misfit(event: Tree, field: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        lift_any(event, Memo())
+    assert caught.value.field == field
+
+
+def test_an_event_of_no_context_is_in_one_of_its_task() -> None:
+    memo = Memo()
+    for _ in range(2):
+        event = {"kind": "status-update", "taskId": "t", "contextId": "", "status": {"state": "working"}}
+        assert lift_any(event, memo)["statusUpdate"]["contextId"] == "t"
+    # What was made up is not remembered as said.
+    assert memo == Memo(task_id="t")
+    lowered = lower_any(
+        {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}, Memo(), last=False
+    )
+    assert lowered["contextId"] == "t"
+    lowered = lower_any({"statusUpdate": {}}, Memo(task_id="call"), last=True)
+    assert lowered == {
+        "kind": "status-update", "taskId": "call", "contextId": "call", "status": {"state": "unknown"}, "final": False,
+    }  # fmt: skip
+
+
+def test_chunks_of_an_artifact_always_say_what_they_are() -> None:
+    hub: Tree = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
+    lowered = lower_any({"artifactUpdate": deepcopy(hub)}, Memo(), last=False)
+    assert (lowered["append"], lowered["lastChunk"]) == (False, False)
+    assert lift_any(lowered, Memo()) == {"artifactUpdate": hub}
+    lowered = lower_any({"artifactUpdate": {**deepcopy(hub), "append": True}}, Memo(), last=True)
+    assert (lowered["append"], lowered["lastChunk"]) == (True, False)

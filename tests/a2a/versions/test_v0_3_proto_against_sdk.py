@@ -118,7 +118,7 @@ def test_a_strict_client_reads_every_answer(operation: Operation, data: st.DataO
 
 @given(MARKED.config)
 def test_a_stock_client_reads_the_name_of_every_configuration(config: Tree) -> None:
-    lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, config, memo())
+    lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, dict(config), memo())
     read = proto_utils.FromProto.task_push_notification_config(parsed(lowered, old.TaskPushNotificationConfig))
     assert read.task_id == config["taskId"].replace("/", "%2F")
 
@@ -168,7 +168,7 @@ def test_configurations_are_lowered_as_the_sdk_lowers_them(config: Tree) -> None
     theirs = proto_utils.ToProto.task_push_notification_config(
         conversions.to_compat_task_push_notification_config(core)
     )
-    lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, config, memo())
+    lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, dict(config), memo())
     assert said(parsed(lowered, old.TaskPushNotificationConfig)) == said(theirs)
 
 
@@ -202,7 +202,7 @@ def test_messages_are_lifted_as_the_sdk_lifts_them(params: Tree, *, snake: bool)
 @given(config=HUB.config)
 def test_configurations_are_lifted_as_the_sdk_lifts_them(config: Tree, *, snake: bool) -> None:
     assume("/" not in config.get("id", "") + config["taskId"])
-    lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, config, memo())
+    lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, dict(config), memo())
     written = parsed(lowered, old.TaskPushNotificationConfig)
     theirs = conversions.to_core_task_push_notification_config(
         proto_utils.FromProto.task_push_notification_config(written)

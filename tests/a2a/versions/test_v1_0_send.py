@@ -8,7 +8,7 @@ from hypothesis import given
 
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions import v1_0
-from gateway.a2a.versions.v1_0_send import is_right
+from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.a2a.versions.trees import HUB, damaged
 

@@ -1,12 +1,10 @@
 """The processes of an agent: kept running, found again by task and context, a tenant's own, and gone in the end."""
 
 import asyncio
-import errno
 import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
 from gateway.a2a.operation import Operation
-from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, CardQuery, Pace, Pool, Runner, Spec, State
-from gateway.upstream.stdio.process import Process
+from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
 from gateway.upstream.stdio.rpc import Rpc
 from tests.doubles.scripted import WAIT
 from tests.test_stdio_misbehaving import left
@@ -103,48 +100,23 @@ async def test_a_process_that_dies_is_started_again_and_leaves_nothing(tmp_path:
         assert left(tmp_path) == [only(agent).pid]
 
 
-async def test_a_process_whose_pipes_cannot_be_connected_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, refused = Process.connect, [OSError(errno.ENOSPC, "no watch is left")]
-
-    async def refuse_once(process: Process, *arguments: Any) -> None:
-        if refused:
-            raise refused.pop()
-        await connect(process, *arguments)
-
-    monkeypatch.setattr(Process, "connect", refuse_once)
-    async with running(spec()) as agent:
-        await ready(agent)
-        assert (only(agent).starts, only(agent).why) == (2, "its pipes cannot be connected: no watch is left")
+def test_pauses_grow_and_too_many_failures_make_a_long_one() -> None:
+    backoff = Backoff(Pace(most=4))
+    found = [backoff.after(ready, now) for ready, now in ((0, 0), (0, 10), (90, 100), (0, 200), (0, 201), (0, 202))]
+    assert [state for state, _ in found] == [State.PAUSED] * 6
+    for (_, pause), longest in zip(found, (0.5, 1.0, 0.5, 0.5, 1.0, 2.0), strict=True):
+        assert 0.75 * longest <= pause <= longest
+    assert backoff.after(0, 203) == (State.BROKEN, 60.0)
+    assert backoff.after(0, 300)[0] is State.PAUSED
 
 
-async def test_a_bad_frame_before_anything_was_asked_is_the_reason_that_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    connect = Process.connect
-
-    async def connect_late(process: Process, rpc: Rpc, *others: Any) -> None:
-        await connect(process, rpc, *others)
-        await rpc.broken
-
-    monkeypatch.setattr(Process, "connect", connect_late)
-    words = ("sh", "-c", r"printf 'Content-Length: -5\r\n\r\n{}'; exec sleep 1000")
-    async with running(replace(spec(), command=replace(spec().command, words=words))) as agent:
-        pool = agent.pool("")
-        pool.rpc_nowait()
-        await until(lambda: only(agent).why is not None)
-        assert only(agent).why == "it wrote what is no frame: its Content-Length is no plain number"
-
-
-async def test_one_that_keeps_failing_is_left_alone_for_a_while_and_callers_are_told_at_once() -> None:
-    async with running(spec("exits-at-start", pace=Pace(first=0.01, most=2, rest=60.0))) as agent:
+async def test_callers_of_one_that_keeps_failing_are_told_at_once() -> None:
+    async with running(spec("exits-at-start", pace=Pace(first=0.01, most=2))) as agent:
         with pytest.raises(NoHealthyBackend, match="keeps failing") as told:
             await agent.pool("").rpc(None, None, WAIT)
         assert told.value.detail == "it exited with code 3"
         assert 1.0 <= (told.value.retry_after or 0) <= 60.0
         assert (only(agent).state, only(agent).starts) == (State.BROKEN, 2)
-    async with running(spec("exits-at-start", pace=Pace(first=0.01, longest=0.01, most=2, rest=0.05))) as agent:
-        agent.pool("").rpc_nowait()
-        await until(lambda: only(agent).starts == 4)
 
 
 @pytest.mark.parametrize(
@@ -178,20 +150,10 @@ async def test_when_it_is_started_again_is_what_the_file_says(
             assert runner.starts == 2
 
 
-async def test_one_that_answers_no_ping_is_started_again() -> None:
-    async with running(spec("stops", ping=0.05, start=3.0)) as agent:
-        rpc = await agent.pool("").rpc(None, None, WAIT)
-        with pytest.raises(Fault):
-            # From here on it reads nothing more.
-            await rpc.request("SendMessage", b"", Version.V1_0, 0.1)
-        await until(lambda: only(agent).starts == 2)
-        assert "ping" in (only(agent).why or "")
-
-
 async def test_stopping_asks_then_tells_then_kills_and_fails_what_is_open(tmp_path: Path) -> None:
     for mode, words in (("says-nothing", ["eof"]), ("ignores-term", ["eof", "term"])):
         journal = tmp_path / mode
-        async with running(spec(mode, journal=journal, stop=1.0)) as agent:
+        async with running(spec(mode, journal=journal, stop=0.3)) as agent:
             rpc = await agent.pool("").rpc(None, None, WAIT)
             asking = asyncio.ensure_future(rpc.request("X", b"", Version.V1_0, WAIT))
             await asyncio.sleep(0)

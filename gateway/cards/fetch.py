@@ -1,0 +1,569 @@
+"""The card of one backend: fetched in the background, revalidated, the last good one kept.
+
+Agents are not trusted: the size is capped while reading, nothing is decompressed, no redirect is followed, no cookie is
+kept, and one deadline covers the whole fetch. A failed fetch changes only `error`; calls never wait for it. Long cards
+are parsed in a thread, because that can take a tenth of a second.
+
+A source is *unread* until its first attempt ends, then *settled*, with a card or without. A card that the agent has not
+confirmed for `keep` seconds is *stale* until the next success. A static card is settled and never stale.
+"""
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ssl import SSLContext
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
+from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
+from gateway.a2a.json import Tree
+from gateway.a2a.portrait import Discretion, Portrait, paint
+from gateway.tls_failure import kind
+from gateway.upstream.failure import explained
+
+TTL = 600.0
+"""Default of the seconds between two successful fetches."""
+KEEP = 3600.0
+"""Default of the seconds for which the last good card is served without a confirmation."""
+DEADLINE = 10.0
+"""Default timeout of one request, with the wait for a connection and the whole body."""
+_WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+
+
+@dataclass(frozen=True, slots=True)
+class CardPlace:
+    """The place of a backend's card.
+
+    Attributes:
+        backend_url: The backend; the well-known paths are below this URL, path included.
+        card_url: Fetched instead, if given: as it is if its path ends in `.json` or it has a query, else first with the
+            well-known paths.
+        static: The card itself, checked before; nothing is fetched then.
+        wrong: Its defects, as `parse_card` reports them.
+        declared: Whether the file has the dialect of the agent, so that the card need not.
+        credentials: Headers for the agent, sent to the backend's own origin only.
+        ttl: Seconds between two successful fetches.
+        keep: Seconds for which the last good card is served without a confirmation.
+        longest: Bytes of the longest card.
+        deadline: Timeout of one request in seconds.
+        others: URLs of other replicas, asked in turn when this one has no card.
+        server_name: The TLS server name instead of the URL's host, or None.
+    """
+
+    backend_url: str
+    card_url: str | None = None
+    static: Tree | None = None
+    wrong: tuple[str, ...] = ()
+    declared: bool = False
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    ttl: float = TTL
+    keep: float = KEEP
+    longest: int = MAX_CARD
+    deadline: float = DEADLINE
+    others: tuple[str, ...] = ()
+    server_name: str | None = None
+
+    def elsewhere(self) -> "CardPlace":
+        """Time for one attempt if there is another replica."""
+        if not self.others:
+            return self
+        following, *rest = self.others
+        return replace(self, backend_url=following, others=(*rest, self.backend_url))
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Return the URLs to ask, in order; the next one is tried after a 404."""
+        if self.card_url is None:
+            return tuple(self.backend_url.rstrip("/") + name for name in _WELL_KNOWN)
+        parts = urlsplit(self.card_url)
+        if parts.query or parts.path.endswith(".json"):
+            return (self.card_url,)
+        return (*(self.card_url.rstrip("/") + name for name in _WELL_KNOWN), self.card_url)
+
+    @property
+    def shown(self) -> str:
+        """Return the address for logs, without a query, which may hold a credential."""
+        return (self.card_url or self.backend_url).partition("?")[0]
+
+
+def origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port of a URL (RFC 6454), or the text itself if it is not one."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        # No such address can be asked, so it shares its origin with none but itself.
+        return url, None, None
+    return parts.scheme, parts.hostname, port
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer of an agent that was asked for its card over gRPC or stdio.
+
+    Attributes:
+        spoken: The versions that it answered to.
+        card: The card as JSON, or None if it has none.
+        personal: Whether it is only for callers that may use the agent: the extended one, or one for a credential.
+    """
+
+    spoken: tuple[CardInterface, ...]
+    card: bytes | None
+    personal: bool = False
+
+
+class CardAsker(Protocol):
+    """Asks one agent for its card."""
+
+    async def ask(self, deadline: float, longest: int) -> Told:
+        """Ask for the card.
+
+        Args:
+            deadline: Timeout of each request in seconds.
+            longest: Bytes of the longest card.
+
+        Raises:
+            Fault: There is no answer. UpstreamProtocol: The answer is no card, or too long.
+        """
+
+    def turn(self) -> None:
+        """Ask the next replica from now on, if there is one."""
+
+
+ASIDE = 16 * 1024
+"""Bytes from which on a card is parsed in a thread; shorter ones take less than 5 ms."""
+READERS = 64
+"""Cards that one client fetches at a time."""
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 30.0
+NO_CARD = "the agent gives none when it is asked; write one down with `card: { file: … }`"
+"""Message for an agent behind gRPC or on stdio without a card."""
+
+logger = logging.getLogger("gateway.cards.fetch")
+
+
+class CardReport(StrEnum):
+    """The result of one attempt to fetch a card; a label of its metric."""
+
+    READ = "read"
+    UNCHANGED = "unchanged"
+    """304: the current card is confirmed."""
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    """The answer was no card: an error status, a redirect, an encoded body."""
+    INVALID = "invalid"
+    """The body is not a card."""
+    UNUSABLE = "unusable"
+    """The card offers no interface that the gateway speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardWatch:
+    """Callbacks for changes of a card; both run on the loop and must not block."""
+
+    on_report: Callable[[CardReport], None] = lambda _report: None
+    on_change: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Clock, sleep and random numbers of a source, which tests replace.
+
+    Attributes:
+        clock: Monotonic seconds.
+        rest: Sleeps for a number of seconds.
+        chance: A number from 0 to 1.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+
+
+def open_client(verify: SSLContext | bool = True) -> httpx.AsyncClient:  # noqa: FBT001, FBT002 - httpx's own word
+    """Return a client that sources share; its owner closes it.
+
+    It ignores proxies and certificates of the environment, follows no redirect, and keeps no cookie (which would go to
+    another agent of the same host) and no connection (fetches are minutes apart).
+    """
+    return httpx.AsyncClient(
+        verify=verify,
+        trust_env=False,
+        follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        timeout=httpx.Timeout(5.0, connect=3.0, pool=DEADLINE),
+        limits=httpx.Limits(max_connections=READERS, max_keepalive_connections=0),
+        headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
+    )
+
+
+Result = TypeVar("Result")
+
+
+async def aside(size: int, work: Callable[[], Result]) -> Result:
+    """Return the result of `work` on a card of `size` bytes; a large card is worked on in a thread."""
+    return work() if size < ASIDE else await asyncio.to_thread(work)
+
+
+class CardSource:
+    """Fetches the card of one backend; `run` keeps it current.
+
+    Args:
+        turns: Limits the fetches of all sources with one client. httpx examines all waiting requests whenever one ends,
+            so a thousand at once would hold the loop for seconds.
+
+    Attributes:
+        discretion: The operator's settings for the card.
+        longest: Bytes of the longest card, read or served.
+        card: The last good card, or None.
+        spoken: Its interfaces, and those over gRPC that the agent answers to; empty while unknown.
+        portrait: The sanitized card for clients, or None.
+        version: Grows with each change of `card`, `spoken` or `portrait`.
+        fetched_at: Monotonic seconds of the last confirmation, or None.
+        error: Reason of the last failure, for operators only, or None.
+        wrong: Members that were left out for their type, as `parse_card` reports them, for operators only.
+        report: Result of the last attempt; None before the first one.
+        settled: Set when the first attempt has ended.
+        personal: Whether it is the extended card, given to the gateway's credential.
+    """
+
+    def __init__(
+        self,
+        place: CardPlace,
+        client: httpx.AsyncClient,
+        watch: CardWatch | None = None,
+        *,
+        discretion: Discretion | None = None,
+        timing: Timing | None = None,
+        asker: CardAsker | None = None,
+        turns: asyncio.Semaphore | None = None,
+    ) -> None:
+        self.discretion = discretion if discretion is not None else Discretion()
+        self.longest = place.longest
+        self.card: Tree | None = None
+        self.spoken: tuple[CardInterface, ...] = ()
+        self.portrait: Portrait | None = None
+        self.version = 0
+        self.fetched_at: float | None = None
+        self.error: str | None = None
+        self.wrong: tuple[str, ...] = ()
+        self.report: CardReport | None = None
+        self.settled = asyncio.Event()
+        self.personal = False
+        self._place = place
+        self._client = client
+        self._watch = watch if watch is not None else CardWatch()
+        self._timing = timing if timing is not None else Timing()
+        self._turns = asyncio.Semaphore(1) if turns is None else turns
+        self._held: dict[bool, _Held] = {}
+        # Where the agent has no well-known path, and no URL of its card is written.
+        self._asker = asker if place.card_url is None else None
+        # Whether `card` is what the operator wrote, until the agent tells its own.
+        self._begun = False
+        if place.static is not None:
+            try:
+                self._hold(place.static, paint(place.static, self.discretion))
+            except CardInvalid as error:
+                self.error = f"not a card: {error}"
+                logger.warning("no card of %s: %s", place.shown, error)
+            self.settled.set()
+        self._warn(place.wrong)
+
+    @property
+    def stale(self) -> bool:
+        """Return whether the agent has not confirmed the card for too long."""
+        return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
+
+    @property
+    def age(self) -> float:
+        """Return the seconds since the last confirmation; 0 for a static card, `math.inf` without one."""
+        if self._place.static is not None:
+            return 0.0
+        return math.inf if self.fetched_at is None else self._timing.clock() - self.fetched_at
+
+    def begin_with(self, card: Tree) -> None:
+        """Serve the operator's card until the agent gives its own.
+
+        Raises:
+            CardInvalid: It cannot be served.
+        """
+        self._hold(card, paint(card, self.discretion))
+        self._begun = True
+
+    def follow(self, before: "CardSource") -> None:
+        """Serve the card of another source until the agent gives its own.
+
+        Raises:
+            CardInvalid: It cannot be served.
+        """
+        if before.card is not None:
+            self.begin_with(before.card)
+        self.spoken = before.spoken
+        self.personal = before.personal
+
+    async def run(self) -> None:
+        """Keep the card current until cancelled; return at once for a static card.
+
+        After a failure the pause is 1 s and doubles up to 30 s. Each pause is up to a quarter shorter at random, so
+        that agents that failed together are not asked together.
+        """
+        if self._place.static is not None:
+            return
+        retry = _FIRST_RETRY
+        while True:
+            if await self.refresh() in (CardReport.READ, CardReport.UNCHANGED):
+                pause, retry = self._place.ttl, _FIRST_RETRY
+            else:
+                pause, retry = retry, min(retry * 2, _LONGEST_RETRY)
+            await self._timing.rest(pause * (1 - self._timing.chance() / 4))
+
+    async def refresh(self) -> CardReport:
+        """Fetch the card once; a failure is kept in `error` and never raised."""
+        try:
+            report = await self._read_somewhere()
+            self.error = None
+            self.fetched_at = self._timing.clock()
+        except _Failed as failure:
+            report = failure.report
+            if self.error != str(failure):
+                logger.warning("no card from %s: %s", self._place.shown, failure)
+            self.error = str(failure)
+        finally:
+            # A cancelled attempt has ended too: whoever waits for the first one must not wait for ever.
+            self.settled.set()
+        self.report = report
+        self._watch.on_report(report)
+        return report
+
+    def _warn(self, wrong: tuple[str, ...]) -> None:
+        """Log the members that were left out of the last card."""
+        if wrong and wrong != self.wrong:
+            logger.warning("left out of the card of %s: %s", self._place.shown, "; ".join(wrong))
+        self.wrong = wrong
+
+    async def _read_somewhere(self) -> CardReport:
+        """Ask the replicas one after the other; the next attempt begins with the one that answered."""
+        for _ in self._place.others:
+            try:
+                return await self._read()
+            except _Failed:
+                self._place = self._place.elsewhere()
+                if self._asker is not None:
+                    self._asker.turn()
+        return await self._read()
+
+    async def _read(self) -> CardReport:
+        if self._asker is not None:
+            return await self._ask_for_it(self._asker)
+        first = await self._ask_all(modern=True)
+        if not first.varies:
+            await self._take_called(first.card, first.size, first.wrong)
+            return first.report
+        # protocol.md §12.1: some agents serve one shape or the other by A2A-Version. Without it they think of 0.3.
+        reports = {first.report}
+        try:
+            reports.add((await self._ask_all(modern=False)).report)
+        except _Failed as failure:
+            logger.warning("no card of 0.3 from %s: %s", self._place.shown, failure)
+        # If the second shape cannot be read today, that of last time stays in the card; if never, half a card serves.
+        second = self._held.get(False)
+        if second is None:
+            await self._take_called(first.card, first.size, first.wrong)
+        else:
+            wrong = tuple(dict.fromkeys((*first.wrong, *second.wrong)))
+            await self._take_called(merge(first.card, second.card), first.size + second.size, wrong)
+        return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
+
+    async def _ask_for_it(self, asker: CardAsker) -> CardReport:
+        try:
+            told = await asker.ask(self._place.deadline, self.longest)
+        except UpstreamProtocol as fault:
+            raise _Failed(CardReport.REFUSED, fault.message) from fault
+        except Fault as fault:
+            # Why a process does not run helps; what others have in detail are addresses.
+            runs = not isinstance(fault, NoHealthyBackend) or not fault.detail
+            why = explained(fault) if runs else f"{fault.message}: {fault.detail}"
+            raise _Failed(CardReport.UNREACHABLE, why) from fault
+        before = self.card
+        if told.card is not None:
+            body, longest = told.card, self.longest
+            wrong: list[str] = []
+            try:
+                card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
+            except CardInvalid as error:
+                self._speaks(told.spoken)
+                raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+            self._warn(tuple(wrong))
+            self.personal = told.personal
+            await self._take(card, len(body))
+        self._speaks(told.spoken)
+        if told.card is None:
+            raise _Failed(CardReport.REFUSED, NO_CARD)
+        return CardReport.UNCHANGED if self.card is before else CardReport.READ
+
+    def _speaks(self, answered: tuple[CardInterface, ...]) -> None:
+        """Record the versions that the agent answers to, in addition to those of its card."""
+        written = () if self.card is None else spoken(self.card, services=True)
+        known = {each.dialect for each in written}
+        now = (*written, *(each for each in answered if each.dialect not in known))
+        if answered and now != self.spoken:
+            self.spoken = now
+            self.version += 1
+            self._watch.on_change()
+
+    async def _take_called(self, card: Tree, size: int, wrong: tuple[str, ...]) -> None:
+        """Accept a card that has an interface, unless the file has the dialect.
+
+        Raises:
+            _Failed: It offers no interface that the gateway speaks.
+        """
+        self._warn(wrong)
+        if not self._place.declared and not is_callable(card):
+            raise _Failed(CardReport.UNUSABLE, "its card offers no interface that the gateway speaks")
+        await self._take(card, size)
+
+    async def _take(self, card: Tree, size: int) -> None:
+        if card == self.card:
+            self._begun = False
+            return
+        try:
+            portrait = await aside(size, lambda: paint(card, self.discretion))
+        except CardInvalid as error:
+            raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+        self._hold(card, portrait)
+        self._begun = False
+
+    def _hold(self, card: Tree, portrait: Portrait) -> None:
+        self.card, self.spoken, self.portrait = card, spoken(card, services=True), portrait
+        self.version += 1
+        self._watch.on_change()
+
+    async def _ask_all(self, *, modern: bool) -> "_Held":
+        """Ask the candidates until one is not missing, and keep its answer."""
+        missing: _Missing | None = None
+        for url in self._place.candidates:
+            try:
+                async with self._turns, asyncio.timeout(self._place.deadline):
+                    headers = self._headers(url, modern=modern)
+                    held = await self._ask(url, headers, self._held.get(modern))
+            except TimeoutError as error:
+                why = f"no complete answer within {self._place.deadline:g} s"
+                raise _Failed(CardReport.UNREACHABLE, why) from error
+            except _Missing as failure:
+                missing = missing or failure
+            else:
+                self._held[modern] = held
+                return held
+        raise missing or _Failed(CardReport.REFUSED, "no address to ask")
+
+    async def _ask(self, url: str, headers: Mapping[str, str], held: "_Held | None") -> "_Held":
+        """Fetch the card at one URL.
+
+        Raises:
+            _Failed: There is none.
+        """
+        if origin(url)[1] is None:
+            raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
+        longest = self.longest
+        try:
+            async with self._client.stream("GET", url, headers=dict(headers), extensions=self._named(url)) as response:
+                if response.status_code == 304 and held is not None and "If-None-Match" in headers:
+                    return replace(held, report=CardReport.UNCHANGED)
+                _refuse_status(response)
+                body = await _body(response, longest)
+                wrong: list[str] = []
+                card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
+                etag = response.headers.get("etag", "")
+                etag = etag if _usable(etag) else ""
+                return _Held(url, etag, _varies(response), card, tuple(wrong), len(body), CardReport.READ)
+        except CardInvalid as error:
+            raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
+            connecting = isinstance(error, httpx.ConnectError) and url.lower().startswith("https:")
+            raise _Failed(CardReport.UNREACHABLE, f"not reached: {kind(error, connecting=connecting)}") from error
+
+    def _named(self, url: str) -> dict[str, str]:
+        """Extensions that tell httpx the TLS server name."""
+        place = self._place
+        if place.server_name is None or origin(url) != origin(place.backend_url):
+            return {}
+        return {"sni_hostname": place.server_name}
+
+    def _headers(self, url: str, *, modern: bool) -> dict[str, str]:
+        headers = dict(self._place.credentials) if origin(url) == origin(self._place.backend_url) else {}
+        if modern:
+            headers["A2A-Version"] = "1.0"
+        held = self._held.get(modern)
+        if held is not None and held.url == url and held.etag:
+            headers["If-None-Match"] = held.etag
+        return headers
+
+
+# ---- One request ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The last answer, to compare the next one with."""
+
+    url: str
+    etag: str
+    varies: bool
+    card: Tree
+    wrong: tuple[str, ...]
+    size: int
+    report: CardReport
+
+
+class _Failed(Exception):  # noqa: N818 - it ends an attempt, it is no programming error
+    """The attempt failed."""
+
+    def __init__(self, report: CardReport, why: str) -> None:
+        super().__init__(why)
+        self.report = report
+
+
+class _Missing(_Failed):
+    """404: the card may have another name."""
+
+
+def _refuse_status(response: httpx.Response) -> None:
+    status = response.status_code
+    if status == 404:
+        raise _Missing(CardReport.REFUSED, "answered 404")
+    if 300 <= status < 400:
+        raise _Failed(CardReport.REFUSED, f"answered {status}; redirects are not followed")
+    if status != 200:
+        raise _Failed(CardReport.REFUSED, f"answered {status}")
+    if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+        raise _Failed(CardReport.REFUSED, "answered with an encoded body, which was not asked for")
+
+
+async def _body(response: httpx.Response, longest: int) -> bytes:
+    """Return the raw body, never decoded."""
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > longest:
+            raise CardInvalid(f"longer than {longest} bytes")
+    return bytes(body)
+
+
+def _varies(response: httpx.Response) -> bool:
+    names = ",".join(response.headers.get_list("vary")).lower().split(",")
+    return "a2a-version" in (name.strip() for name in names)
+
+
+def _usable(etag: str) -> bool:
+    # It is sent back: nothing that is long, or no header value.
+    return len(etag) <= 256 and etag.isascii() and etag.isprintable()

@@ -1,0 +1,113 @@
+"""The card of an agent behind gRPC, which has no well-known path but methods that return a card.
+
+1.0 has the extended card alone, 0.3 one method for both (protocol trap 27). The services that answer tell which
+versions the agent speaks, also without a card. The gateway shows its own credential, so only callers that may use the
+agent see that card; others see a minimal one, unless the file has a card.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from gateway.a2a.bindings.grpc import read_answer, with_tenant
+from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
+from gateway.a2a.bindings.grpc_status import CODES, Status
+from gateway.a2a.call import Call
+from gateway.a2a.card import CardInterface
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.json import write
+from gateway.a2a.operation import Operation
+from gateway.cards.fetch import Told
+from gateway.upstream.grpc_channel import GrpcChannel
+
+
+class GrpcCards:
+    """Asks one agent for its card.
+
+    Args:
+        place: `host:port` of the agent.
+        credentials: Headers for the agent.
+        version: The version of the file, or None for any.
+        tenant: The tenant of the file for every call, or None.
+        scope_field: The number of `scope` in requests of the scoped service, which carries the tenant in 0.3.
+        others: The other replicas with their places, asked after a `turn`.
+    """
+
+    def __init__(
+        self,
+        channel: GrpcChannel,
+        place: str,
+        credentials: Mapping[str, str],
+        version: Version | None,
+        *,
+        tenant: str | None = None,
+        scope_field: int = SCOPE_FIELD,
+        others: Sequence[tuple[GrpcChannel, str]] = (),
+    ) -> None:
+        self._others = deque(others)
+        self._channel = channel
+        self._place = place
+        self._metadata = tuple((name.lower(), value) for name, value in credentials.items())
+        self._versions = (Version.V1_0, Version.V0_3) if version is None else (version,)
+        self._tenant = tenant
+        self._scope_field = scope_field
+
+    def turn(self) -> None:
+        """Ask the next replica from now on."""
+        if self._others:
+            self._others.append((self._channel, self._place))
+            self._channel, self._place = self._others.popleft()
+
+    async def ask(self, deadline: float, longest: int) -> Told:
+        """Ask in one version after the other until there is a card.
+
+        Args:
+            deadline: Timeout of each call in seconds.
+            longest: Bytes of the longest card.
+
+        Raises:
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: As the channel.
+            UpstreamProtocol: The answer is no card, or too long.
+        """
+        spoken: list[CardInterface] = []
+        for version in self._versions:
+            scoped = version is Version.V0_3 and self._tenant is not None
+            method = method_of(Operation.GET_EXTENDED_CARD, version, scoped=scoped)
+            metadata = (*self._metadata, ("a2a-version", version.value))
+            answer = await self._channel.unary(method.path, self._request(method), metadata, timeout=deadline)
+            if answer.status is None or _is_there(answer.status):
+                spoken.append(CardInterface(Dialect(Binding.GRPC, version), self._place))
+            message = answer.whole()
+            if message:
+                if len(message) > longest:
+                    raise UpstreamProtocol("the agent's card is too long")
+                # The schema's classes take a tenth of a second to load, and the longest cards half as much to read.
+                card = await asyncio.to_thread(_card, version, message)
+                personal = version is Version.V1_0 or bool(self._metadata)
+                return Told(tuple(spoken), card, personal)
+        return Told(tuple(spoken), None)
+
+    def _request(self, method: GrpcMethod) -> bytes:
+        if self._tenant is None:
+            # There is nothing in it that must be said.
+            return b""
+        call = Call(method.operation, Dialect(Binding.GRPC, method.version), method.path)
+        return with_tenant(call, self._tenant, scope_field=self._scope_field)
+
+
+def _card(version: Version, message: bytes) -> bytes:
+    return write(read_answer(Operation.GET_EXTENDED_CARD, version, message))
+
+
+def _is_there(status: Status) -> bool:
+    """Return whether a status shows that the method exists: it is an A2A error, or one that no proxy makes.
+
+    A check of credentials, or a proxy, may answer before the method is looked up.
+    """
+    return status.details != b"" or "Error:" in status.message or status.code not in _ANYBODY
+
+
+_ANYBODY = frozenset(
+    CODES[name] for name in ("UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
+)

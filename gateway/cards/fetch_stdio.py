@@ -1,0 +1,85 @@
+"""The card of an agent on stdio: the process's own card, merged over that of the operator.
+
+Addresses on it are ignored: the agent is behind its pipe, and a command on a card is never run. Only the versions
+matter, from its stdio interfaces, or else those in which it answered.
+"""
+
+import msgspec
+
+from gateway.a2a.card import CardInterface, CardInvalid, parse_card
+from gateway.a2a.command import URL, behind_pipe, generations
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.json import Tree
+from gateway.cards.fetch import Told
+from gateway.upstream.stdio.agent import Agent, CardQuery
+
+
+class StdioCards:
+    """Asks one agent for its card.
+
+    Args:
+        stub: The operator's card, or None; the card of the process overrides it, field by field.
+        query: The way to ask.
+        start: Seconds that the process has to start, beside those for a request.
+    """
+
+    def __init__(self, agent: Agent, stub: Tree | None, query: CardQuery, *, start: float = 0.0) -> None:
+        self._agent = agent
+        self._stub = stub
+        self._query = query
+        self._start = start
+        self._asked = False
+
+    @property
+    def stub(self) -> Tree | None:
+        """Return the card that is served until the agent gives its own."""
+        if self._stub is None:
+            return None
+        return behind_pipe(self._stub, self._versions(self._stub, ()))
+
+    async def ask(self, deadline: float, longest: int) -> Told:
+        """Ask the agent for its card.
+
+        Args:
+            deadline: Timeout in seconds.
+            longest: Bytes of the longest card.
+
+        Raises:
+            NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: There is no answer.
+            UpstreamProtocol: The answer is no card, or too long.
+        """
+        told = await self._agent.handshake(self._query, self._start + deadline, again=self._asked)
+        self._asked = True
+        card = told.card
+        if card is None and self._stub is None:
+            return Told(self._spoken(told.versions), None)
+        if card is not None and len(card) > longest:
+            raise UpstreamProtocol("the agent's card is too long")
+        own = {} if card is None else _read(card, longest, whole=self._stub is None)
+        merged = {**(self._stub or {}), **own}
+        versions = self._versions(own, told.versions) or generations(merged)
+        return Told(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
+
+    def turn(self) -> None:
+        """Do nothing: there is one agent."""
+
+    def _versions(self, card: Tree, answered: tuple[Version, ...]) -> tuple[Version, ...]:
+        return (self._query.version,) if self._query.version is not None else generations(card) or answered
+
+    @staticmethod
+    def _spoken(versions: tuple[Version, ...]) -> tuple[CardInterface, ...]:
+        return tuple(CardInterface(Dialect(Binding.JSONRPC, version), URL) for version in versions)
+
+
+def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
+    try:
+        if whole:
+            # Refuses what is no card; what is wrong in one is for who takes it to say.
+            parse_card(card, longest=longest)
+        tree = msgspec.json.decode(card)
+    except (CardInvalid, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise UpstreamProtocol("the agent's answer is no card", detail=str(error)) from error
+    if not isinstance(tree, dict):
+        raise UpstreamProtocol("the agent's answer is no card")
+    return tree

@@ -1,0 +1,408 @@
+"""The cards that the gateway serves, cached until the agent's card changes.
+
+A card depends on the agent's card and on the endpoint with its tenant, never on `Host` or a credential, so one entry
+serves every caller that may see it. An extended card is the agent's answer to one caller; its rewritten form is cached
+by the bytes of that answer, so it serves only callers with the same answer.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from gateway.a2a.card import CardInvalid, parse_card
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
+from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.portrait import Portrait, paint
+from gateway.a2a.served_card import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
+from gateway.a2a.tenant import fits_path
+from gateway.cards.fetch import ASIDE, CardReport, CardSource
+from gateway.routing.route import GrpcAddress, Rule
+
+MOST_KEPT = 64
+"""Most cached cards of one backend."""
+ROOM = 1024 * 1024
+"""Most bytes of them; the newest card is kept at any length."""
+_PERSONAL = "a card of one caller"
+_JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicUrl:
+    """The URL of the gateway on cards.
+
+    Attributes:
+        origin: Scheme and authority, without a trailing slash.
+        prefix: Path in front of every endpoint; empty, or with a leading slash.
+    """
+
+    origin: str
+    prefix: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> "PublicUrl":
+        """Return the place of the URL in the file."""
+        parts = urlsplit(url)
+        return cls(f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/"))
+
+    def at(self, host: str | None, path: tuple[str, ...]) -> str:
+        """Return the URL of an endpoint; one with its own host keeps scheme and port of the gateway."""
+        scheme, _, authority = self.origin.partition("://")
+        return f"{scheme}://{authority if host is None else host + self._port}{self.prefix}/" + "/".join(path)
+
+    def places(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Return the authorities of the gateway and of endpoints with these hosts or patterns."""
+        own = self.origin.partition("://")[2]
+        return (own.lower(), *(host.lower() + self._port for host in hosts))
+
+    @property
+    def _port(self) -> str:
+        port = urlsplit(self.origin).port
+        return "" if port is None else f":{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcPlace:
+    """The gRPC address of the gateway on cards.
+
+    Attributes:
+        public: `host:port`.
+        address: `Table.grpc_address`.
+        written: `Table.written`.
+    """
+
+    public: str
+    address: Callable[[Rule], GrpcAddress | None]
+    written: Callable[[Rule], Rule]
+
+
+class Speaker(Protocol):
+    """A source of the dialects that an agent speaks."""
+
+    def interfaces(self) -> Mapping[Dialect, object]:
+        """Interfaces in the order of the card; empty while unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The parts of a card that depend on the request.
+
+    Attributes:
+        url: The URL over HTTP.
+        tenant: The `tenant` field there, or None.
+        grpc: `host:port` and tenant, or None if gRPC cannot reach the agent.
+    """
+
+    url: str
+    tenant: str | None
+    grpc: tuple[str, str | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCard:
+    """A card as it is sent."""
+
+    body: bytes
+    etag: str
+
+
+class ServedCards:
+    """The served cards of one backend.
+
+    Args:
+        schemes: Credentials that the gateway accepts.
+        exposed: Bindings on the cards, whatever the agent speaks, because the gateway translates.
+        grpc: The gRPC address; None lists no gRPC.
+        methods: Operations that are relayed, None for all; cards promise no others.
+        require_tenant: Whether a call without a tenant is refused.
+    """
+
+    def __init__(
+        self,
+        source: CardSource,
+        upstream: Speaker,
+        public: PublicUrl,
+        *,
+        schemes: tuple[str, ...],
+        exposed: tuple[Binding, ...] = (Binding.JSONRPC, Binding.REST),
+        grpc: GrpcPlace | None = None,
+        methods: frozenset[Operation] | None = None,
+        require_tenant: bool = False,
+    ) -> None:
+        self._source = source
+        self._upstream = upstream
+        self._public = public
+        self._schemes: tuple[Any, ...] = schemes
+        self._exposed = exposed
+        self._grpc = grpc
+        self._methods = frozenset(CALLABLE) if methods is None else methods
+        self._require_tenant = require_tenant
+        self._kept = _Shelf()
+        self._painting = asyncio.Lock()
+
+    def card(
+        self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False, modern: bool = False
+    ) -> ServedCard:
+        """Return the card for a request at a rule's endpoint.
+
+        Args:
+            bare: Show only how to call the agent, and the operator's settings: the card belongs to another customer.
+            old: Return the card for `agent.json` instead of that for `agent-card.json`.
+            modern: Return the card with the members of 1.0 alone.
+            tenant: The required value of the `tenant` field, or None.
+            host: The host of the request, for rules with a wildcard that it has matched.
+
+        Raises:
+            UpstreamConnect: No card was fetched yet.
+            UpstreamProtocol: The card cannot be served, or has no interface that can be used.
+        """
+        portrait = self._available()
+        way = self._way(rule, tenant, host)
+        edition = OLD if old else MODERN if modern else DUAL
+        key = (self._source.version, way, bare, edition)
+
+        def make() -> ServedCard:
+            shown = portrait.bare(rule.agent, self._source.discretion.overrides) if bare else portrait
+            return self._encode(shown, self._served(way), edition)
+
+        return self._cached(key, make)
+
+    def inside(self, rule: Rule, tenant: str | None, host: str, dialect: Dialect) -> bytes:
+        """Return the card inside an answer of this dialect: 0.3 over gRPC has one method for it and the extended one.
+
+        Raises:
+            UpstreamConnect, UpstreamProtocol: As `card`.
+        """
+        portrait = self._available()
+        way = self._way(rule, tenant, host)
+        key = (self._source.version, way, dialect)
+        return self._cached(key, lambda: self._encode(portrait, self._served(way), Edition.inside(dialect))).body
+
+    async def extended(
+        self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect, dual: bool = False
+    ) -> bytes:
+        """Return an extended card in the dialect of the call; over gRPC the ProtoJSON of its message.
+
+        Long cards are rewritten in a thread, one of this backend at a time.
+
+        Args:
+            raw: The agent's answer: a JSON-RPC `result`, a REST body or the ProtoJSON of a message.
+            tenant: The client's `tenant` field, or None.
+            dual: Whether the client may mean 1.0 with words of 0.3, so that the card has the members of both.
+
+        Raises:
+            UpstreamProtocol: The agent's answer is no card.
+        """
+        way = self._way(rule, tenant, host)
+        digest = hashlib.sha256(raw).digest()
+        edition = DUAL if dual else Edition.inside(dialect)
+        key = (_PERSONAL, self._source.version, way, edition, digest)
+        kept = self._kept.get(key)
+        if kept is None:
+            served = self._served(way)
+            if len(raw) < ASIDE:
+                kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, edition)))
+            else:
+                async with self._painting:
+                    kept = self._kept.get(key)
+                    if kept is None:
+                        made = await asyncio.to_thread(_attempt, lambda: self._encode_own(raw, served, edition))
+                        kept = self._kept.put(key, made)
+        if isinstance(kept, str):
+            raise UpstreamProtocol("the agent's answer is no card", detail=kept)
+        return kept.body
+
+    def _cached(self, key: tuple[object, ...], make: Callable[[], ServedCard]) -> ServedCard:
+        """Return the card under a key, made once.
+
+        Raises:
+            UpstreamProtocol: It cannot be made, which is cached as well.
+        """
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept.put(key, _attempt(make))
+        if isinstance(kept, str):
+            raise UpstreamProtocol("this agent's card cannot be served", detail=kept)
+        return kept
+
+    def _encode_own(self, raw: bytes, served: Served, edition: Edition) -> ServedCard:
+        if not served.interfaces:
+            raise CardInvalid("no way to call this agent is known yet, or none that `expose` names")
+        longest = self._source.longest
+        portrait = paint(parse_card(raw, longest=longest), self._source.discretion)
+        return self._encode(portrait, served, edition)
+
+    def _encode(self, portrait: Portrait, served: Served, edition: Edition) -> ServedCard:
+        body = encode_card(rebuild(portrait, served, edition), longest=self._source.longest)
+        return ServedCard(body, etag(body))
+
+    def _available(self) -> Portrait:
+        source = self._source
+        if source.portrait is None or source.stale:
+            if source.report is CardReport.UNUSABLE:
+                words = "this agent's card offers no interface that can be used"
+                raise UpstreamProtocol(words, detail=source.error or "")
+            raise UpstreamConnect("this agent's card is not available", detail=source.error or "not read yet")
+        return source.portrait
+
+    def _way(self, rule: Rule, tenant: str | None, host: str) -> _Way:
+        # Over gRPC a rule has no path, and its tenant may only stand for one: then there is none to write over HTTP.
+        written = rule if self._grpc is None else self._grpc.written(rule)
+        at = _host(written, host)
+        url = self._public.at(at, written.path)
+        return _Way(url, None if rule.addressed else tenant, self._grpc_way(written, tenant))
+
+    def _grpc_way(self, rule: Rule, tenant: str | None) -> tuple[str, str | None] | None:
+        address = None if self._grpc is None or Binding.GRPC not in self._exposed else self._grpc.address(rule)
+        if self._grpc is None or address is None:
+            return None
+        return self._grpc.public, tenant if address.tenant is None else address.tenant
+
+    def _served(self, way: _Way) -> Served:
+        spoken = tuple(self._upstream.interfaces())
+        interfaces: list[ServedInterface] = []
+        for dialect in offered(spoken, self._exposed):
+            if dialect.binding is Binding.GRPC:
+                interfaces += self._over_grpc(dialect.version, way)
+            elif dialect == _JSONRPC_1_0 or fits_path(way.tenant):
+                # HTTP+JSON says the tenant in the path, and clients before 1.0 in the URL; not every tenant fits there.
+                interfaces.append(_over_http(way.url, way.tenant, dialect))
+        # 0.1 has no extended card, whatever a card that was set otherwise may say.
+        ancient = {dialect.version for dialect in spoken} == {Version.V0_1}
+        return Served(
+            tuple(interfaces),
+            schemes=self._schemes,
+            streaming=Operation.SEND_STREAMING_MESSAGE in self._methods,
+            push=Operation.CREATE_PUSH_CONFIG in self._methods,
+            extended=Operation.GET_EXTENDED_CARD in self._methods and not ancient,
+        )
+
+    def _over_grpc(self, version: Version, way: _Way) -> Iterator[ServedInterface]:
+        if way.grpc is None:
+            return
+        place, tenant = way.grpc
+        # The plain service of 0.3 has no place for a tenant, and none is known that the scoped one could be told.
+        if tenant is not None or not self._require_tenant or version is Version.V1_0:
+            yield ServedInterface(place, Dialect(Binding.GRPC, version), tenant)
+
+
+def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[Dialect, ...]:
+    """Return the dialects on cards: both versions over every exposed binding, because the gateway translates.
+
+    In each version, bindings that the agent speaks come first, at that version and then at any. gRPC is always last:
+    most clients take the first interface that they know, and not all of them can reach gRPC. The list is empty while no
+    dialect of the agent is known.
+
+    Args:
+        spoken: The agent's dialects in the order of its card; empty while unknown.
+    """
+    if not spoken:
+        return ()
+    found = []
+    for version in (Version.V1_0, Version.V0_3):
+        own = [dialect.binding for dialect in spoken if dialect.version is version]
+        others = [dialect.binding for dialect in spoken]
+        listed = [binding for binding in dict.fromkeys((*own, *others, *exposed)) if binding in exposed]
+        found += [Dialect(binding, version) for binding in sorted(listed, key=lambda each: each is Binding.GRPC)]
+    return tuple(found)
+
+
+def sign_in_card(
+    public: PublicUrl,
+    host: str | None,
+    path: tuple[str, ...],
+    *,
+    tenant: str | None,
+    schemes: tuple[str, ...],
+    old: bool = False,
+    modern: bool = False,
+) -> ServedCard:
+    """Return the card of an endpoint where only a credential picks the agent: how to call, and what to show.
+
+    Args:
+        host: The endpoint's own, or None.
+        tenant: The tenant in the path behind the endpoint, or None.
+        old: As in `ServedCards.card`.
+        modern: As in `ServedCards.card`.
+    """
+    edition = OLD if old else MODERN if modern else DUAL
+    url = public.at(host, path)
+    interfaces = (
+        _over_http(url, tenant, Dialect(binding, version))
+        for version in (Version.V1_0, Version.V0_3)
+        for binding in (Binding.JSONRPC, Binding.REST)
+    )
+    portrait = Portrait(
+        name=urlsplit(url).hostname or "", description="Ask again with a credential: it says which agent answers here."
+    )
+    taken: tuple[Any, ...] = schemes
+    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken), edition))
+    return ServedCard(body, etag(body))
+
+
+def _over_http(url: str, tenant: str | None, dialect: Dialect) -> ServedInterface:
+    if dialect.binding is Binding.REST:
+        # Clients of HTTP+JSON append paths such as `/message:send`, also to the URL of a root.
+        url = url.rstrip("/")
+    if dialect.version is Version.V1_0:
+        return ServedInterface(url, dialect, tenant)
+    # Before 1.0 a client cannot say the tenant in a message, so its URL does (protocol §3).
+    return ServedInterface(url if tenant is None else url.rstrip("/") + "/" + tenant, dialect)
+
+
+class _Shelf:
+    """A cache of cards and of errors; the least recently used is evicted."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, ServedCard | str] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable) -> ServedCard | str | None:
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+        return kept
+
+    def put(self, key: Hashable, made: ServedCard | str) -> ServedCard | str:
+        """Keep what was made under a key that has nothing yet, and give it back."""
+        self._kept[key] = made
+        self._size += _length(made)
+        while len(self._kept) > MOST_KEPT or (self._size > ROOM and len(self._kept) > 1):
+            self._size -= _length(self._kept.popitem(last=False)[1])
+        return made
+
+
+def _attempt(make: Callable[[], ServedCard]) -> ServedCard | str:
+    """Return the cached result of `make`, or raise its cached error."""
+    try:
+        return make()
+    except CardInvalid as error:
+        return str(error)
+
+
+def _length(made: ServedCard | str) -> int:
+    return len(made) if isinstance(made, str) else len(made.body)
+
+
+def _host(rule: Rule, host: str) -> str | None:
+    """Return the host for a card: that of the rule, or for a wildcard the one that matched it."""
+    return host if rule.host is not None and rule.host.startswith("*.") else rule.host
+
+
+def upstream_hosts(*urls: str | None) -> tuple[str, ...]:
+    """Return the hosts of backend URLs, with and without port, which no card may show."""
+    found: dict[str, None] = {}
+    for url in urls:
+        if url is not None:
+            parts = urlsplit(url)
+            found[parts.netloc.rpartition("@")[2]] = None
+            if parts.hostname:
+                found[parts.hostname] = None
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The commands of `a2a-gateway`, one a file; `gateway.cli` parses the arguments."""

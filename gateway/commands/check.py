@@ -1,0 +1,347 @@
+"""`a2a-gateway check`: the report, and with `--online` the answers of all servers that the configuration names.
+
+Agents are asked for their cards, issuers for discovery documents and keys, a Redis for everything that the ledger
+needs. Webhooks get no request; with `push.tls`, TLS is tried with the hosts in `push.allow`.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, cast
+
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import (
+    Fault,
+    PushDenied,
+    StateUnavailable,
+    UpstreamConnect,
+    UpstreamProtocol,
+    UpstreamReset,
+    UpstreamTimeout,
+)
+from gateway.a2a.operation import Operation
+from gateway.backing import Backing
+from gateway.cards.fetch import DEADLINE
+from gateway.config.address import is_grpc
+from gateway.config.check import Examined
+from gateway.config.model import Issuer
+from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
+from gateway.config.routes import divided
+from gateway.config.state import StateUrl
+from gateway.config.yaml import Marks
+from gateway.identity.jwks import KeySet
+from gateway.push.ssrf import Resolver, WebhookPolicy
+from gateway.push.ssrf import Target as WebhookTarget
+from gateway.routing.route import read_backend_key
+from gateway.snapshot import Snapshot
+from gateway.tasks.store import StoreBroken
+from gateway.telemetry.metrics import Metrics
+from gateway.tls_failure import kind
+from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.failure import explained
+from gateway.upstream.health_check import check_health
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.stdio.upstream import StdioUpstream
+from gateway.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    # grpcio is loaded only if it is used.
+    from gateway.upstream.grpc import GrpcUpstream
+    from gateway.upstream.grpc_channel import GrpcChannel
+
+_AT_ONCE = 16
+_WELL_KNOWN = "/.well-known/agent-card.json"
+
+
+class Target(StrEnum):
+    """The kind of server that was asked."""
+
+    AGENT = "agent"
+    ISSUER = "issuer"
+    STATE = "state"
+    WEBHOOK = "webhook"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of one backend, issuer, store or webhook.
+
+    Attributes:
+        backend: The backend's key (`routing.route.backend_key`).
+        good: Whether it can be used.
+        fact: The dialects of its card and the file, or the reason of the failure.
+        missed: The missing thing, if it is not good.
+        to: The kind of server.
+    """
+
+    backend: str
+    good: bool
+    fact: str
+    missed: str = "no card"
+    to: Target = Target.AGENT
+
+    def as_text(self) -> str:
+        """Return one line for people."""
+        name = self.backend if self.to is Target.AGENT else f"{self.to} {self.backend}"
+        return f"{name}: {'' if self.good else self.missed + ': '}{self.fact}"
+
+    def as_json(self) -> dict[str, object]:
+        """Return the answer for programs."""
+        name = "backend" if self.to is Target.AGENT else self.to.value
+        return {name: self.backend, "ok": self.good, "message": self.fact}
+
+    def problem(self, marks: Marks) -> Problem:
+        """Return a bad answer as a problem at the place of the server in the file."""
+        path = self._path
+        return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", _REMEDIES[self.to])
+
+    @property
+    def _path(self) -> KeyPath:
+        if self.to is Target.ISSUER:
+            return "auth", "issuers", self.backend
+        if self.to is Target.STATE:
+            return "gateway", "state"
+        if self.to is Target.WEBHOOK:
+            return "push", "tls"
+        agent, tenant = read_backend_key(self.backend)
+        return ("agents", agent) if tenant is None else ("agents", agent, "by_tenant", tenant)
+
+
+_REMEDIES: Mapping[Target, str] = {
+    Target.AGENT: "start the agent, or correct its `backend` or `card`",
+    Target.ISSUER: "start the issuer, or correct its `issuer`, `jwks` or `tls`",
+    Target.STATE: "start the Redis, or correct its URL",
+    Target.WEBHOOK: "start the receiver, or correct `push.tls` or `push.allow`",
+}
+
+
+async def check_online(examined: Examined) -> tuple[Answer, ...]:
+    """Ask all servers, several at a time; an unreachable one is an answer that is not good.
+
+    An agent behind gRPC is also called if its card comes from elsewhere.
+
+    Args:
+        examined: A configuration without errors.
+    """
+    assert examined.config is not None
+    snapshot = Snapshot.build(examined, Metrics("check"), examined.config.gateway.public_url or "http://127.0.0.1")
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(key: str, backing: Backing) -> Answer:
+        source = backing.source
+        async with at_once:
+            silent = await _silent(backing)
+        if silent:
+            return Answer(key, good=False, fact=silent, missed="no answer from a replica")
+        if is_grpc(backing.url):
+            async with at_once:
+                why = await _unanswered(backing)
+            if why:
+                return Answer(key, good=False, fact=why, missed="no answer")
+        # A card in the file needs no request.
+        if not source.settled.is_set():
+            async with at_once:
+                await source.refresh()
+        if source.card is None:
+            return Answer(key, good=False, fact=source.error or "it cannot be read")
+        dialects = ", ".join(map(str, backing.upstream.interfaces()))
+        return Answer(key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks")
+
+    try:
+        found = await asyncio.gather(
+            asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())),
+            _issuers(snapshot),
+            _state(examined.config.gateway.state),
+            _webhooks(snapshot),
+        )
+        return tuple(each for answers in found for each in answers)
+    finally:
+        await snapshot.aclose()
+
+
+# ---- Issuers, the store and webhooks ---------------------------------------------------------------------------------
+
+
+async def _issuers(snapshot: Snapshot) -> Iterable[Answer]:
+    issuers = {} if snapshot.config.auth is None else snapshot.config.auth.issuers
+    return await asyncio.gather(*(_issuer(issuers[name], keys) for name, keys in snapshot.key_sets.items()))
+
+
+async def _issuer(written: Issuer, keys: KeySet) -> Answer:
+    """Fetch the discovery document and the keys of an issuer."""
+    reading = asyncio.ensure_future(keys.run())
+    try:
+        await keys.settled()
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+    if keys.error is None:
+        fact = "keys read" if written.tls is None else f"keys read, by the authorities of {written.tls.ca}"
+        return Answer(keys.name, good=True, fact=fact, to=Target.ISSUER)
+    missed = "no keys" if keys.located else "no discovery document"
+    return Answer(keys.name, good=False, fact=keys.error, missed=missed, to=Target.ISSUER)
+
+
+async def _state(state: StateUrl | None) -> Iterable[Answer]:
+    """Check that a Redis permits all commands of the ledger; other stores are not checked."""
+    if state is None or state.kind != "redis":
+        return ()
+    from gateway.tasks.redis_address import read_address  # noqa: PLC0415 - redis-py is loaded only if it is used
+    from gateway.tasks.redis_client import RedisClient  # noqa: PLC0415 - as above
+
+    client = None
+    try:
+        client = RedisClient(read_address(state.url))
+        await client.enter()
+    except StoreBroken as error:
+        why = str(error).removeprefix(f"{state.label}: ")
+    except StateUnavailable as error:
+        why = error.detail.removeprefix("redis: ")
+    else:
+        return (Answer(state.label, good=True, fact="can be used", to=Target.STATE),)
+    finally:
+        if client is not None:
+            await client.aclose()
+    return (Answer(state.label, good=False, fact=why, missed="it cannot be used", to=Target.STATE),)
+
+
+async def _webhooks(snapshot: Snapshot) -> Iterable[Answer]:
+    """Try TLS with the receivers in `push.allow`."""
+    push = snapshot.config.push
+    if push.mode != "relay" or push.tls is None:
+        return ()
+    free = not push.block_private_networks
+    targets = dict.fromkeys(
+        WebhookTarget(pattern.scheme, pattern.host, pattern.port, "/", free)
+        for pattern in push.allow
+        if pattern.scheme == "https" and not pattern.host.startswith("*.") and pattern.port is not None
+    )
+    resolver = Resolver()
+    try:
+        policy = WebhookPolicy(push.allow, block_private=not free, resolve=resolver)
+        return await asyncio.gather(*(_webhook(snapshot, target, policy) for target in targets))
+    finally:
+        resolver.close()
+
+
+async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPolicy) -> Answer:
+    try:
+        async with asyncio.timeout(DEADLINE):
+            first, *_ = await policy.refuse_address(target)
+            tls = snapshot.webhook_tls
+            _, writer = await asyncio.open_connection(first, target.port, ssl=tls, server_hostname=target.host)
+    except PushDenied as denied:
+        why = denied.message
+    except OSError as error:
+        why = kind(error, connecting=True)
+    else:
+        writer.close()
+        with suppress(OSError):
+            async with asyncio.timeout(1):
+                await writer.wait_closed()
+        return Answer(target.origin, good=True, fact="TLS can be spoken", to=Target.WEBHOOK)
+    return Answer(target.origin, good=False, fact=why, missed="not reached", to=Target.WEBHOOK)
+
+
+# ---- Agents ----------------------------------------------------------------------------------------------------------
+
+
+async def _silent(backing: Backing) -> str:
+    """Return the replicas that do not answer, with reasons; empty if all answer, whatever their status."""
+    found = []
+    for replica in backing.replicas if backing.balancer.only is None else ():
+        upstream = replica.upstream
+        connections = _connections(upstream)
+        if connections is None:
+            continue
+        try:
+            await check_health(connections, upstream.url, _WELL_KNOWN, DEADLINE, upstream.treatment.credentials)
+        except Fault as fault:
+            found.append(f"{replica.name or replica.key}: {explained(fault)}")
+    return "; ".join(found)
+
+
+def _connections(upstream: Upstream) -> "ConnectionPool | GrpcChannel | None":
+    """Return the connections to an agent; None for an agent on stdio."""
+    if isinstance(upstream, StdioUpstream):
+        return None
+    return upstream.pool if isinstance(upstream, HttpUpstream) else cast("GrpcUpstream", upstream).channel
+
+
+async def _unanswered(backing: Backing) -> str:
+    """Return the reason why an agent behind gRPC does not answer; empty if it does, whatever its status."""
+    from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - grpcio is loaded only if it is used
+
+    upstream = backing.upstream
+    assert isinstance(upstream, GrpcUpstream)
+    metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in upstream.treatment.credentials)
+    path = method_of(Operation.GET_EXTENDED_CARD, Version.V1_0).path
+    try:
+        await upstream.channel.unary(path, b"", metadata, timeout=DEADLINE)
+    except (UpstreamConnect, UpstreamTimeout, UpstreamReset) as fault:
+        return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
+    except UpstreamProtocol as fault:
+        # With `forward_caller` the gateway has no credential of its own to try.
+        return "" if upstream.treatment.forward_caller else fault.message
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings of `check`, and its exit code.
+
+    Attributes:
+        answers: The answers of all servers; None without `--online`.
+        strict: Whether warnings count as errors.
+        workers: Number of workers that are to serve it.
+    """
+
+    examined: Examined
+    answers: tuple[Answer, ...] | None = None
+    strict: bool = False
+    workers: int = 1
+
+    @property
+    def code(self) -> int:
+        """Return the exit code: 0 good, 1 problems found, 3 a routing test failed."""
+        examined = self.examined
+        down = not all(answer.good for answer in self.answers or ())
+        if examined.config is None or self._divided or (self.strict and examined.problems) or down:
+            return 1
+        return 3 if examined.failed else 0
+
+    @property
+    def told(self) -> tuple[Problem, ...]:
+        """Return the problems of the file and its failed routing tests."""
+        return (*self.examined.problems, *self._divided, *self.examined.failed)
+
+    @property
+    def _divided(self) -> tuple[Problem, ...]:
+        """Return the problems with several workers."""
+        examined = self.examined
+        return () if examined.config is None else divided(examined.config, examined.marks, self.workers)
+
+    def as_text(self) -> str:
+        """Return the report for people."""
+        good = "" if self.told else f"{self.examined.files[0]}: no problems"
+        return "\n".join([as_text(self.told) or good, *(answer.as_text() for answer in self.answers or ())])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs."""
+        report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.told)}
+        if self.answers is not None:
+            report["agents"] = self._answers(Target.AGENT)
+            others = {"issuers": Target.ISSUER, "state": Target.STATE, "webhooks": Target.WEBHOOK}
+            report |= {name: found for name, to in others.items() if (found := self._answers(to))}
+        return report
+
+    def _answers(self, to: Target) -> list[dict[str, object]]:
+        return [answer.as_json() for answer in self.answers or () if answer.to is to]
+
+    def as_github(self) -> str:
+        """Return the report as workflow commands, which GitHub shows beside the lines; empty without problems."""
+        bad = [answer.problem(self.examined.marks) for answer in self.answers or () if not answer.good]
+        return as_github((*self.told, *bad))

@@ -1,0 +1,56 @@
+"""`a2a-gateway health`: a liveness probe for containers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+
+from gateway.commands.find_agent import check_url, explain
+from gateway.commands.output import CommandFailed
+from gateway.config.address import read_listen
+from gateway.config.load import load
+from gateway.config.model import Admin
+
+PATH = "/-/live"
+
+_TIMEOUT = 2.0
+
+
+def health_url(path: Path, environ: Mapping[str, str]) -> str:
+    """Return the URL of the admin listener of this file, for probes from the same machine.
+
+    Errors elsewhere in the file are ignored: the gateway may have read an earlier version.
+
+    Raises:
+        CommandFailed: The file has no address, or port 0.
+    """
+    tree = load(path, environ).tree
+    if not tree:
+        raise CommandFailed(f"{path} cannot be read: give the address with --url")
+    gateway = tree.get("gateway")
+    admin = gateway.get("admin") if isinstance(gateway, dict) else None
+    written = admin.get("listen") if isinstance(admin, dict) else admin
+    try:
+        listen = read_listen(Admin().listen if written is None else str(written))
+    except ValueError as error:
+        raise CommandFailed(f"{path}: gateway.admin.listen is no address: give it with --url") from error
+    if listen.port == 0:
+        raise CommandFailed(f"{path}: gateway.admin.listen has port 0, so the system picked one: give it with --url")
+    return f"http://{listen.authority}"
+
+
+def probe(url: str) -> None:
+    """Check that the gateway at `url` is alive.
+
+    Raises:
+        CommandFailed: It does not confirm that within two seconds.
+    """
+    check_url(url)
+    target = url.rstrip("/") + PATH
+    try:
+        with httpx.Client(trust_env=False, timeout=_TIMEOUT) as client:
+            answer = client.get(target)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise explain(error, target) from error
+    if answer.status_code != httpx.codes.OK:
+        raise CommandFailed(f"{target} answered {answer.status_code}")

@@ -1,0 +1,165 @@
+"""`a2a-gateway init`: a first configuration, made from an agent's own card."""
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.a2a.command import CommandLine, NoCommand, command_of
+from gateway.a2a.tenant import RESERVED
+from gateway.commands.find_agent import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
+from gateway.commands.key import scalar
+from gateway.commands.output import CommandFailed
+from gateway.commands.send import safe
+from gateway.config.address import is_loopback
+from gateway.config.values import NAME
+
+_LONGEST_COMMENT = 80
+
+
+def first_configuration(url: str) -> str:
+    """The text of a `gateway.yaml` for the agent at `url`, ready to serve on loopback.
+
+    Raises:
+        CommandFailed: there is no agent, or none that can be called.
+    """
+    try:
+        with open_client() as client:
+            return compose(find_card(client, url))
+    except CardDenied as denied:
+        remedy = "Save the card as a file, write `card: FILE` below the agent, and its credential as `upstream_auth`."
+        raise CommandFailed(f"{denied.message}\n{remedy}") from denied
+    except OnlyGrpc as error:
+        # A card tells the host and the port, but not whether there is TLS.
+        remedy = (
+            "Write the file by hand: `backend: grpcs://HOST:PORT` (grpc:// without TLS), and `card:` with that URL."
+        )
+        raise CommandFailed(f"{error.message}\n{remedy}") from error
+
+
+def save(text: str, path: Path, *, force: bool) -> None:
+    """Write a configuration to a file.
+
+    Args:
+        force: Whether one that is there may be overwritten.
+
+    Raises:
+        CommandFailed: there is one, or it cannot be written.
+    """
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except (FileExistsError, IsADirectoryError) as error:
+        if path.is_dir():
+            raise CommandFailed(f"{path} is a folder: name the file in it, such as {path / 'gateway.yaml'}") from error
+        raise CommandFailed(f"{path} exists: name another file, or overwrite it with --force") from error
+    except FileNotFoundError as error:
+        raise CommandFailed(f"{path} cannot be written: there is no folder {path.parent}") from error
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}") from error
+
+
+def compose(found: Found) -> str:
+    """The configuration for an agent whose card was read.
+
+    Raises:
+        CommandFailed: the card offers no interface that the gateway can call, and no command that it can run.
+    """
+    name = name_from(str(found.card.get("name", "")))
+    command = _command(found)
+    spoken = "stdio" if command is not None else found.interface.dialect
+    lines = [
+        f"# A gateway in front of {_comment(str(found.card.get('name', '')))} ({spoken}).",
+        "#   a2a-gateway check      # looks for mistakes",
+        f"#   a2a-gateway serve      # then clients find the agent at http://127.0.0.1:8080/{name}",
+        "version: 1",
+        "",
+        "gateway:",
+        "  listen: 127.0.0.1:8080",
+        "  # On any other address, say what cards advertise, and who may call (auth, below):",
+        "  # public_url: https://agents.example.com",
+        "",
+        "# Without auth, anonymous callers are served, on loopback only.",
+        "# `a2a-gateway key new NAME --tenant TENANT` makes a key and prints the lines for it.",
+        "",
+        "agents:",
+        *(entry(name, found.url) if command is None else _stdio_entry(name, command)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _command(found: Found) -> CommandLine | None:
+    """The command that a card names which offers nothing else; None for an agent that is called by HTTP.
+
+    Raises:
+        CommandFailed: the card offers neither, or a command that should not be run.
+    """
+    try:
+        _ = found.interface
+    except CommandFailed as nothing:
+        try:
+            command = command_of(found.card)
+        except NoCommand as error:
+            if isinstance(nothing, OnlyGrpc):
+                raise nothing from error
+            raise CommandFailed(f"{nothing.message}; {error}", code=nothing.code) from error
+    else:
+        return None
+    origin = urlsplit(found.url)
+    if origin.scheme == "http" and not is_loopback(origin.hostname or ""):
+        fact = "the card names a command, and over plain http anyone on the way could have written it"
+        raise CommandFailed(f"{found.url}: {fact}\nUse https.")
+    if not all(text.isprintable() for text in (*command.words, *(value for _, value in command.assignments))):
+        raise CommandFailed(f"{found.url}: the card names a command with characters that cannot be seen")
+    return command
+
+
+def _stdio_entry(name: str, command: CommandLine) -> list[str]:
+    """The lines below `agents:` for an agent that the gateway starts itself."""
+    told = [
+        "    # The card names this program, and the gateway runs it on this machine: look at it before you serve it."
+    ]
+    if command.shell:
+        told.append("    # No shell reads it: $NAME, | and the like are plain characters.")
+    words = ", ".join(_text(word) for word in command.words)
+    variables = ", ".join(f"{key}: {_text(value)}" for key, value in dict(command.assignments).items())
+    environment = [f"        env: {{ {variables} }}"] if variables else []
+    return [f"  {scalar(name)}:", *told, "    backend:", "      stdio:", f"        command: [{words}]", *environment]
+
+
+def entry(name: str, card_url: str) -> list[str]:
+    """The lines below `agents:` for the agent whose card is at a URL."""
+    backend = _backend(card_url)
+    address = [f"    backend: {_quoted(backend)}"]
+    if urlsplit(backend).scheme == "http" and not is_loopback(urlsplit(backend).hostname or ""):
+        address = ["    backend:", f"      url: {_quoted(backend)}", "      allow_insecure: true    # plain http"]
+    elsewhere = not any(card_url == backend.rstrip("/") + path for path in WELL_KNOWN)
+    return [f"  {scalar(name)}:", *address, *([f"    card: {_quoted(card_url)}"] if elsewhere else [])]
+
+
+def _backend(card_url: str) -> str:
+    """The URL whose origin the gateway dials and whose path is the fallback: where the card was found."""
+    for path in WELL_KNOWN:
+        if card_url.endswith(path):
+            return card_url.removesuffix(path)
+    return "{0.scheme}://{0.netloc}".format(urlsplit(card_url))
+
+
+def name_from(text: str) -> str:
+    """A name for URLs, metrics and logs out of what something else is called."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower())[:40].strip("-")
+    return name if NAME.fullmatch(name) and name not in RESERVED else "agent"
+
+
+def _comment(text: str) -> str:
+    return safe(" ".join(text.split()))[:_LONGEST_COMMENT] or "an agent"
+
+
+def _quoted(url: str) -> str:
+    return url if re.fullmatch(r"[A-Za-z0-9._~:/-]+", url) else _text(url)
+
+
+def _text(text: str) -> str:
+    """A text in quotes, as it stands: a ${ of its own is not filled in."""
+    return msgspec.json.encode(text.replace("${", "$${")).decode()

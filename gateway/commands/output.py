@@ -1,0 +1,104 @@
+"""Output and failure of a command, for people or programs."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+
+class CommandFailed(Exception):  # noqa: N818 - what happened
+    """The command failed.
+
+    Attributes:
+        message: The error and its remedy, in a few lines.
+        code: The exit code: 1 problems found, 2 usage, 3 a route test failed.
+    """
+
+    def __init__(self, message: str, *, code: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class PlainOutput(StrEnum):
+    """The output format of `route`, `state` and `diff`."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Output format.")]
+
+
+@contextmanager
+def reporting(*, as_json: bool) -> Iterator[None]:
+    """Report a failure as JSON with JSON output, and keep standard error empty."""
+    # Without a handler, Python writes log lines to standard error.
+    deaf, log = logging.NullHandler(), logging.getLogger("gateway")
+    if as_json:
+        log.addHandler(deaf)
+    try:
+        yield
+    except CommandFailed as failed:
+        if not as_json:
+            raise
+        show_json({"ok": False, "error": failed.message})
+        raise typer.Exit(failed.code) from failed
+    finally:
+        log.removeHandler(deaf)
+
+
+def write(text: str) -> None:
+    """Print a text and flush.
+
+    Raises:
+        CommandFailed: Standard output cannot be written.
+        BrokenPipeError: The reader has closed the pipe.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # The interpreter must not try again to write at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise CommandFailed(f"standard output cannot be written: {error.strerror}") from error
+
+
+def show(text: str) -> None:
+    """Print a text with a final line end."""
+    write(text if text.endswith("\n") or not text else text + "\n")
+
+
+def show_json(value: object) -> None:
+    """Print a value as JSON."""
+    show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+_MODES: tuple[tuple[Literal["stdin", "stdout", "stderr"], Literal["r", "w"]], ...] = (
+    ("stdin", "r"),
+    ("stdout", "w"),
+    ("stderr", "w"),
+)
+
+
+def open_closed() -> tuple[str, ...]:
+    """Open closed standard streams on /dev/null, and return their names; called first in a process.
+
+    Otherwise the next socket would get the descriptor of the stream, and its output would go to a client.
+    """
+    closed = []
+    for name, mode in _MODES:
+        if getattr(sys, name) is None:
+            # The lowest free descriptor is that of the stream, as nothing else was opened yet.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(nothing, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for the whole process
+            closed.append(name)
+    return tuple(closed)

@@ -1,0 +1,249 @@
+"""Requests that are not calls of clients: health, callbacks of `push.mode: relay`, and the public keys.
+
+A sender to a callback is a stranger until its path and token are verified. Both are checked before the body is read.
+Few verified notifications are read at a time, so that their bodies fit into memory; the others wait for a while.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from gateway.a2a.call import Head
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import Fault
+from gateway.a2a.headers import Pairs
+from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.pipeline import Line
+from gateway.proxy.request import FIELDS
+from gateway.proxy.responder import Wire
+from gateway.push.relay import PATH, PushRelay
+from gateway.push.service import PushService
+from gateway.push.subscription import Subscription
+from gateway.snapshot import Snapshot
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.metrics import NO_TENANT, OTHER
+
+KEYS: Final = b"/.well-known/jwks.json"
+MOST: Final = 64
+"""Notifications that are read at a time, each of 1 MiB at most."""
+MOST_OF_AGENT: Final = 16
+PATIENCE: Final = 10.0
+"""Seconds for which one waits for its turn."""
+
+_PREFIX = PATH.encode("ascii")
+_JSON = b"application/json"
+_TEXT = b"text/plain; charset=utf-8"
+_COME_AGAIN = (b"retry-after", b"5")
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """An answer, and what the log and the metrics say of it.
+
+    Attributes:
+        subscription: The one that was notified, where the sender is authenticated.
+        bytes_in: Of the body, as far as it was read.
+        outcome: As that of `Exchange`; empty where the status tells it.
+    """
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    subscription: Subscription | None = None
+    bytes_in: int = 0
+    outcome: str = ""
+    reason: str | None = None
+
+
+class Callbacks:
+    """Answers what is no call of a client's.
+
+    Args:
+        service: Gives what runs; None for nothing.
+        current: Gives the snapshot.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        service: Callable[[], PushService | None],
+        current: Callable[[], Snapshot],
+        access: AccessLog,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._current = current
+        self._access = access
+        self._clock = clock
+        self._room = asyncio.Semaphore(MOST)
+        # By agent: each has some of it at most.
+        self._rooms: dict[str, asyncio.Semaphore] = {}
+
+    def takes(self, head: Head) -> bool:
+        """Whether a request is one of these."""
+        path = head.path
+        if not (path.endswith(KEYS) or _PREFIX in path):
+            return False
+        service = self._service()
+        if service is None or service.relay is None:
+            return False
+        prefix = self._prefix()
+        return path == prefix + KEYS or path.startswith(prefix + _PREFIX)
+
+    async def serve(self, head: Head, wire: Wire) -> None:
+        """Answer one."""
+        began, request_id = self._clock(), secrets.token_hex(8)
+        try:
+            answer = await self._answer(head, wire)
+        except Fault as fault:
+            again = (_COME_AGAIN,) if fault.http_status == 503 else ()
+            answer = _Answer(fault.http_status, headers=again, outcome=fault.outcome, reason=fault.reason)
+        headers: Pairs = [(b"x-request-id", request_id.encode("ascii")), (b"cache-control", b"no-store")]
+        try:
+            await wire.answer(answer.status, [*headers, *answer.headers], answer.body)
+        finally:
+            self._tell(head, request_id, answer, self._clock() - began)
+
+    async def _answer(self, head: Head, wire: Wire) -> _Answer:
+        service = self._service()
+        relay = None if service is None else service.relay
+        if service is None or relay is None:
+            return _Answer(404)
+        prefix = self._prefix()
+        if head.path == prefix + KEYS:
+            return await _keys(service, head)
+        callback_id = head.path[len(prefix + _PREFIX) :].decode("latin-1")
+        if head.method == "GET":
+            said = await relay.challenge(callback_id, head.query.decode("latin-1"))
+            return _Answer(404) if said is None else _Answer(200, said, ((b"content-type", _TEXT),))
+        if head.method != "POST":
+            return _Answer(405, headers=((b"allow", b"GET, POST"),))
+        subscription = await relay.authenticate(callback_id, dict(head.headers))
+        return _Answer(404) if subscription is None else await self._receive(relay, subscription, wire)
+
+    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Wire) -> _Answer:
+        body = b""
+        try:
+            async with self._turn(subscription.agent):
+                body = await wire.read(relay.max_body)
+                status = await relay.receive(subscription, body)
+        except TimeoutError:
+            status = 503
+        except Fault as fault:
+            again = (_COME_AGAIN,) if fault.http_status == 503 else ()
+            return _Answer(fault.http_status, b"", again, subscription, len(body), fault.outcome, fault.reason)
+        if status == 503:
+            return _Answer(status, b"", (_COME_AGAIN,), subscription, len(body), "limited")
+        return _Answer(status, subscription=subscription, bytes_in=len(body))
+
+    @asynccontextmanager
+    async def _turn(self, agent: str) -> AsyncIterator[None]:
+        """Room for one body.
+
+        Raises:
+            TimeoutError: there was none for as long as one waits.
+        """
+        own = self._rooms.get(agent) or self._rooms.setdefault(agent, asyncio.Semaphore(MOST_OF_AGENT))
+        async with asyncio.timeout(PATIENCE) as patience, own, self._room:
+            patience.reschedule(None)
+            yield
+
+    def _prefix(self) -> bytes:
+        return "".join(f"/{part}" for part in self._current().prefix).encode()
+
+    def _tell(self, head: Head, request_id: str, answer: _Answer, duration: float) -> None:
+        """Count one, and log it: never the id of a callback, by which it is called."""
+        snapshot, subscription = self._current(), answer.subscription
+        backing = None if subscription is None else snapshot.backings.get(subscription.scope)
+        outcome = answer.outcome or ("ok" if answer.status < 400 else "client_error")
+        meter = snapshot.strangers if backing is None else backing.meter
+        meter.request(
+            OTHER, Binding.REST.label, outcome, NO_TENANT if subscription is None else subscription.owner.tenant
+        )
+        if answer.reason is not None:
+            meter.rejected(answer.reason)
+        path, is_callback, _ = head.path.partition(_PREFIX)
+        shown = path.decode("ascii", "replace") + (f"{PATH}…" if is_callback else "")
+        line: dict[str, Any] = dict.fromkeys(FIELDS)
+        line |= {
+            "request_id": request_id,
+            "trace_id": trace_id(head),
+            "status": answer.status,
+            "outcome": outcome,
+            "reason": answer.reason,
+            "duration_s": duration,
+            "attempts": 0,
+            "stream": False,
+            "events": 0,
+            "bytes_in": answer.bytes_in,
+            "bytes_out": len(answer.body),
+            "client_ip": client_address(head, snapshot.trusted),
+            "method": head.method,
+            "path": shown,
+        }
+        if subscription is not None:
+            owner, task = subscription.owner, subscription.task.removeprefix(subscription.context_prefix)
+            line |= {"agent": subscription.agent, "backend": subscription.scope, "tenant": owner.tenant}
+            line |= {"principal": owner.principal or None, "task_id": task or None}
+        self._access.write(line)
+
+
+async def _keys(service: PushService, head: Head) -> _Answer:
+    if head.method not in ("GET", "HEAD"):
+        return _Answer(405, headers=((b"allow", b"GET, HEAD"),))
+    keys = await service.jwks()
+    if keys is None:
+        return _Answer(404)
+    return _Answer(200, msgspec.json.encode(keys), ((b"content-type", _JSON),))
+
+
+class PublicListener:
+    """The public listener: health, callbacks and keys, and the pipeline for everything else.
+
+    Args:
+        ready: Whether the gateway takes new requests; `/-/ready` says so.
+        callbacks: Answers what is no call of a client's.
+        trouble: What else than draining keeps it from that; empty for nothing.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        ready: Callable[[], bool],
+        callbacks: Callbacks | None = None,
+        *,
+        trouble: Callable[[], str] = str,
+    ) -> None:
+        self._line = line
+        self._callbacks = callbacks
+        self._ready = ready
+        self._trouble = trouble
+
+    def __call__(self, head: Head, wire: Wire) -> Coroutine[Any, Any, None]:
+        """Serve one request."""
+        if head.path in (b"/-/live", b"/-/ready"):
+            return self._tell(head, wire)
+        if self._callbacks is not None and self._callbacks.takes(head):
+            return self._callbacks.serve(head, wire)
+        # Not awaited here: each frame in between is gone through again whenever the request goes on.
+        return self._line.serve(head, wire)
+
+    async def _tell(self, head: Head, wire: Wire) -> None:
+        if head.method not in ("GET", "HEAD"):
+            await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
+            return
+        good = head.path == b"/-/live" or self._ready()
+        status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        body = b"ok\n" if good else f"{self._trouble() or 'draining'}\n".encode()
+        await wire.answer(status, [(b"content-type", b"text/plain; charset=utf-8"), *_named()], body)
+
+
+def _named() -> Pairs:
+    """Return a request id for an answer that has no line in the access log."""
+    return [(b"x-request-id", secrets.token_hex(8).encode("ascii"))]

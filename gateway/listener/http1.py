@@ -1,0 +1,1026 @@
+"""The HTTP/1.1 server side of a client's connection, as an asyncio protocol that uvicorn's server runs.
+
+    RESTING     no byte of a request is there            → QUEUED, HEAD, or closed after `keep_alive`
+    QUEUED      bytes are there, and others come first   → HEAD (`turn`)
+    HEAD        a part of a head is there                → BODY or ANSWERING, or refused after `header_timeout`
+    BODY        the head is read, its body is coming     → ANSWERING, or refused for being slow
+    ANSWERING   the request is whole, or its answer      → RESTING, LINGERING or closed
+                began before it was
+    LINGERING   answered before the request was whole    → closed after 2 s, or when the client is done; of what it
+                                                           sends 16 MiB is read
+    CLOSING     the last bytes are on their way          → gone, at the latest when the client reads nothing any more
+
+Whatever the state, a client that reads nothing of what waits for it is cut after `write_stall`, and one that ends its
+side of the connection has left. While an answer waits for its client, nothing more is read from it but in ANSWERING,
+where what comes is dropped.
+
+One request at a time: what a client sends behind a request before that is answered (pipelining) is not served, for it
+would hide that the client has left; the connection ends with the answer, and the client asks again (RFC 9112 §9.3.2).
+Fields behind a chunked body (trailers) are dropped: a credential there would count (safety H4).
+
+Decision, 2026-11-20: not uvicorn's own httptools protocol, nor a subclass of it. It has no limits and no deadlines, and
+its cycle is hard-coded in the callback that one would override; what was left of it was the cost. Heads are read by
+`request` (one strict reading of bytes that are at hand), bodies that come later by `incoming`.
+"""
+
+import asyncio
+import enum
+import logging
+import math
+import secrets
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from gateway.a2a.call import Head
+from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone
+from gateway.a2a.headers import Pairs
+from gateway.config.certificate import ServerTls
+from gateway.config.limit import Http
+from gateway.identity.throttle import network_of
+from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
+from gateway.listener.tls import UNMET, introduced
+
+logger = logging.getLogger("gateway.listener")
+
+_EARLY = 0.001
+"""Seconds by which timers of uvloop ring too early."""
+
+
+class Deadline:
+    """The time by which the client has to do what is expected of it now.
+
+    It moves with every request and is nearly never reached. So the timer is set anew only where it would ring too late,
+    and when it rings it looks whether the deadline has moved on.
+
+    Args:
+        late: Called when the deadline has passed; there is none any more then.
+    """
+
+    __slots__ = ("_alarm", "_alarm_at", "_due", "_late", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, late: Callable[[], None]) -> None:
+        self._loop = loop
+        self._late = late
+        self._due = math.inf
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = math.inf
+
+    def within(self, seconds: float) -> None:
+        """Have `late` called unless the deadline is moved or lifted before that."""
+        due = self._due = self._loop.time() + seconds
+        if due < self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm_at = due
+            self._alarm = self._loop.call_at(due, self._ring)
+
+    def lift(self) -> None:
+        """Expect nothing."""
+        self._due = math.inf
+
+    def rest(self) -> None:
+        """Let go of the timer where nothing is expected: for what may last."""
+        if self._alarm is not None and self._due is math.inf:
+            self._alarm.cancel()
+            self._alarm = None
+            self._alarm_at = math.inf
+
+    def close(self) -> None:
+        """Expect nothing any more, and let go of whoever would be told."""
+        self.lift()
+        self.rest()
+        self._late = _nobody
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._alarm_at = math.inf
+        due = self._due
+        if due is math.inf:
+            return
+        if self._loop.time() + _EARLY < due:
+            self._alarm_at = due
+            self._alarm = self._loop.call_at(due, self._ring)
+            return
+        self._due = math.inf
+        self._late()
+
+
+def _nobody() -> None:
+    """Do nothing: the callback of a closed deadline."""
+
+
+# On close(2): nothing is kept for the client, it is told by a reset.
+_AT_ONCE = struct.pack("ii", 1, 0)
+
+
+class Backlog:
+    """The bytes that one client has not read yet; compared from time to time, to tell a slow reader from a dead one."""
+
+    __slots__ = ("_left", "_waiters")
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def look(self, transport: asyncio.Transport) -> bool:
+        """Whether the client has read some of it since the last look, but not all."""
+        left, before = transport.get_write_buffer_size(), self._left
+        self._left = left
+        return 0 < left < before
+
+    async def moved(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait until `wake`."""
+        waiter = loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def wake(self) -> None:
+        """Wake all waiters: the client has read, or is gone."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def end_writing(transport: asyncio.Transport) -> bool:
+    """Say that nothing more will come, and go on reading; False where the client has reset the connection before."""
+    if transport.can_write_eof() and not transport.is_closing():
+        try:
+            transport.write_eof()
+        except OSError:
+            # What it sent before is still unread.
+            return False
+    return True
+
+
+def drop(transport: asyncio.Transport) -> None:
+    """Close a connection by a reset, with all that waits for the client."""
+    at_hand = transport.get_extra_info("socket")
+    if at_hand is not None and at_hand.fileno() >= 0:
+        with suppress(OSError):
+            at_hand.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    # CPython 3.11.2 cannot abort a TLS transport whose connection is gone.
+    with suppress(AttributeError):
+        transport.abort()
+
+
+AT_A_TURN: Final = 16
+"""Requests that one turn begins: 3 ms, or twice that where each needs a new connection to its agent."""
+
+
+class Turns:
+    """Admits heads to the current turn of the event loop; the others wait in a queue, at most one per connection.
+
+    Args:
+        at_a_turn: How many at most; half as many at least.
+    """
+
+    def __init__(self, at_a_turn: int = AT_A_TURN) -> None:
+        self._at_a_turn = self._left = at_a_turn
+        self._low = at_a_turn // 2
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether it may be now; else `wait`."""
+        if not self._left or self._waiting:
+            return False
+        self._left -= 1
+        # Not for each of them, which would be a callback for every request where few come.
+        if self._left == self._low:
+            loop.call_soon(self._renew, loop)
+        return True
+
+    def wait(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called in its turn, also where nobody has any use for it by then."""
+        self._waiting.append(callback)
+
+    def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._left = self._at_a_turn
+        try:
+            while self._waiting and self._left:
+                self._left -= 1
+                self._waiting.popleft()()
+        finally:
+            if self._waiting or self._left <= self._low:
+                loop.call_soon(self._renew, loop)
+
+
+_MOST_OPENINGS = 64
+_LONGEST_OPENING = 1024
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The connections and requests of one server.
+
+    Attributes:
+        default_headers: Of every answer; another list when one of them changes.
+        tasks: Of the requests that are served.
+    """
+
+    default_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    connections: set["ClientConnection"] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    total_requests: int = 0
+
+
+class Crowd:
+    """Counts connections by client address; in IPv6 by /64 network.
+
+    Args:
+        most: Of all together.
+        most_of_one: Of one address.
+        shares: Whether many clients come from this address, so that no bound of one client holds for it.
+    """
+
+    def __init__(self, most: int, most_of_one: int, shares: Callable[[str], bool]) -> None:
+        self._most = most
+        self._most_of_one = most_of_one
+        self._shares = shares
+        self._networks: dict[str, int] = {}
+        self.size = 0
+
+    def enter(self, peer: str) -> bool:
+        """Count one more; False where it is one too many, and to be turned away. Each leaves in the end."""
+        network = network_of(peer)
+        of_one = self._networks.get(network, 0)
+        self._networks[network] = of_one + 1
+        self.size += 1
+        return self.size <= self._most and (of_one < self._most_of_one or self._shares(peer))
+
+    def leave(self, peer: str) -> None:
+        """Count one less."""
+        network = network_of(peer)
+        left = self._networks[network] - 1
+        self.size -= 1
+        if left:
+            self._networks[network] = left
+        else:
+            del self._networks[network]
+
+
+@dataclass(slots=True)
+class Edge:
+    """State and settings that the connections of one listener share.
+
+    Attributes:
+        serve: Answers one request; each protocol gives it a wire of its own kind.
+        limits: What bounds their connections.
+        refused: Told of what could not be read: the peer, the request id, the status, the words.
+        shares: As `Crowd`.
+        distrusted: Told of a handshake that failed for the client's certificate: the peer, an id, why.
+        tls: How handshakes are made by now; None without TLS.
+        closing: Whether connections end with the answer that they are waiting for.
+        crowd: The connections there are.
+        turns: Whose request is begun when.
+    """
+
+    serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
+    limits: Http = field(default_factory=Http)
+    refused: Callable[[str, str, int, str], None] = lambda *_: None
+    shares: Callable[[str], bool] = lambda _: False
+    distrusted: Callable[[str, str, str], None] = lambda *_: None
+    tls: ServerTls | None = None
+    closing: bool = False
+    crowd: Crowd = field(init=False)
+    turns: Turns = field(default_factory=Turns)
+    _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
+    _openings: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.crowd = Crowd(self.limits.connections, self.limits.connections_per_peer, self.shares)
+
+    def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The lines of the headers that every answer has; made anew when there is another list, once a second."""
+        known, lines = self._standing
+        if known is not headers:
+            lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+            self._standing = (headers, lines)
+            self._openings.clear()
+        return lines
+
+    def opening(
+        self, standing: list[tuple[bytes, bytes]], status: int, headers: tuple[tuple[bytes, bytes], ...]
+    ) -> bytes:
+        """Return the beginning of an answer: status line, the headers of every answer, and its own.
+
+        Raises:
+            ValueError: as `header_lines`.
+        """
+        if self._standing[0] is standing:
+            known = self._openings.get((status, headers))
+            if known is not None:
+                return known
+        opening = b"".join((status_line(status), self.standing(standing), header_lines(headers)))
+        if len(self._openings) < _MOST_OPENINGS and len(opening) <= _LONGEST_OPENING:
+            self._openings[status, headers] = opening
+        return opening
+
+
+_SLICE = 64 * 1024
+"""Bytes that are written at once."""
+_SHORT = 64 * 1024
+"""Bytes of a body that an answer waits for; as many are kept unread."""
+_MOMENT = 0.25
+"""Seconds for which it does."""
+_PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
+# An agent may answer with any of them; one that has no name has none here either (RFC 9112 §4).
+_STATUS = {status: b"HTTP/1.1 %d %b\r\n" % (status, _PHRASES.get(status, b"")) for status in range(100, 600)}
+_BODILESS = (204, 304)
+
+
+def status_line(status: int) -> bytes:
+    """The first line of an answer."""
+    return _STATUS[status]
+
+
+def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The lines of headers that were decided on here, or passed on.
+
+    Raises:
+        ValueError: one holds what would end a line, or the head, in its middle; only a fault of the gateway's own can
+            bring that about.
+    """
+    head = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    if head.count(b"\n") != len(headers) or head.count(b"\r") != len(headers) or b"\0" in head:
+        raise ValueError("a header of the answer holds a line end")
+    return head
+
+
+class ClientWire:
+    """One exchange with a client.
+
+    Attributes:
+        opened: Whether the head of an answer has gone out.
+        extra: Headers that the answer has beside its own.
+        unread: Bytes of the body that have come and were not read.
+    """
+
+    __slots__ = (
+        "_bodiless", "_body", "_chunked", "_connection", "_dated", "_expects", "_gone", "_keep", "_length", "_limit",
+        "_lost", "_over", "_slow", "_torn", "_waiter", "_whole", "extra", "opened", "unread",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: "ClientConnection", read: RequestHead, length: int | None, *, whole: bool, body: bytes = b""
+    ) -> None:
+        self._connection = connection
+        self._dated = read.dated
+        self._bodiless = read.head.method == "HEAD"
+        self._expects = read.expects
+        self._length = length
+        self._whole = whole
+        self._body: bytes | bytearray = body
+        self._limit: float = math.inf
+        self._waiter: asyncio.Future[None] | None = None
+        self._gone: Callable[[], None] | None = None
+        # Over: the answer is complete, or the connection serves it no more; what comes too late goes nowhere.
+        self._over = self._lost = self._slow = False
+        self._chunked = self._torn = False
+        self._keep = False
+        self.unread = len(body)
+        self.opened = False
+        self.extra: Pairs = []
+
+    # ---- Methods of `gateway.proxy.responder.Wire` ------------------------------------------------------------------
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once if the client leaves before the answer is complete, or has left."""
+        if self._lost:
+            callback()
+        else:
+            self._gone = callback
+
+    async def read(self, limit: int) -> bytes:
+        """The whole request body.
+
+        Raises:
+            BodyTooLarge: it is longer than `limit` bytes; not much more than that was read.
+            BodyTooSlow: the client stopped sending, or sends a drip.
+            ClientGone: the client left before its end.
+        """
+        if not self._whole:
+            if self._length is not None and self._length > limit:
+                raise BodyTooLarge(f"the body exceeds {limit} bytes")
+            await self._arrived(limit)
+        if self.unread > limit:
+            raise BodyTooLarge(f"the body exceeds {limit} bytes")
+        body, self._body = self._body, b""
+        self.unread = 0
+        return bytes(body)
+
+    async def _arrived(self, limit: int) -> None:
+        self._limit = limit
+        self._connection.reads()
+        if self._expects:
+            self._expects = False
+            self._connection.wants_body()
+        while not self._whole and self.unread <= limit:
+            if self._lost:
+                raise ClientGone("the client left")
+            if self._slow:
+                raise BodyTooSlow("the body came too slowly")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
+        """A whole answer; the connection ends with it if the request has not come whole."""
+        if self._over:
+            return
+        if not self._whole and not self._expects and self._length is not None and self._length <= _SHORT:
+            await self._come()
+            if self._over:
+                return
+        connection = self._connection
+        head = self._head(status, headers, None if status in _BODILESS else len(body))
+        if self._bodiless or status in _BODILESS:
+            body = b""
+        if len(body) <= _SLICE:
+            connection.write(head + body)
+        else:
+            connection.write(head)
+            await self._send(body)
+        self._end()
+
+    async def _come(self) -> None:
+        """Give a short body that is on its way a moment to arrive.
+
+        Many clients send it right behind the head, in a packet of its own. A refusal in between would cost them the
+        connection, and its headers would tell how fast the packets came.
+        """
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(_MOMENT, self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def open(self, status: int, headers: Pairs) -> None:
+        """The head of an answer that follows piece by piece."""
+        if self._over:
+            return
+        # HTTP/1.0 knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
+        self._chunked = not self._dated and not self._bodiless
+        head = self._head(status, headers, -1)
+        self._connection.write(head)
+        self._connection.forget()
+
+    async def write(self, data: bytes) -> None:
+        """One piece; waits while the client's side of the connection is full."""
+        if self._bodiless or self._over or not data:
+            return
+        if self._torn:
+            self.cut()
+            return
+        connection = self._connection
+        if connection.paused:
+            await connection.drained()
+        if len(data) <= _SLICE:
+            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+            return
+        if self._chunked:
+            connection.write(b"%x\r\n" % len(data))
+        await self._send(data)
+        if self._chunked:
+            connection.write(b"\r\n")
+
+    def write_nowait(self, data: bytes) -> bool:
+        """One piece, whether the client reads or not; False where no more should be written until `drained`."""
+        if self._over:
+            return True
+        connection = self._connection
+        if self._torn:
+            self.cut()
+        elif not self._bodiless and data:
+            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        return not connection.paused
+
+    async def drained(self) -> None:
+        """Wait until the client has read most of what was written."""
+        if self._connection.paused and not self._over:
+            await self._connection.drained()
+
+    async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - this binding has none
+        """The clean end."""
+        if self._over:
+            return
+        if self._torn:
+            self.cut()
+            return
+        if self._chunked:
+            self._connection.write(b"0\r\n\r\n")
+        self._end()
+
+    def cut(self) -> None:
+        """The end of the connection, without the clean end of the answer."""
+        if not self._over:
+            self._over = self._lost = True
+            self._connection.cut(hard=self.opened and not self._chunked)
+
+    # ---- What the connection tells -------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the body."""
+        # Pieces of a few bytes, kept as they come, would take twenty times their size.
+        if not self._body:
+            self._body = data
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += data
+        self.unread += len(data)
+        if self.unread > self._limit:
+            self._wake()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody reads the body, and wants more of it."""
+        return self.unread <= self._limit < math.inf
+
+    def fed(self) -> None:
+        """The body is whole."""
+        self._whole = True
+        self._wake()
+
+    def too_slow(self) -> None:
+        """Give up the body: it does not come in time."""
+        self._slow = True
+        self._wake()
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        if self._lost:
+            return
+        self._over = self._lost = True
+        self._wake()
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
+
+    def abandoned(self) -> None:
+        """End an incomplete answer: nothing serves the request any more."""
+        self.cut()
+
+    # ---- The bytes of an answer ----------------------------------------------------------------------------------
+
+    def _head(self, status: int, headers: Pairs, length: int | None) -> bytes:
+        connection = self._connection
+        if not self._whole:
+            connection.answers_early()
+        self._keep = keep = connection.keeps
+        if length is not None and length >= 0:
+            framing = b"content-length: %d\r\n" % length
+        else:
+            framing = b"transfer-encoding: chunked\r\n" if self._chunked else b""
+        end = b"\r\n" if keep else b"connection: close\r\n\r\n"
+        pairs = [*headers, *self.extra] if self.extra else headers
+        if pairs and pairs[-1][0] == b"x-request-id" and pairs[-1][1].isalnum():
+            # What stands in front of it many answers have.
+            opening = connection.opening(status, tuple(pairs[:-1]))
+            head = b"%bx-request-id: %b\r\n%b%b" % (opening, pairs[-1][1], framing, end)
+        else:
+            head = b"".join((connection.opening(status, ()), header_lines(pairs), framing, end))
+        self.opened = True
+        return head
+
+    async def _send(self, data: bytes) -> None:
+        connection = self._connection
+        view = memoryview(data)
+        # Whoever is cancelled in the middle has torn this piece: nothing may follow it, not even the last word.
+        self._torn = True
+        for start in range(0, len(data), _SLICE):
+            if connection.paused:
+                await connection.drained()
+            connection.write(view[start : start + _SLICE])
+        self._torn = False
+
+    def _end(self) -> None:
+        self._gone = None
+        if not self._over:
+            self._over = True
+            self._connection.answered(keep=self._keep)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+_DRAINED = 16 * 1024 * 1024
+"""Bytes behind a refusal that are read and dropped: who sends all before it reads loses the answer otherwise."""
+_DRAIN_TIME = 2.0
+_UNREAD = 64 * 1024
+"""Bytes of a body that are kept before somebody reads it."""
+_PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is full with it, not behind it
+_KEPT_FOR = 1.0
+"""Seconds for which a head, and the credential in it, is kept while nothing comes."""
+
+
+_State = enum.Enum("_State", "RESTING QUEUED HEAD BODY ANSWERING LINGERING CLOSING")
+_RESTING, _QUEUED, _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSING = _State
+
+
+class ClientConnection(asyncio.Protocol):
+    """One connection of a client.
+
+    Args:
+        edge: What it shares with others.
+        peer: The client's address where the connection has been counted already.
+
+    Attributes:
+        introduction: How it began.
+        keeps: Whether the connection may last beyond this answer.
+        paused: Whether what was written waits for the client to read.
+    """
+
+    __slots__ = (
+        "_backlog", "_deadline", "_drained", "_early", "_edge", "_entered", "_heads", "_incoming", "_loop", "_peer",
+        "_state", "_wire", "introduction", "keeps", "paused", "server_state", "transport",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        edge: Edge,
+        *,
+        server_state: ServerState,
+        peer: str | None = None,
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._edge = edge
+        self._loop = _loop or asyncio.get_running_loop()
+        self.server_state = server_state
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)  # until the connection is made
+        self._peer = peer or ""
+        self._entered = peer is not None
+        self.introduction = UNMET
+        self._state = _RESTING
+        self._heads = IncomingHeads(edge.limits)
+        self._wire: ClientWire | None = None
+        self.keeps = True
+        # The body while it comes, and whether it was answered before it was whole.
+        self._incoming: IncomingBody | None = None
+        self._early = False
+        self._drained = 0
+        self._deadline = Deadline(self._loop, self._late)
+        self.paused = False
+        self._backlog = Backlog()
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a connection; it will be told when that is lost."""
+        return self.transport is not None
+
+    # ---- asyncio's side ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or refuse it where there are too many."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from asyncio's
+        edge, limits = self._edge, self._edge.limits
+        self.introduction = introduced(transport, edge.tls)
+        self.server_state.connections.add(self)
+        self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
+        if not self._entered:
+            peer = transport.get_extra_info("peername")
+            self._peer = peer[0] if isinstance(peer, tuple) else ""
+            self._entered = True
+            if not edge.crowd.enter(self._peer):
+                self._refuse(503, "there are too many connections", linger=False)
+                return
+        self._deadline.within(limits.header_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Tell the task that serves a request here."""
+        self.server_state.connections.discard(self)
+        self._edge.crowd.leave(self._peer)
+        self._state = _CLOSING
+        self._deadline.close()
+        self._heads.drop()
+        self._left_by_client()
+
+    def eof_received(self) -> bool:
+        """Take the end of the client's side as its leaving; what was written still goes out."""
+        self._close()
+        self._left_by_client()
+        return False
+
+    def _left_by_client(self) -> None:
+        wire, self._wire = self._wire, None
+        self._incoming = None
+        self._backlog.wake()
+        if wire is not None:
+            wire.lost()
+
+    def pause_writing(self) -> None:
+        """The client reads slowly: whoever writes waits."""
+        self.paused = True
+        self._backlog.look(self.transport)
+        if self._state is not _CLOSING:
+            self._deadline.within(self._edge.limits.write_stall)
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        self.paused = False
+        state = self._state
+        if state is _ANSWERING:
+            self._deadline.lift()
+        elif state is _RESTING:
+            self.transport.resume_reading()
+            self._rest()
+        elif state is _LINGERING:
+            self._deadline.within(_DRAIN_TIME)
+        self._backlog.wake()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request; those behind one that is being answered are dropped."""
+        state = self._state
+        if state is _RESTING:
+            # RFC 9112 §2.2: an empty line in front of a request is none of it.
+            data = data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data
+            if data:
+                self._hear(data)
+        elif state is _HEAD:
+            self._hear(data)
+        elif state is _BODY:
+            self._read_body(data)
+        elif state is _LINGERING:
+            self._drained += len(data)
+            if self._drained > _DRAINED:
+                # Not closed yet: that would be a reset, and could cost the client the answer.
+                self.transport.pause_reading()
+        elif state is _ANSWERING:
+            self.keeps = False
+        elif state is _QUEUED:
+            self._heads.received += data
+            if len(self._heads.received) > _UNREAD:
+                self.transport.pause_reading()
+
+    # ---- The request ---------------------------------------------------------------------------------------------
+
+    def _hear(self, data: bytes) -> None:
+        """Read on in a head now, or when those that came before have been heard."""
+        turns = self._edge.turns
+        if turns.take(self._loop):
+            self._read_head(data)
+            return
+        if self._state is _RESTING:
+            self._deadline.within(self._edge.limits.header_timeout)
+        self._heads.received += data
+        self._state = _QUEUED
+        turns.wait(self._heard)
+
+    def _heard(self) -> None:
+        if self._state is _QUEUED:
+            if len(self._heads.received) > _UNREAD:
+                self.transport.resume_reading()
+            self._state = _HEAD
+            self._read_head(b"")
+
+    def _read_head(self, data: bytes) -> None:
+        try:
+            met = self.introduction
+            found = self._heads.feed(data, self._peer, met.scheme, met.certificate)
+        except Unreadable as error:
+            self._refuse(error.status, error.words)
+            return
+        if found is not None:
+            self._begin(*found)
+        elif self._state is _RESTING:
+            self._state = _HEAD
+            self._deadline.within(self._edge.limits.header_timeout)
+
+    def _begin(self, read: RequestHead, rest: bytes) -> None:
+        edge = self._edge
+        self.keeps = self.keeps and read.keeps and not edge.closing
+        self._deadline.lift()
+        length = None if read.chunked else read.length
+        whole = length is not None and len(rest) >= length
+        if whole:
+            if len(rest) > read.length:
+                rest, self.keeps = rest[: read.length], False
+            self._wire = wire = ClientWire(self, read, length, whole=True, body=rest)
+            self._state = _ANSWERING
+        else:
+            self._wire = wire = ClientWire(self, read, length, whole=False)
+            self._state = _BODY
+            self._incoming = IncomingBody(wire, read, edge.limits.headers, self._loop.time())
+            if rest:
+                self._read_body(rest)
+                if self._wire is None:
+                    return
+            else:
+                self._deadline.within(edge.limits.body_idle)
+        task = self._loop.create_task(self._serve(read.head, wire))
+        tasks = self.server_state.tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _serve(self, head: Head, wire: ClientWire) -> None:
+        try:
+            await self._edge.serve(head, wire)
+        except Exception:
+            logger.exception("a request could not be served")
+            if not wire.opened:
+                await wire.answer(500, [(b"content-type", b"text/plain; charset=utf-8")], b"internal error\n")
+        finally:
+            wire.abandoned()
+
+    def _read_body(self, data: bytes) -> None:
+        wire, incoming = self._wire, self._incoming
+        if wire is None or incoming is None:
+            return
+        try:
+            done = incoming.feed(data)
+        except Unreadable as error:
+            # A body that is no body: nothing was answered yet, and nothing will be but this.
+            self._wire = None
+            self._refuse(error.status, error.words)
+            wire.lost()
+            return
+        if incoming.excess:
+            self.keeps = False
+        if done:
+            self._state = _ANSWERING
+            self._incoming = None
+            self._expect_nothing()
+            wire.fed()
+        elif wire.unread > _UNREAD and not wire.awaited:
+            self.transport.pause_reading()
+            # What nobody wants to read yet cannot come.
+            self._deadline.lift()
+        elif incoming.is_slow(self._loop.time(), self._edge.limits.body_rate):
+            wire.too_slow()
+        else:
+            self._deadline.within(self._edge.limits.body_idle)
+
+    def reads(self) -> None:
+        """Somebody reads the body from now on."""
+        if self._incoming is not None:
+            self.transport.resume_reading()
+            self._incoming.count_from(self._loop.time())
+            self._deadline.within(self._edge.limits.body_idle)
+
+    def wants_body(self) -> None:
+        """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
+        if self._state is _BODY:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def forget(self) -> None:
+        """Let go of the head that is kept to know the next one by, and of what else waits for the next request."""
+        self._heads.forget()
+        self._deadline.rest()
+
+    # ---- The answer ----------------------------------------------------------------------------------------------
+
+    def answers_early(self) -> None:
+        """An answer begins although the body is not whole; what still comes of that is dropped."""
+        if self._state is _BODY:
+            self._state = _ANSWERING
+            self._early = True
+            self.keeps = False
+            self._incoming = None
+            self._expect_nothing()
+            self.transport.resume_reading()
+
+    def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        """Return the beginning of an answer: status line, the headers of every answer, and these."""
+        return self._edge.opening(self.server_state.default_headers, status, headers)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send bytes of an answer."""
+        if self._state is _ANSWERING:
+            self.transport.write(data)
+
+    async def drained(self) -> None:
+        """Wait until the client has read, or is gone."""
+        while self.paused and self._state is _ANSWERING:
+            await self._backlog.moved(self._loop)
+
+    def answered(self, *, keep: bool) -> None:
+        """The answer is complete.
+
+        Args:
+            keep: Whether the client was told that the connection lasts.
+        """
+        self._wire = None
+        self.server_state.total_requests += 1
+        if self._state is not _ANSWERING:
+            return
+        if self._early:
+            self._linger()
+        elif not keep or not self.keeps:
+            self._close()
+        else:
+            self._state = _RESTING
+            if self.paused:
+                # Its next request is read when it has read this answer, or answers would pile up.
+                self.transport.pause_reading()
+            else:
+                self._rest()
+
+    def cut(self, *, hard: bool = False) -> None:
+        """Close without completing the answer: its end is missing, so the client cannot take it for whole.
+
+        Args:
+            hard: Whether only a reset can tell, because the end of the connection is the end of the answer.
+        """
+        self._wire = None
+        if hard:
+            self.abort()
+        else:
+            self._close()
+
+    def shutdown(self) -> None:
+        """End with the request that is on its way, or now; called when the server stops."""
+        self.keeps = False
+        if self._state is _RESTING:
+            self._close()
+
+    def end(self) -> None:
+        """End now, with what was written."""
+        self._close()
+        self._left_by_client()
+
+    def abort(self) -> None:
+        """End now, and drop what was written."""
+        self._state = _CLOSING
+        self._deadline.lift()
+        drop(self.transport)
+
+    def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
+        """Refuse what is no request, in plain HTTP."""
+        request_id = secrets.token_hex(8)
+        standing = self._edge.standing(self.server_state.default_headers)
+        self.transport.write(refusal(status, words, request_id, standing))
+        self._edge.refused(self._peer, request_id, status, words)
+        if linger:
+            self._linger()
+        else:
+            self._close()
+
+    def _linger(self) -> None:
+        """Read a little of what the client is still sending, or closing would cost it the answer it has not read."""
+        self._state = _LINGERING
+        self._heads.drop()
+        self._incoming = None
+        self._drained = 0
+        transport = self.transport
+        transport.resume_reading()
+        self._deadline.within(self._edge.limits.write_stall if self.paused else _DRAIN_TIME)
+        if not end_writing(transport):
+            self._close()
+
+    def _close(self) -> None:
+        if self._state is _CLOSING:
+            return
+        self._state = _CLOSING
+        self._heads.drop()
+        self._backlog.look(self.transport)
+        # Over TLS the client has to say goodbye, too.
+        self._deadline.within(self._edge.limits.write_stall)
+        self.transport.close()
+
+    # ---- Time ----------------------------------------------------------------------------------------------------
+
+    def _expect_nothing(self) -> None:
+        """Expect nothing of the client but that it reads what waits for it."""
+        if self.paused:
+            self._deadline.within(self._edge.limits.write_stall)
+        else:
+            self._deadline.lift()
+
+    def _rest(self) -> None:
+        """Wait for the next request."""
+        patience = self._edge.limits.keep_alive
+        self._deadline.within(min(_KEPT_FOR, patience) if self._heads.knows else patience)
+
+    def _late(self) -> None:
+        state = self._state
+        if self.paused or state is _CLOSING:
+            # It may read, slowly.
+            if self._backlog.look(self.transport):
+                self._deadline.within(self._edge.limits.write_stall)
+            else:
+                self.abort()
+        elif state in (_HEAD, _QUEUED):
+            self._refuse(408, "the headers took too long")
+        elif state is _BODY and self._wire is not None:
+            self._wire.too_slow()
+        elif state is _RESTING and self._heads.knows and self._edge.limits.keep_alive > _KEPT_FOR:
+            self._heads.forget()
+            self._deadline.within(self._edge.limits.keep_alive - _KEPT_FOR)
+        elif state is not _ANSWERING:
+            self._close()

@@ -1,0 +1,225 @@
+"""The listeners of one gateway: for clients over HTTP and gRPC, and for operators."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp
+
+from gateway.background import Background
+from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
+from gateway.config.client import Mtls
+from gateway.config.limit import Http
+from gateway.config.model import Config, Tls
+from gateway.config.yaml import Marks
+from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
+from gateway.listener.asgi import AsgiListener
+from gateway.listener.callbacks import Callbacks, PublicListener
+from gateway.listener.http1 import Edge
+from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
+from gateway.listener.tls import PemTls
+from gateway.proxy.pipeline import Line
+
+if TYPE_CHECKING:
+    from gateway.listener.grpc import GrpcListener
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """The TLS settings for HTTP and for gRPC clients; None without TLS."""
+
+    public: ServerTls | None = None
+    grpc: PemTls | None = None
+
+
+class Listeners:
+    """Opens, updates and closes the listeners of one gateway.
+
+    Args:
+        sockets: Sockets that are bound already, by role (`public`, `admin`, `grpc`).
+        line: Serves the requests.
+        ready: Returns whether new calls are accepted.
+        trouble: Returns the reason beside draining why they are not; empty for none.
+        shares: As `Edge.shares`.
+        over_http: Whether this process listens for HTTP clients; false behind an ASGI server (`asgi`), where the admin
+            listener is opened only if the configuration has its address.
+
+    Attributes:
+        servers: The open HTTP servers, in the order of the roles.
+        address: `host:port` of the public listener, as a URL has it; empty before it is open.
+        admin_address: The same of the admin listener.
+        grpc_address: The same of the gRPC listener; empty if there is none.
+        asgi: The listener behind an ASGI server; None with `over_http`.
+    """
+
+    def __init__(
+        self,
+        sockets: Mapping[str, socket.socket],
+        line: Line,
+        *,
+        ready: Callable[[], bool],
+        trouble: Callable[[], str],
+        shares: Callable[[str], bool],
+        over_http: bool = True,
+    ) -> None:
+        self._sockets = sockets
+        self._line = line
+        self._ready = ready
+        self._trouble = trouble
+        self._shares = shares
+        self._over_http = over_http
+        self.servers: list[HttpServer] = []
+        self._names: list[str] = []
+        self.asgi: AsgiListener | None = None
+        self._public: HttpServer | None = None
+        self._grpc: GrpcListener | None = None
+        self.address = ""
+        self.admin_address = ""
+        self.grpc_address = ""
+
+    async def open(self, config: Config, marks: Marks, pages: ASGIApp, callbacks: Callbacks) -> None:
+        """Bind all listeners without accepting; after a failure `aclose` closes those that are bound.
+
+        Args:
+            pages: The pages of the admin listener.
+            callbacks: Serves the callback URLs of webhooks.
+
+        Raises:
+            ListenFailed: An address or a certificate cannot be used.
+        """
+        written = config.gateway
+        asked = asked_of_clients(config)
+        tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, asked)
+        listener = PublicListener(self._line, self._ready, callbacks, trouble=self._trouble)
+        if self._over_http:
+            limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
+            edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
+            self._public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
+            self._add("public", self._public)
+            self.address = self._public.address
+        else:
+            prefix = urlsplit(written.public_url or "").path.rstrip("/")
+            self.asgi = AsgiListener(listener, written.http, refused=self._line.unreadable, prefix=lambda: prefix)
+            self.address = written.listen
+        if self._over_http or "admin" in written.model_fields_set:
+            edge = Edge(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
+            admin = HttpServer(self._listen("admin", written.admin.listen), edge)
+            self._add("admin", admin)
+            self.admin_address = admin.address
+        if written.listen_grpc is not None:
+            from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - grpcio is loaded only if it is used
+
+            pem = None if written.tls is None else await asyncio.to_thread(open_grpc_tls, written.tls, marks, asked)
+            reserved = self._listen("grpc", written.listen_grpc)
+            self._grpc = GrpcListener(reserved, written, self._line, self._ready, pem)
+            self.grpc_address = self._grpc.address
+
+    def _listen(self, role: str, address: str) -> socket.socket:
+        bound = self._sockets.get(role)
+        if bound is not None:
+            return bound
+        # grpc-core opens the socket itself.
+        return reserve(address) if role == "grpc" else bind(address)
+
+    async def start(self, background: Background) -> None:
+        """Accept connections from now on."""
+        for server, name in zip(self.servers, self._names, strict=True):
+            await server.start(background, name)
+        if self._grpc is not None:
+            await self._grpc.start()
+
+    def _add(self, name: str, server: HttpServer) -> None:
+        self.servers.append(server)
+        self._names.append(name)
+
+    def tell_health(self) -> None:
+        """Update the gRPC health service after readiness has changed."""
+        if self._grpc is not None:
+            self._grpc.tell_health()
+
+    def certificates(self, config: Config, marks: Marks) -> Certificates:
+        """Read the certificates, which are renewed in place.
+
+        Raises:
+            ListenFailed: A certificate cannot be used.
+        """
+        tls, asked = config.gateway.tls, asked_of_clients(config)
+        if tls is None:
+            return Certificates()
+        pem = None if self._grpc is None else open_grpc_tls(tls, marks, asked)
+        return Certificates(open_tls(tls, marks, asked), pem)
+
+    async def renew(self, certificates: Certificates, config: Config) -> None:
+        """Use other certificates and limits for new connections."""
+        if certificates.public is not None and self._public is not None:
+            self._public.renew(certificates.public)
+        if self._grpc is not None:
+            await self._grpc.renew(certificates.grpc, config.gateway.body_limit)
+
+    def press(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.press`
+        """Close client connections after their next answer while open files are short."""
+        if self._public is not None:
+            self._public.press(short)
+
+    def wind_down(self) -> None:
+        """Accept connections, but close them after their next answer."""
+        if self._public is not None:
+            self._public.wind_down()
+
+    def stop_accepting(self) -> None:
+        """Stop accepting clients; the admin listener stays open until the end."""
+        if self._public is not None:
+            self._public.stop_accepting()
+        if self._grpc is not None:
+            self._grpc.stop_accepting()
+
+    async def aclose(self) -> None:
+        """Close all listeners and their connections."""
+        for server in self.servers:
+            await server.aclose()
+        if self._grpc is not None:
+            await self._grpc.aclose()
+
+
+def open_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> ServerTls:
+    """Return the TLS settings for HTTP: the certificate, and the verification of clients.
+
+    Raises:
+        ListenFailed: The certificate or the authorities cannot be used.
+    """
+    folder = Path(marks.place(("gateway", "tls")).file).parent
+    context = server_tls(folder / written.cert, folder / written.key)
+    if clients is not None:
+        file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
+        try:
+            ask(context, read_authorities(file), required=clients.require)
+        except CertificateUnusable as error:
+            raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
+    return context
+
+
+def open_grpc_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> PemTls:
+    """Return the TLS settings for gRPC, in the form that grpc-core reads.
+
+    Raises:
+        ListenFailed: As `open_tls`.
+    """
+    trusted = open_tls(written, marks, clients).authorities
+    folder = Path(marks.place(("gateway", "tls")).file).parent
+    try:
+        chain, key = (folder / written.cert).read_bytes(), (folder / written.key).read_bytes()
+        if clients is None:
+            return PemTls(chain, key)
+        file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
+        return PemTls(chain, key, read_authorities(file).pem.encode("ascii"), trusted)
+    except (OSError, CertificateUnusable) as error:
+        raise ListenFailed(f"cannot read certificates: {error}") from error
+
+
+def asked_of_clients(config: Config) -> Mtls | None:
+    """Return the settings of client certificates; None if none are requested."""
+    return None if config.auth is None else config.auth.mtls

@@ -1,0 +1,78 @@
+"""TLS: what a client showed in its handshake, found out once per connection, and the settings of gRPC clients."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+
+from gateway.certificate import Certificate
+from gateway.config.certificate import ServerTls
+from gateway.identity.mtls import read_certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """The handshake of a connection, as far as anybody asks for it.
+
+    Attributes:
+        scheme: `http`, or `https` over TLS.
+        certificate: What the client has shown, where it was asked and has one.
+        tls: How its handshake was made; None without TLS.
+        protocol: What was agreed upon in it (ALPN), or None.
+    """
+
+    scheme: str = "http"
+    certificate: Certificate | None = None
+    tls: ssl.SSLContext | None = None
+    protocol: str | None = None
+
+    def outlives(self, tls: ServerTls) -> bool:
+        """Whether the connection may go on where handshakes are made like this from now on.
+
+        What is asked for now and was not then, and those who were believed then and are not now, end it. Then its
+        certificate is void, for a request may be on its way.
+        """
+        if self.tls is None or self.tls is tls:
+            return True
+        if self.certificate is None:
+            return tls.verify_mode is not ssl.CERT_REQUIRED
+        trusted = self.tls.authorities if isinstance(self.tls, ServerTls) else frozenset()
+        self.certificate.void = not trusted <= tls.authorities
+        return not self.certificate.void
+
+
+UNMET = Introduction()
+"""The value before the connection is made, and without TLS."""
+
+
+def introduced(transport: asyncio.BaseTransport, tls: ServerTls | None) -> Introduction:
+    """Return the handshake of a transport's connection.
+
+    Args:
+        tls: How handshakes are made by now; it may be another way than this one was.
+    """
+    shaken = transport.get_extra_info("ssl_object")
+    if shaken is None:
+        return UNMET
+    der = shaken.getpeercert(binary_form=True)
+    certificate = None if der is None else read_certificate(der)
+    met = Introduction("https", certificate, shaken.context, shaken.selected_alpn_protocol())
+    if tls is not None:
+        met.outlives(tls)
+    return met
+
+
+@dataclass(frozen=True, slots=True)
+class PemTls:
+    """The TLS settings for gRPC clients, as grpc-core reads them.
+
+    Attributes:
+        chain: The certificate and those that sign it, PEM.
+        key: The private key, PEM.
+        authorities: Those that clients' certificates are verified by, PEM; None where none is asked for.
+        trusted: The SHA-256 of each of them.
+    """
+
+    chain: bytes
+    key: bytes
+    authorities: bytes | None = None
+    trusted: frozenset[bytes] = frozenset()

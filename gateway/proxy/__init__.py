@@ -1,0 +1,1 @@
+"""The steps of a request, in the order of `pipeline.py`."""

@@ -1,0 +1,146 @@
+"""Holds requests to the limits: a tenant's rate before the body is read, all other limits before the agent is asked."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gateway.a2a.call import Call
+from gateway.a2a.fault import TasksLimited
+from gateway.backing import Backing
+from gateway.config import effective
+from gateway.config.limit import Limits as Written
+from gateway.config.limit import TenantLimits
+from gateway.config.model import Config
+from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quota, ratelimit_headers
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.routing.route import backend_key
+
+_TOLL = 64 * 1024
+"""Bytes after which a stream is charged again."""
+
+
+class Admission:
+    """Admits requests within the limits.
+
+    Args:
+        clock: Monotonic seconds.
+
+    Attributes:
+        processes: How many processes share the limits of the gateway.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._named: frozenset[str] = frozenset()
+        self.processes = 1
+
+    def configure(self, config: Config, quotas: "Quotas | None" = None) -> None:
+        """Use the limits of a configuration from now on; used quota and running calls carry over.
+
+        Args:
+            quotas: Those of the configuration; computed here where they are left out.
+        """
+        quotas = quotas_of(config) if quotas is None else quotas
+        self._named = frozenset(config.tenants)
+        self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
+
+    async def arrive(self, exchange: Exchange, wire: Wire) -> None:
+        """Charge the caller with one request; the answer has its rate limit headers.
+
+        Raises:
+            RateLimited: it has made too many.
+        """
+        principal = exchange.principal
+        if principal is None:
+            return
+        try:
+            standing = await self._limits.arrive(principal.tenant, exchange.started)
+        except OverRate as fault:
+            if fault.standing is not None:
+                wire.extra = [*wire.extra, *ratelimit_headers(fault.standing)]
+            raise
+        if standing is not None:
+            wire.extra = [*wire.extra, *ratelimit_headers(standing)]
+
+    async def admit(self, exchange: Exchange, backing: Backing, call: Call) -> None:
+        """Let a call begin, once there is a slot for it.
+
+        Raises:
+            BodyTooLarge: its body is longer than the tenant or the agent may have it.
+            RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.Limits.admit`.
+        """
+        principal = exchange.principal
+        assert principal is not None
+        tenant, key = principal.tenant, backing.upstream.backend
+        self._limits.refuse_body(tenant, key, exchange.bytes_in)
+        permit = self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
+        if permit is not None and not isinstance(permit, Permit):
+            permit = await permit
+        exchange.permit = permit
+        exchange.weight = self._limits.weight(tenant)
+        exchange.on_toll, exchange.toll = self._charge, _TOLL
+
+    def leave(self, exchange: Exchange) -> None:
+        """Release the slot of a request that is over, and charge its bytes."""
+        if exchange.permit is not None:
+            exchange.permit.release()
+        if exchange.principal is None or exchange.backend is None:
+            return
+        self._charge(exchange)
+        tenant = exchange.principal.tenant
+        if isinstance(exchange.fault, TasksLimited):
+            self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
+
+    def _charge(self, exchange: Exchange) -> None:
+        """Charge the bytes since the last time: a stream of days must not owe all of them at its end."""
+        assert exchange.principal is not None
+        assert exchange.backend is not None
+        due = exchange.bytes_in + exchange.bytes_out - exchange.paid
+        exchange.paid += due
+        exchange.toll = exchange.bytes_out + _TOLL
+        self._limits.spend(exchange.principal.tenant, exchange.backend, due, self._clock())
+
+
+class Quotas(NamedTuple):
+    """The quotas of tenants and backends, by their names."""
+
+    tenants: Mapping[str, Quota]
+    agents: Mapping[str, Quota]
+
+
+def quotas_of(config: Config) -> Quotas:
+    """Return the quotas of a configuration; takes 20 µs for each agent."""
+    return Quotas(_tenants(config), _agents(config))
+
+
+def _tenants(config: Config) -> Mapping[str, Quota]:
+    found = {name: _quota(effective.tenant_limits(config, name)) for name in config.tenants}
+    return found if any(quota != Quota() for quota in found.values()) else {}
+
+
+def _agents(config: Config) -> Mapping[str, Quota]:
+    found: dict[str, Quota] = {}
+    for name, agent in config.agents.items():
+        if agent.backend:
+            found[name] = _quota(effective.limits(config, agent))
+        for tenant in agent.by_tenant:
+            found[backend_key(name, tenant)] = _quota(effective.limits(config, agent, tenant))
+    return {key: quota for key, quota in found.items() if quota != Quota()}
+
+
+def _quota(written: Written) -> Quota:
+    weight = written.weight if isinstance(written, TenantLimits) else None
+    assert written.queue is not None
+    assert written.queue_timeout is not None
+    return Quota(
+        requests=written.requests,
+        burst=written.burst,
+        concurrency=written.concurrency,
+        queue=written.queue,
+        queue_timeout=written.queue_timeout,
+        streams=written.streams,
+        body=written.body,
+        bandwidth=written.bandwidth,
+        weight=weight or 1.0,
+    )

@@ -1,0 +1,151 @@
+"""Answers card requests: those at a well-known path, and the public ones among gRPC's of 0.3."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from gateway.a2a.bindings import binding
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
+from gateway.a2a.headers import A2A_JSON, Pairs, accepts
+from gateway.a2a.operation import Operation
+from gateway.a2a.paths import PathCall
+from gateway.a2a.query import query_value
+from gateway.backing import Backing
+from gateway.cards.serve import ServedCard, sign_in_card
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.routing.route import Verdict
+from gateway.snapshot import Snapshot
+
+FIRST_CARD = 5.0
+"""Seconds to wait for an agent's first card while it is being fetched; later ones are never waited for."""
+MAX_AGE = 60
+"""Seconds for which a client may keep a card."""
+_GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
+_OLD = "agent.json"
+"""The name that only clients before 0.3 ask for."""
+
+
+async def show(
+    snapshot: Snapshot, exchange: Exchange, verdict: Verdict, wire: Wire, *, path: PathCall, clock: Callable[[], float]
+) -> None:
+    """Answer with the card of the selected agent, or with the one that says how to sign in.
+
+    Args:
+        path: Which of the two cards is asked for, and the tenant that it names.
+
+    Raises:
+        UpstreamConnect, UpstreamProtocol: there is no card.
+    """
+    old = path.card == _OLD
+    modern = not old and _wants_modern(exchange)
+    if verdict.signs_in:
+        card, public = _sign_in(snapshot, exchange, verdict, path, modern=modern), False
+    else:
+        card, public = await _agent_card(snapshot, exchange, verdict, path, modern=modern)
+    exchange.first_byte = clock()
+    etag = card.etag.encode("ascii")
+    headers: Pairs = [
+        (b"etag", etag),
+        (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),
+        (b"vary", b"Authorization, X-API-Key, Accept, A2A-Version"),
+        (b"x-request-id", exchange.id.encode("ascii")),
+    ]
+    if _holds(exchange, etag):
+        exchange.status = 304
+        await wire.answer(304, headers, b"")
+        return
+    exchange.status = 200
+    exchange.bytes_out = len(card.body)
+    headers.append((b"content-type", A2A_JSON if modern and _accepts_a2a_json(exchange) else b"application/json"))
+    await wire.answer(200, headers, card.body)
+
+
+async def _agent_card(
+    snapshot: Snapshot, exchange: Exchange, verdict: Verdict, path: PathCall, *, modern: bool
+) -> tuple[ServedCard, bool]:
+    """Return the card of the selected agent, and whether shared caches may keep it."""
+    route, rule, principal = verdict.route, verdict.rule, exchange.principal
+    assert route is not None
+    assert rule is not None
+    backing = snapshot.backings[route.backend]
+    if backing.source.card is None and not backing.source.settled.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_CARD):
+                await backing.source.settled.wait()
+    may_call = principal is not None and snapshot.table.may_call(principal, backing.agent)
+    tenant, bare = rule.tenant, False
+    if route.tenant is not None:
+        # Only a caller of the backend's own tenant, or one that may name that tenant and did, sees its card. Others see
+        # the product's card where the file has one, else only how to call the agent.
+        own = may_call and principal is not None and route.tenant in (principal.tenant, path.tenant)
+        tenant, bare = (route.tenant if own else None), not (own or backing.product)
+    personal = backing.source.personal
+    if personal and not may_call:
+        # The agent wrote it for its callers.
+        bare = True
+    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=path.card == _OLD, modern=modern)
+    # A card that was picked by a credential, or is a tenant's own, must not come from a shared cache.
+    picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
+    return card, snapshot.table.agents[backing.agent].public and not picked and not personal
+
+
+def _sign_in(snapshot: Snapshot, exchange: Exchange, verdict: Verdict, path: PathCall, *, modern: bool) -> ServedCard:
+    """Return the card for strangers where credentials pick among several agents: it names none of them."""
+    # Any of the rules at the endpoint; only where it is found counts.
+    rule = verdict.contenders[0]
+    return sign_in_card(
+        snapshot.public,
+        exchange.head.host if rule.host is not None and rule.host.startswith("*.") else rule.host,
+        rule.path,
+        tenant=path.tenant,
+        schemes=snapshot.authenticator.schemes,
+        old=path.card == _OLD,
+        modern=modern,
+    )
+
+
+def answers(backing: Backing, call: Call) -> bool:
+    """Return whether a call asks for the public card: over gRPC, 0.3 has one method for both (protocol trap 27)."""
+    if call.operation is not Operation.GET_EXTENDED_CARD or call.dialect != _GRPC_0_3:
+        return False
+    portrait = backing.source.portrait
+    return portrait is not None and not portrait.extended and _GRPC_0_3 not in backing.upstream.interfaces()
+
+
+async def tell(exchange: Exchange, backing: Backing, call: Call, wire: Wire, clock: Callable[[], float]) -> None:
+    """Answer such a call.
+
+    Raises:
+        UpstreamConnect, UpstreamProtocol: there is no card.
+    """
+    assert exchange.rule is not None
+    card = backing.cards.inside(exchange.rule, call.tenant, exchange.head.host, call.dialect)
+    body = binding.answer(call, msgspec.Raw(card))
+    exchange.status = 200
+    exchange.first_byte = clock()
+    exchange.bytes_out = len(body)
+    await wire.answer(200, [(b"x-request-id", exchange.id.encode("ascii"))], body)
+
+
+def _wants_modern(exchange: Exchange) -> bool:
+    """Return whether the client asks for the card of 1.0 alone: by the version, or without one by its media type."""
+    head = exchange.head
+    said = (head.first(b"a2a-version") or b"").decode("latin-1") or query_value(head.query, "A2A-Version")
+    version = parse_version(said or "")
+    return version is Version.V1_0 or (version is None and _accepts_a2a_json(exchange))
+
+
+def _accepts_a2a_json(exchange: Exchange) -> bool:
+    return accepts(exchange.head.all(b"accept"), A2A_JSON)
+
+
+def _holds(exchange: Exchange, etag: bytes) -> bool:
+    # RFC 9110 §13.1.2: weak comparison, and `*` for any card.
+    shown = exchange.head.first(b"if-none-match")
+    if shown is None:
+        return False
+    return any(tag.strip() in (etag, b"*", etag.removeprefix(b"W/")) for tag in shown.split(b","))

@@ -1,0 +1,115 @@
+"""The connection cache: what is remembered between requests with the same head on one connection.
+
+Clients send the same head again and again, but for the length of its body. The listener then hands out the same `Head`
+(`listener/request.py`), and the head carries this cache. It belongs to one snapshot: the first request under another
+one starts a new cache, so that no credential, decision or connection of a replaced configuration is used again.
+
+| slot | made by | valid for |
+|---|---|---|
+| `location` | `locate` | the head |
+| `credentials` | `authenticate` | the head, from the same client address |
+| `caller` | `authenticate` | the same principal, which is a trusted client |
+| `decision` | `selection` | the same principal and the same A2A tenant |
+| `log_fields` | `request` | requests with the same `key` |
+| `prepared` | `upstream` | the same upstream, principal and client address |
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gateway.a2a.call import Head
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import BadRequest
+from gateway.a2a.operation import Operation
+from gateway.a2a.paths import PathCall
+from gateway.holdings import Holdings
+from gateway.identity.authenticator import Credentials
+from gateway.principal import Principal
+from gateway.routing.route import Verdict
+from gateway.routing.table import Endpoint
+from gateway.upstream.upstream import PreparedHeaders
+
+
+class Location(msgspec.Struct, frozen=True, eq=False):
+    """What a head tells before it is known who calls.
+
+    Attributes:
+        binding: The binding in which to answer, as far as the head tells.
+        version: Likewise the version.
+        operation: Likewise the operation; None where only the body tells.
+        endpoint: None where the path is none.
+        path: What stands behind the endpoint's path; None where that means nothing.
+        unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
+        said: The version as the client writes it, or None.
+        hint: The version that this names, or None.
+    """
+
+    binding: Binding
+    version: Version = Version.V1_0
+    operation: Operation | None = None
+    endpoint: Endpoint | None = None
+    path: PathCall | None = None
+    unread: BadRequest | None = None
+    said: str | None = None
+    hint: Version | None = None
+
+    @property
+    def reads_card(self) -> bool:
+        """Return whether the request reads a card, as anybody may."""
+        return self.path is not None and self.path.card is not None
+
+
+class Decision(msgspec.Struct, frozen=True, eq=False):
+    """The agent that answers one caller under one A2A tenant."""
+
+    principal: Principal
+    tenant: str | None
+    verdict: Verdict
+
+
+class TrustedCaller(msgspec.Struct, frozen=True, eq=False):
+    """The caller that a trusted client names; each request of the head has the same object."""
+
+    client: Principal
+    caller: Principal
+
+
+class LogFields(msgspec.Struct, frozen=True, eq=False):
+    """The fields that many lines of the access log share.
+
+    Attributes:
+        key: The values that they were made of.
+        front: The fields from `agent` to `a2a_version`.
+        back: The fields from `client_ip` on.
+    """
+
+    key: tuple[object, ...]
+    front: dict[str, object]
+    back: dict[str, object]
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionCache:
+    """The cache of one head under one snapshot.
+
+    Attributes:
+        holdings: The holdings of that snapshot, by which it is known; the snapshot itself is not kept alive.
+    """
+
+    holdings: Holdings | None = None
+    location: Location | None = None
+    credentials: Credentials | None = None
+    caller: TrustedCaller | None = None
+    decision: Decision | None = None
+    log_fields: LogFields | None = None
+    prepared: PreparedHeaders = field(default_factory=PreparedHeaders)
+
+
+def cache_of(head: Head, holdings: Holdings | None) -> ConnectionCache:
+    """Return the cache of a head; a new one where it has none, or one of another snapshot."""
+    cache = head.cache
+    if not isinstance(cache, ConnectionCache) or cache.holdings is not holdings:
+        cache = ConnectionCache(holdings)
+        head.remember(cache)
+    return cache

@@ -1,0 +1,278 @@
+"""An agent's reply on its way to one client: its head, its body, and the checks that both pass.
+
+`reply.py` delivers one frame, `stream.py` delivers many, and `list_tasks.py` reads the pages of a list.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.a2a import agent_frame
+from gateway.a2a.agent_error import AgentError
+from gateway.a2a.bindings.grpc_status import Status
+from gateway.a2a.bindings.grpc_status import read as read_status
+from gateway.a2a.bindings.jsonrpc_id import answers, is_same
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
+from gateway.a2a.progress import NOTHING, Progress
+from gateway.a2a.translation import Translation
+from gateway.backing import OWN_IDS, Backing
+from gateway.ownership import is_others, refuse_others
+from gateway.proxy.answer_memory import ASIDE
+from gateway.proxy.request import Exchange, meet
+from gateway.upstream.page import only_type, refuse_challenge, refuse_page
+from gateway.upstream.repertoire import Interface
+from gateway.upstream.reply import Reply
+
+_LONG = 1024 * 1024
+"""Bytes of an answer over HTTP from which on it is read in a thread. Its connection is closed then: until the answer is
+known to belong to the call no other call may use the connection (safety T14)."""
+_TO_CLIENT = TO_CLIENT - {b"content-type", b"x-accel-buffering"}
+_NO_STORE = (b"cache-control", b"no-store")
+"""An answer belongs to its caller; the agent does not know who else is served by the gateway."""
+
+logger = logging.getLogger("gateway.upstream")
+_T = TypeVar("_T")
+
+
+class ReplyHead(msgspec.Struct, frozen=True, eq=False):
+    """The headers of a reply as clients get them.
+
+    Attributes:
+        content_type: As the agent wrote it.
+        passed: The headers that every answer made of this reply has, but for the request id.
+        json_headers: The headers of an answer whose body is this reply's JSON, but for the request id.
+    """
+
+    content_type: bytes | None
+    passed: Pairs
+    json_headers: Pairs
+
+
+def head_of(reply: Reply) -> ReplyHead:
+    """Return the head of a reply; it is worked out once for all replies of a connection that have the same headers.
+
+    Raises:
+        UpstreamProtocol: it has two content types.
+    """
+    known = reply.known
+    found = None if known is None else known.get(ReplyHead)
+    if isinstance(found, ReplyHead):
+        return found
+    content_type = only_type(reply)
+    media = media_type(content_type)
+    # Without parameters: no charset makes a client read other text than the gateway did.
+    json = (b"content-type", media if is_json(media) else b"application/json")
+    passed = [*pass_on(reply.headers, _TO_CLIENT), _NO_STORE]
+    head = ReplyHead(content_type, passed, [*passed, json])
+    if known is not None:
+        known[ReplyHead] = head
+    return head
+
+
+class Delivery:
+    """One reply, the call that it answers, and the client's request.
+
+    Args:
+        interface: Where the agent was asked.
+        clock: Monotonic seconds.
+        translation: Between the agent's dialect and the client's; None if they are the same.
+        call: The call as the agent got it; by default the client's, or the translated one.
+        beside: Bytes of other replies that are held for the same request.
+
+    Attributes:
+        is_renumbered: Whether the agent answered under another id than the call's.
+    """
+
+    __slots__ = (
+        "_beside", "_body", "backing", "call", "clock", "exchange", "interface", "is_renumbered", "reply",
+        "translation",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        reply: Reply,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        *,
+        clock: Callable[[], float],
+        translation: Translation | None = None,
+        call: Call | None = None,
+        beside: int = 0,
+    ) -> None:
+        call = call or (exchange.call if translation is None else translation.call)
+        if call is None:
+            raise ValueError("nothing was called")
+        self.reply = reply
+        self.exchange = exchange
+        self.backing = backing
+        self.interface = interface
+        self.clock = clock
+        self.translation = translation
+        self.call: Call = call
+        self.is_renumbered = False
+        self._beside = beside
+        self._body: bytes | None = None
+
+    async def read(self) -> bytes:
+        """Return the whole body; it is kept for the next read until `forget`.
+
+        Raises:
+            AnswerTooLong: it is longer than `AnswerBounds.kept`.
+            Overloaded: the process holds as many bytes of long answers as it may.
+            UpstreamTimeout, UpstreamReset, UpstreamProtocol: as `Reply.read`.
+        """
+        if self._body is None:
+            now = self.clock()
+            end = (self.exchange.sent or now) + self.backing.upstream.timeouts.total
+            self._body = await self.reply.read(self.backing.bounds.kept, max(end - now, 0.001), self._hold)
+        return self._body
+
+    def forget(self) -> None:
+        """Release the body."""
+        self._body = None
+
+    def refuse_unasked(self) -> None:
+        """Refuse a redirect, a part of an answer, and a stream that answers no streaming call.
+
+        Raises:
+            UpstreamProtocol: it is one.
+        """
+        status, is_stream = self.reply.http_status, self.reply.is_stream
+        if 300 <= status < 400 or status == 206:
+            # Never followed, and never shown: `Location` is an address of the agent's.
+            raise UpstreamProtocol("the agent answered with a redirect or a part", detail=f"status {status}")
+        if is_stream and (status != 200 or not self.call.operation.streams):
+            raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
+
+    async def judge(self, body: bytes) -> Progress | None:
+        """Return what the body tells; None if it comes with an HTTP error status and passes all checks as an error.
+
+        Raises:
+            UpstreamProtocol: it is no answer of A2A, answers another call, or is an error that tells of another's task.
+            UpstreamLimited, UpstreamBusy, BodyTooLarge, WrongHttpMethod: as `refuse_page`.
+        """
+        reply, content_type = self.reply, head_of(self.reply).content_type
+        if reply.http_status >= 400:
+            refuse_challenge(reply)
+            error = await self._aside(lambda each: agent_frame.read_error(self.call, each, content_type), body)
+            if error is None:
+                refuse_page(reply)
+                return None
+            if self._is_wrapped:
+                self._recognise(error.id)
+                self.exchange.saw(error)
+            await self.refuse_others(error)
+            return None
+        told = await self._aside(lambda each: agent_frame.read_answer(self.call, each, content_type), body)
+        if self._is_wrapped:
+            self._recognise(told.id)
+        return told
+
+    async def observe(self, told: Progress) -> Progress:
+        """Record what an answer names before it goes out; return what the client may see of it.
+
+        Raises:
+            UpstreamProtocol: it names what is another's.
+            StateUnavailable: it cannot be recorded.
+        """
+        claims = self.exchange.claims
+        if claims is not None:
+            await meet(self.exchange, told)
+            told = claims.mark.unmarked_progress(told)
+        self.exchange.saw(told)
+        return told
+
+    async def refuse_others(self, error: Progress) -> None:
+        """Refuse an agent's error that tells of another's task, as answers may.
+
+        Raises:
+            UpstreamProtocol: it does.
+        """
+        claims = self.exchange.claims
+        if claims is not None and error is not NOTHING and await is_others(claims, error):
+            raise UpstreamProtocol(
+                "the agent's answer is not this caller's", detail="its error tells of another's task"
+            )
+
+    async def failure(self, status: Status) -> Status:
+        """Return the status of a failed gRPC call as the client may see it.
+
+        Raises:
+            UpstreamProtocol: its details name what is another's.
+        """
+        claims = self.exchange.claims
+        if claims is None:
+            return status
+        await refuse_others(claims, self.error_of(status).details)
+        return claims.mark.unmarked_status(status)
+
+    def error_of(self, status: Status) -> AgentError:
+        """Return the error that a status of gRPC tells."""
+        return read_status(status, self.call.dialect.version)
+
+    def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
+        """Return an answer, or an event of a stream, without context prefixes."""
+        claims = self.exchange.claims
+        if claims is None:
+            return frame
+        if self.call.dialect.binding is Binding.GRPC:
+            return claims.mark.unmarked_message(self.call, frame, event=event)
+        return claims.mark.unmarked(frame)
+
+    def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:
+        """Return what `work` makes of a frame, in a thread if the frame is long."""
+        return self.exchange.kept.work(work, frame, len(frame))
+
+    def suspect(self) -> None:
+        """Reuse no connection on which an answer came under an id of the agent's own, and log it once per agent.
+
+        An id shows whether requests and answers are still in step. If the agent makes up its own, each connection
+        serves one call, so that no answer can be taken for that of another (safety T14).
+
+        Raises:
+            UpstreamProtocol: the connection has carried another call, whose answer it may be.
+        """
+        self.reply.distrust()
+        warned = self.backing.warned
+        if OWN_IDS not in warned:
+            warned.add(OWN_IDS)
+            logger.warning(
+                "agent %s answers under ids of its own: clients get theirs back, and its connections are not reused",
+                self.backing.agent,
+            )
+        if not self.reply.alone:
+            raise UpstreamProtocol(
+                "the agent answered another request", detail="under another id, on a connection that was used before"
+            )
+
+    @property
+    def _is_wrapped(self) -> bool:
+        return self.call.dialect.binding is Binding.JSONRPC
+
+    def _recognise(self, identity: bytes) -> None:
+        """Accept an answer under another id on a connection that has carried no other call.
+
+        Raises:
+            UpstreamProtocol: as `suspect`.
+        """
+        if is_same(identity, self.call.id):
+            return
+        self.is_renumbered = True
+        if not answers(identity, self.call.id):
+            self.suspect()
+
+    async def _aside(self, work: Callable[[bytes], _T], body: bytes) -> _T:
+        """Return what `work` reads in a body; if it is long, in a thread and after its connection was closed."""
+        if len(body) < (ASIDE if self.call.dialect.binding is Binding.GRPC else _LONG):
+            return work(body)
+        self.reply.disown()
+        return await self.work(work, body)
+
+    def _hold(self, size: int) -> None:
+        self.exchange.hold(self._beside + size)

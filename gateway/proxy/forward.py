@@ -1,0 +1,319 @@
+"""Forwards a call to its agent, and brings the answer to the client. `Forwarder._forward` is the order of the steps.
+
+Where both sides speak the same dialect the client's bytes go on and the agent's come back. Otherwise the call is
+translated, and so is the reply (`reply.py`).
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, Fault, UpstreamConnect, UpstreamReset
+from gateway.a2a.mention import NONE as NAMELESS
+from gateway.a2a.mention import mentions
+from gateway.a2a.naming import Alias
+from gateway.a2a.operation import Operation
+from gateway.a2a.translation import Translation
+from gateway.backing import Backing
+from gateway.claims import Claims, claims_of
+from gateway.principal import Principal
+from gateway.proxy import method_fallback
+from gateway.proxy.delivery import Delivery
+from gateway.proxy.idempotency import Idempotency
+from gateway.proxy.list_tasks import TaskLister
+from gateway.proxy.replica_choice import choose_replica
+from gateway.proxy.reply import deliver
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.proxy.task_names import TaskNames, message_id_of, name_key
+from gateway.proxy.webhooks import Webhooks
+from gateway.upstream.balancer import Replica
+from gateway.upstream.failure import FAILING
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.repertoire import Interface
+from gateway.upstream.reply import Reply
+from gateway.upstream.response import Response
+from gateway.upstream.retry import Attempt
+from gateway.upstream.upstream import Caller
+
+if TYPE_CHECKING:
+    from gateway.upstream.grpc_answer import GrpcAnswer
+
+_BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
+_MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
+"""Errors of an agent after which a task cannot be open."""
+_LONG = 128 * 1024
+"""Bytes of a body from which on it is translated in a thread."""
+
+
+class Forwarder:
+    """Forwards calls to agents.
+
+    Args:
+        clock: Monotonic seconds.
+        threads: Translates long bodies.
+    """
+
+    def __init__(self, clock: Callable[[], float], threads: Executor) -> None:
+        self._clock = clock
+        self._threads = threads
+        self._names = TaskNames()
+        self._idempotency = Idempotency(clock)
+
+    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks) -> None:
+        """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
+
+        Raises:
+            VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
+            BadParams: the parameters are not of the client's generation, where they are translated; or another message
+                has the same id.
+            NotAdmitted: as `claims_of`.
+            TaskNotFound, TasksLimited: as `Claims.enter`.
+            PushDenied: a webhook may not be called.
+            StateUnavailable: the ledger does not answer.
+            NoHealthyBackend: the backend is ejected, or the replica that the call belongs to is gone.
+            UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
+        """
+        if backing.retry.idempotent:
+            send = partial(self._forward, exchange, backing, call, webhooks)
+            await self._idempotency.send(backing.upstream.backend, exchange, call, wire, send)
+        else:
+            await self._forward(exchange, backing, call, webhooks, wire)
+
+    async def _forward(self, exchange: Exchange, backing: Backing, call: Call, webhooks: Webhooks, wire: Wire) -> None:
+        principal = exchange.principal
+        assert principal is not None
+        key = name_key(principal, backing.upstream.backend, call)
+        alias = None if key is None else await self._names.find(key, backing, call)
+        replica, binds, home = backing.balancer.only, False, None
+        if replica is None:
+            replica, binds, home = await choose_replica(backing, backing.balancer, principal, call, alias)
+        call, meant = self._names.meaning(exchange, call, key, alias)
+        interface = replica.upstream.interface(call, meant)
+        meter, tenure = backing.meter, backing.tenure
+        if call.operation is Operation.LIST_TASKS and tenure is not None and tenure.filters:
+            meter.translated(call.dialect, interface.dialect)
+            await self._list(exchange, backing, interface, call, wire, replica=replica, binds=binds)
+            return
+        claims = None
+        if tenure is not None:
+            claims = exchange.claims = claims_of(tenure, principal, f"{exchange.binding.label}/{exchange.version}")
+        named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
+        pushing = exchange.pushing = webhooks.of(call, named, claims)
+        if pushing is not None:
+            # A name of 0.1 is one only to calls that are meant in 0.1.
+            await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
+        translation, ours = None, call.dialect.version
+        if interface.dialect not in meant or pushing is not None or call.is_mixed:
+            if meant[0] != call.dialect and not call.path.legacy_card:
+                call = exchange.call = replace(call, dialect=meant[0])
+                exchange.version = meant[0].version
+            translation = await self._translate(exchange, backing, interface, call, alias)
+            meter.translated(call.dialect, interface.dialect)
+            call = translation.call
+        elif interface.dialect != call.dialect and not call.path.legacy_card:
+            # Some methods have one name in two generations; from here on the agent's counts.
+            call = replace(call, dialect=interface.dialect)
+        if claims is not None:
+            # Tasks that only the client's generation can name have to be its own, too; in 0.1 they are its own words.
+            also = () if translation is None or ours is Version.V0_1 else named.references
+            call = await claims.enter(call, named if translation is None else None, also)
+        if named.webhooks and pushing is None:
+            await webhooks.judge(named.webhooks)
+        caller = _caller(exchange, principal)
+        asking = _Asking(
+            exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
+        )
+        asking.home, asking.translation = home, translation
+        await self._counted(asking, self._ask(asking, call, wire))
+
+    async def _list(
+        self,
+        exchange: Exchange,
+        backing: Backing,
+        interface: Interface,
+        call: Call,
+        wire: Wire,
+        *,
+        replica: Replica,
+        binds: bool,
+    ) -> None:
+        """Answer with those of the agent's tasks that are the caller's."""
+        assert backing.tenure is not None
+        assert exchange.principal is not None
+        claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
+        caller = _caller(exchange, exchange.principal)
+        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
+        await self._counted(asking, self._list_tasks(asking, call, claims, wire))
+
+    async def _list_tasks(self, asking: "_Asking", call: Call, claims: Claims, wire: Wire) -> None:
+        lister = TaskLister(asking, claims, self._clock)
+        try:
+            await lister.list_tasks(call, wire)
+        finally:
+            asking.status = lister.status
+
+    async def _counted(self, asking: "_Asking", work: Coroutine[Any, Any, None]) -> None:
+        """Count a call while it is at the agent, and its answer afterwards."""
+        exchange, meter = asking.exchange, asking.backing.meter
+        meter.forwarding(1)
+        exchange.sent = self._clock()
+        try:
+            await work
+        finally:
+            exchange.on_event = None
+            asking.end()
+            meter.forwarding(-1)
+            meter.answered(asking.replica.key, asking.status)
+
+    async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+        """Send the call, again where it may be, and deliver the reply."""
+        exchange = asking.exchange
+        send = partial(asking.send, call)
+        try:
+            reply = await send()
+        except Fault as fault:
+            reply = await asking.again(call, fault, send)
+        while True:
+            try:
+                await self._deliver(asking, call, reply, wire)
+                break
+            except (UpstreamReset, UpstreamConnect) as fault:
+                # The head was there and the rest was not, or it was asked by another verb and there was nobody any
+                # more; if the client has got nothing of it, it counts as no reply.
+                if exchange.status:
+                    raise
+                reply = await asking.again(call, fault, send)
+        if exchange.claims is not None and asking.missed:
+            await exchange.claims.gone()
+
+    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Wire) -> None:
+        exchange, translation = asking.exchange, asking.translation
+        if not isinstance(reply, Response):
+            asking.heard(reply)
+        elif reply.status in FAILING:
+            reply = await asking.unless_busy(call, reply, partial(asking.over_http, call))
+            if reply.status in FAILING:
+                asking.answered(reply.status)
+        if exchange.on_event is None and call.operation.streams and reply.http_status not in FAILING:
+            # A stream has gone well once there is an event, and any other answer once all of it is there.
+            exchange.on_event = partial(asking.answered, reply.http_status)
+        if translation is not None and call.operation in method_fallback.TWO_WAYS:
+            # What was asked before it was asked in another way, and is asked again now.
+            translation.call = call
+        delivery = self._delivery(asking, reply, translation, call)
+        try:
+            if call.operation in method_fallback.TWO_WAYS and isinstance(reply, Response):
+                delivery = await self._otherwise(asking, delivery)
+            asking.status = delivery.reply.http_status
+            exchange.received = self._clock()
+            try:
+                await deliver(delivery, wire)
+            except Fault as fault:
+                if isinstance(delivery.reply, Response):
+                    asking.broke(delivery.reply, fault)
+                raise
+        finally:
+            delivery.reply.close()
+        asking.answered(delivery.reply.http_status)
+
+    def _delivery(
+        self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call | None = None
+    ) -> Delivery:
+        return Delivery(
+            reply,
+            asking.exchange,
+            asking.backing,
+            asking.interface,
+            clock=self._clock,
+            translation=translation,
+            call=call,
+        )
+
+    async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
+        """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
+        exchange, backing, client, call = asking.exchange, asking.backing, asking.exchange.call, delivery.call
+        if client is None or not isinstance(backing.upstream, HttpUpstream):
+            return delivery
+        if call.operation is Operation.SUBSCRIBE_TO_TASK and await method_fallback.is_unknown_path(delivery):
+            delivery.reply.close()
+            call = method_fallback.by_the_other_verb(call)
+            delivery = self._delivery(asking, await asking.over_http(call), delivery.translation, call)
+        if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
+            return delivery
+        asking.answered(delivery.reply.http_status)
+        translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
+        found = await method_fallback.find(call, translation, asking.over_http, partial(self._delivery, asking))
+        if found is None:
+            return delivery
+        delivery.reply.close()
+        return found
+
+    async def _translate(
+        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, alias: Alias | None
+    ) -> Translation:
+        assert exchange.principal is not None
+        upstream = backing.upstream
+        key = name_key(exchange.principal, upstream.backend, call)
+        ours, theirs = call.dialect.version, interface.dialect.version
+        met = None
+        if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
+            met = self._names.recorder(key, backing)
+        translate = partial(
+            Translation,
+            call,
+            interface.dialect,
+            tenant=upstream.tenant(call, interface),
+            id=exchange.id,
+            message_id=message_id_of(key, call) if key is not None and ours is Version.V0_1 else "",
+            new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
+            alias=alias,
+            met=met,
+            push=None if exchange.pushing is None else exchange.pushing.config,
+        )
+        if len(call.body) < _LONG:
+            return translate()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, translate)
+
+
+class _Asking(Attempt[Exchange, Backing]):
+    """The attempts of one call.
+
+    Attributes:
+        home: The replica that made its task, as `choose_replica` returns it.
+        translation: None where client and agent speak the same dialect.
+        status: The HTTP status of the answer; None until there is one.
+    """
+
+    home: str | None = None
+    translation: Translation | None = None
+    status: int | None = None
+
+    def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
+        """Send the call to the current replica, over HTTP or stdio."""
+        return cast("Coroutine[Any, Any, Response]", self.send(call))
+
+    @property
+    def missed(self) -> bool:
+        """Return whether the agent says that the task does not exist, or is over.
+
+        Of several replicas only the one that made the task can tell.
+        """
+        if self.home is not None and self.home != self.replica.name:
+            return False
+        if self.exchange.progress.error is not None:
+            return self.exchange.progress.error in _MISSES
+        return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
+
+
+def _caller(exchange: Exchange, principal: Principal) -> Caller:
+    return Caller(
+        principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight, exchange.cache.prepared
+    )

@@ -1,0 +1,431 @@
+"""List the caller's own tasks at an agent that several callers share.
+
+The gateway asks for the agent's pages until the client's page is full. It asks for as many tasks as are still missing,
+so that the client's page ends where one of the agent's ends: no state is kept between two calls. An agent may return
+more than it was asked for; then the client's page is longer too, for what is left out would never be returned again.
+One call asks for a bounded number of pages; beyond that a page goes out that is not full, with the token of the next.
+Once all tasks are found that the ledger has, no further page is asked for.
+
+The agent's token may contain what is another tenant's. The client's token holds it encrypted, for this owner and list.
+
+`totalSize` of a list without a filter comes from the ledger. No ledger knows how many tasks pass a filter: they are
+counted with the first page, and the token keeps the number for the following pages. If that takes too many pages the
+list is refused, for any number would be made up.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.a2a import agent_error
+from gateway.a2a.agent_error import AgentError, error_info
+from gateway.a2a.bindings import binding
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import (
+    BY_CODE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    BadParams,
+    Fault,
+    MethodNotAllowed,
+    UpstreamBusy,
+    UpstreamLimited,
+    UpstreamProtocol,
+    UpstreamReset,
+)
+from gateway.a2a.headers import Pairs
+from gateway.a2a.json import Tree
+from gateway.a2a.task_list import LONGEST_PAGE, Listing
+from gateway.a2a.task_state import state_of
+from gateway.a2a.within import of_tree
+from gateway.backing import Backing
+from gateway.claims import Claims
+from gateway.ownership import count, own, tells_of_others
+from gateway.proxy.delivery import Delivery, head_of
+from gateway.proxy.reply import ClientAnswer
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.tasks.seal import Seal
+from gateway.upstream.failure import FAILING
+from gateway.upstream.page import refuse_page
+from gateway.upstream.reply import AnswerTooLong
+from gateway.upstream.response import Response
+from gateway.upstream.retry import Attempt
+
+if TYPE_CHECKING:
+    # Only gateways with such agents load gRPC.
+    from gateway.upstream.grpc_answer import GrpcAnswer
+
+MOST_PAGES = 20
+"""Pages of the agent's that one call asks for at most."""
+_LONG = 128 * 1024
+"""Bytes of an answer from which on it is worked on in a thread."""
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+
+Ask = Callable[[Call], Awaitable[bytes]]
+"""Asks the agent and returns its good answer. Raises `AgentFailed`, `AnswerTooLong`, or any fault."""
+Mine = Callable[[Sequence[Tree]], Awaitable[Sequence[Tree]]]
+"""Returns those of some tasks that are the caller's, in their order; they may be changed. Of a task that could not be
+read only the `id` is given."""
+
+
+class AgentFailed(Exception):  # noqa: N818 - it is answered as the agent's error, not as one of the gateway
+    """The agent answered with an error of its own, which goes to the client."""
+
+    def __init__(self, error: AgentError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class TaskLister:
+    """Asks one agent for its tasks, for one request.
+
+    Args:
+        clock: Monotonic seconds.
+
+    Attributes:
+        status: The status of the last reply, in HTTP's numbers; None before the first.
+    """
+
+    def __init__(self, asking: Attempt[Exchange, Backing], claims: Claims, clock: Callable[[], float]) -> None:
+        self._asking = asking
+        self._backing = asking.backing
+        self._interface = asking.interface
+        self._exchange = asking.exchange
+        self._claims = claims
+        self._clock = clock
+        self._passed: Pairs = []
+        # Bytes of all pages, which are held until the list is complete.
+        self._bytes = 0
+        self.status: int | None = None
+
+    async def list_tasks(self, call: Call, wire: Wire) -> None:
+        """Answer a client's ListTasks.
+
+        Raises:
+            BadParams, MethodNotAllowed, UpstreamProtocol: as `walk`.
+            StateUnavailable: the owners of the tasks are not known.
+        """
+        exchange, claims, interface = self._exchange, self._claims, self._interface
+        listing = Listing(
+            call, interface.dialect, tenant=self._backing.upstream.tenant(call, interface), id=exchange.id
+        )
+        seal = await claims.tenure.ledger.seal()
+        # From here on it is known which context is counted.
+        await claims.enter(call)
+        error: AgentError | None = None
+        page = b""
+        try:
+            page = await walk(
+                listing,
+                ask=self._ask,
+                mine=partial(_mine, claims),
+                known=partial(count, claims),
+                seal=seal,
+                bound=claims.bound,
+            )
+        except AgentFailed as failed:
+            error = failed.error
+        exchange.received = self._clock()
+        answer = ClientAnswer(exchange, self._clock, wire, self._passed, [])
+        if error is None:
+            await answer.tell(page)
+        else:
+            await answer.complain(error, partial(_written, call))
+
+    async def _ask(self, call: Call) -> bytes:
+        """Return the agent's good answer, from wherever the call may be sent again."""
+        asking = self._asking
+        asked = await self._claims.enter(call)
+        send = partial(asking.send, asked)
+        began = self._clock()
+        try:
+            try:
+                reply = await send()
+            except Fault as fault:
+                reply = await asking.again(asked, fault, send)
+            while True:
+                if isinstance(reply, Response) and reply.status in FAILING:
+                    reply = await asking.unless_busy(asked, reply, send)
+                try:
+                    return await self._page(reply, asked)
+                except UpstreamReset as fault:
+                    reply = await asking.again(asked, fault, send)
+        finally:
+            self._exchange.upstream += self._clock() - began
+
+    async def _page(self, reply: "Response | GrpcAnswer", asked: Call) -> bytes:
+        asking = self._asking
+        self.status = reply.http_status
+        if not isinstance(reply, Response):
+            asking.heard(reply)
+        elif reply.status in FAILING:
+            asking.answered(reply.status)
+        delivery = Delivery(
+            reply, self._exchange, self._backing, self._interface, clock=self._clock, call=asked, beside=self._bytes
+        )
+        try:
+            page = await _good(delivery)
+        except AgentFailed:
+            asking.answered(reply.http_status)
+            raise
+        except Fault as fault:
+            if isinstance(reply, Response):
+                asking.broke(reply, fault)
+            if isinstance(fault, UpstreamProtocol) and not isinstance(fault, UpstreamLimited | UpstreamBusy):
+                reply.disown()
+            raise
+        finally:
+            reply.close()
+        asking.answered(reply.http_status)
+        # The replica that made the page has the token of the next one.
+        asking.stay()
+        self._bytes += len(page)
+        self._passed = head_of(reply).passed
+        return page
+
+
+async def _good(delivery: Delivery) -> bytes:
+    """Return an agent's good answer.
+
+    Raises:
+        AgentFailed: it is an error of the agent's.
+        AnswerTooLong, UpstreamProtocol: it is no answer.
+    """
+    reply = delivery.reply
+    if reply.failure is not None:
+        raise AgentFailed(delivery.error_of(await delivery.failure(reply.failure)))
+    delivery.refuse_unasked()
+    page = await delivery.read()
+    told = await delivery.judge(page)
+    if told is not None and told.error is None:
+        return page
+    if told is not None:
+        await delivery.refuse_others(told)
+    error = binding.error(delivery.call, reply.http_status, delivery.unmarked(page))
+    if error is None:
+        refuse_page(reply)
+        return b""
+    raise AgentFailed(error)
+
+
+async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
+    owned = await own(claims, [(task["id"], _context(task), _state(task)) for task in tasks])
+    return [
+        claims.mark.unmarked_tree(task)
+        for task, is_own in zip(tasks, owned, strict=True)
+        if is_own and ((named := of_tree(task)) is None or not await tells_of_others(claims, named))
+    ]
+
+
+def _context(task: Tree) -> str:
+    context = task.get("contextId")
+    return context if isinstance(context, str) else ""
+
+
+def _state(task: Tree) -> str:
+    """Return its state; empty for a task of which there is only the id."""
+    status = task.get("status")
+    word = status.get("state") if isinstance(status, dict) else None
+    return state_of(word) if isinstance(word, str) else ""
+
+
+def _written(call: Call, error: AgentError) -> tuple[int, bytes]:
+    if call.dialect.binding is Binding.JSONRPC:
+        return 200, agent_error.write_jsonrpc(error, id=call.id, version=call.dialect.version)
+    return agent_error.write_rest(error, version=call.dialect.version)
+
+
+# ---- From page to page -----------------------------------------------------------------------------------------------
+
+
+async def walk(
+    listing: Listing,
+    *,
+    ask: Ask,
+    mine: Mine,
+    known: Callable[[], Awaitable[int]],
+    seal: Seal,
+    bound: tuple[str, ...],
+    pages: int = MOST_PAGES,
+) -> bytes:
+    """Return the answer to a client's ListTasks, in its envelope.
+
+    Args:
+        known: Returns how many tasks of the caller the ledger has, in the context of the listing if it has one.
+        bound: The owner and the backend that the client's page token is valid for; always as many words.
+        pages: Most pages that are asked for, 1 or more.
+
+    Raises:
+        BadParams: the client's page token does not belong to this list, or the agent has expired it.
+        MethodNotAllowed: the tasks that pass the filter cannot be counted.
+        UpstreamProtocol: a page is malformed, a task of the caller's is not what the agent's version says, or the
+            agent's page tokens repeat.
+        AgentFailed, Fault: as `ask`, `mine` and `known`; beyond the first page without the agent's own words.
+    """
+    # As many words for every list, so that no two lists accept each other's tokens.
+    bound = ("ListTasks", *bound, *listing.filters)
+    begun = _opened(seal, listing.page_token, bound)
+    agents_pages = _Pages(listing, ask, mine, begun.token, pages)
+    tasks: list[Tree] = []
+    # The ledger comes first: it may refuse the caller, and behind the last of its tasks there are only others'.
+    total = begun.total if listing.is_filtered else await known()
+    most = total if total is not None and not begun.token else None
+    while (missing := listing.page_size - len(tasks)) > 0 and agents_pages.goes_on:
+        tasks += await agents_pages.take(missing)
+        if most is not None and len(tasks) >= most:
+            # Only for a list that one call holds: between two calls tasks move from page to page.
+            agents_pages.token = ""
+    rest = agents_pages.token
+    if total is None:
+        total = len(tasks) + await agents_pages.count()
+    counted = total if listing.is_filtered else None
+    if not begun.token and not rest:
+        total = len(tasks)
+    token = _closed(seal, _Place(rest, counted), bound) if rest else ""
+    return await agents_pages.answer(tasks, token, total)
+
+
+class _Place(msgspec.Struct, array_like=True, frozen=True):
+    """The content of a client's page token.
+
+    Attributes:
+        token: The agent's own, of the page with which the next call begins; empty for the first, or for none.
+        total: How many tasks passed the filter when the list was begun; None where there is no filter.
+    """
+
+    token: str = ""
+    total: int | None = None
+
+
+class _Pages:
+    """The agent's pages, as one call asks for them.
+
+    Args:
+        token: The agent's, of the page to begin with.
+        pages: How many may be asked for.
+
+    Attributes:
+        token: The agent's, of the page that comes next; empty at the end.
+    """
+
+    def __init__(self, listing: Listing, ask: Ask, mine: Mine, token: str, pages: int) -> None:
+        self.token = token
+        self._listing = listing
+        self._ask = ask
+        self._mine = mine
+        self._left = pages
+        self._most = LONGEST_PAGE
+        self._begun = False
+        self._asked: set[str] = set()
+        self._met: set[str] = set()
+        self._bytes = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is another page, and it may be asked for."""
+        return self._left > 0 and (bool(self.token) or not self._begun)
+
+    async def take(self, size: int) -> Sequence[Tree]:
+        """Return the caller's tasks on the next page, without those that were on an earlier one.
+
+        Args:
+            size: Most tasks that the agent is asked for.
+        """
+        frame = await self._page(size)
+        self._bytes += len(frame)
+        page = await _aside(len(frame), self._listing.read, frame)
+        self._begun, self._left = True, self._left - 1
+        self._asked.add(self.token)
+        if page.next_token and page.next_token in self._asked:
+            raise UpstreamProtocol("the agent's pages go in a circle")
+        self.token = page.next_token
+        if page.broken and (own := await self._mine([{"id": task} for task in page.broken])):
+            words = "the agent's answer is not what its version of A2A says"
+            raise UpstreamProtocol(words, detail=page.broken[own[0]["id"]])
+        # A task that moves while its agent is asked may be on two pages, or twice on one.
+        fresh: dict[str, Tree] = {}
+        for task in page.tasks:
+            if task["id"] not in self._met:
+                fresh.setdefault(task["id"], task)
+        self._met.update(fresh)
+        return await self._mine(list(fresh.values())) if fresh else ()
+
+    async def count(self) -> int:
+        """Return how many tasks of the caller's are on all pages that are left.
+
+        Raises:
+            MethodNotAllowed: there are too many pages.
+        """
+        found = 0
+        while self.goes_on:
+            found += len(await self.take(LONGEST_PAGE))
+        if self.token:
+            raise MethodNotAllowed("how many tasks pass this filter cannot be told: ask without it, or for fewer")
+        return found
+
+    async def answer(self, tasks: list[Tree], next_token: str, total: int) -> bytes:
+        """Return the client's page, in its envelope."""
+        return await _aside(self._bytes, lambda found: self._listing.answer(found, next_token, total), tasks)
+
+    async def _page(self, size: int) -> bytes:
+        """Return the agent's next page; if it is too long, with fewer tasks.
+
+        Other callers may have stored long tasks, which must not hide the caller's.
+        """
+        size = min(size, self._most)
+        while True:
+            try:
+                return await self._ask(self._listing.ask(self.token, size))
+            except AnswerTooLong:
+                if size == 1:
+                    raise
+                size = self._most = size // 2
+            except AgentFailed as failed:
+                if not self.token:
+                    raise
+                raise self._reworded(failed.error) from failed
+
+    def _reworded(self, error: AgentError) -> Exception:
+        """Return what a client may be told of an error beyond the first page, which may repeat the agent's token."""
+        if error.code != INVALID_PARAMS.code or error.challenges:
+            kind = BY_CODE.get(error.code, INTERNAL_ERROR)
+            details = () if error.reason is None else (error_info(kind),)
+            return AgentFailed(replace(error, message=kind.words, details=details, data=msgspec.UNSET))
+        if self._begun:
+            return UpstreamProtocol("the agent does not take the page token that it gave")
+        return _refused()
+
+
+def _opened(seal: Seal, token: str, bound: tuple[str, ...]) -> _Place:
+    if not token:
+        return _Place()
+    try:
+        return _place.decode(seal.open(token, bound))
+    except ValueError as error:
+        raise _refused() from error
+
+
+def _closed(seal: Seal, place: _Place, bound: tuple[str, ...]) -> str:
+    try:
+        return seal.close(msgspec.json.encode(place).decode(), bound)
+    except ValueError as error:
+        raise UpstreamProtocol("the agent's page token is too long") from error
+
+
+def _refused() -> BadParams:
+    return BadParams("pageToken is none of this list: begin with the first page", field="pageToken")
+
+
+async def _aside(size: int, work: Callable[[_Given], _Made], given: _Given) -> _Made:
+    """Return what `work` makes of something, in a thread if it is long."""
+    return work(given) if size < _LONG else await asyncio.to_thread(work, given)
+
+
+_place = msgspec.json.Decoder(_Place)

@@ -1,0 +1,116 @@
+"""Finds the endpoint of a request and the dialect in which to answer it, from the head alone.
+
+Nothing is refused here: until the caller is known, an endpoint that exists and one that does not must get the same
+answer, in the same dialect. So the dialect is guessed from the head until the body is read.
+"""
+
+from gateway.a2a.call import Head
+from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
+from gateway.a2a.headers import is_encoded, refuse_ambiguous
+from gateway.a2a.paths import PathCall, read_rest, segments
+from gateway.a2a.query import query_value
+from gateway.proxy.connection_cache import Location
+from gateway.proxy.request import Exchange
+from gateway.routing.endpoint import HOST
+from gateway.snapshot import Snapshot
+
+_VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})
+
+
+def locate(snapshot: Snapshot, exchange: Exchange) -> Location:
+    """Return where a request is sent to; the exchange gets the dialect in which to answer for now."""
+    location = exchange.cache.location
+    if location is None:
+        location = _read(snapshot, exchange.head)
+        if location.unread is None:
+            # A fault that is raised twice grows.
+            exchange.cache.location = location
+    exchange.binding, exchange.version = location.binding, location.version
+    if location.unread is None:
+        exchange.operation = location.operation
+    return location
+
+
+def called_path(location: Location, head: Head) -> PathCall:
+    """Return what the path calls.
+
+    Raises:
+        BadRequest, NoEndpoint, WrongHttpMethod, EncodedBody: nothing, or it is called in another way.
+    """
+    path = location.path
+    if path is None:
+        raise location.unread or NoEndpoint("there is nothing here")
+    refuse_method(path)
+    if is_encoded(head.first(b"content-encoding")):
+        raise EncodedBody("the body must not be encoded")
+    return path
+
+
+def refuse_method(path: PathCall) -> None:
+    """Refuse an HTTP method that the path does not have.
+
+    Raises:
+        WrongHttpMethod: it has others.
+    """
+    if path.allowed:
+        raise WrongHttpMethod(f"this path is for {', '.join(path.allowed)}", allowed=path.allowed)
+
+
+def version_text(head: Head) -> str | None:
+    """Return the version as the client writes it; None where it names none.
+
+    Raises:
+        BadRequest: the header names one version and the query another; the agent would read both.
+    """
+    said = (head.first(b"a2a-version") or b"").strip().decode("latin-1")
+    queried = query_value(head.query, "A2A-Version") if head.query else None
+    if said and queried and said != queried:
+        raise BadRequest("A2A-Version says one thing in the header and another in the query")
+    return said or queried
+
+
+def _read(snapshot: Snapshot, head: Head) -> Location:
+    found = _by_path(snapshot, head)
+    if found.endpoint is None and found.unread is not None:
+        return found
+    try:
+        refuse_ambiguous(head.headers)
+        if snapshot.cors.is_forged(head):
+            raise BadRequest("a page of this origin may not call")  # noqa: TRY301 - as any other head that is unread
+        said = version_text(head)
+        hint = parse_version(said or "")
+    except BadRequest as fault:
+        return Location(found.binding, found.version, unread=fault)
+    # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
+    version = found.version if head.grpc is not None else hint or found.version
+    return Location(
+        found.binding, version, found.operation, found.endpoint, found.path, found.unread, said=said, hint=hint
+    )
+
+
+def _by_path(snapshot: Snapshot, head: Head) -> Location:
+    """Return what method, path and host tell."""
+    if head.grpc is not None:
+        # It has no path, and grpc.aio shows no authority, so there is one endpoint.
+        operation = head.grpc.operation
+        return Location(Binding.GRPC, head.grpc.version, operation, snapshot.table.grpc_endpoint, PathCall(operation))
+    # By the raw path: one that cannot be read is answered in the caller's dialect, too. Escapes are HTTP+JSON's.
+    verbs = b"%" in head.path or not _VERBS.isdisjoint(head.path.decode("latin-1").split("/"))
+    binding = Binding.REST if verbs or head.method != "POST" else Binding.JSONRPC
+    try:
+        path = segments(head.path)
+    except BadRequest as fault:
+        return Location(binding, unread=fault)
+    if HOST.fullmatch(head.host) is None:
+        return Location(binding, unread=BadRequest("the Host header names no host"))
+    version = Version.V0_3 if "v1" in path else Version.V1_0
+    public = len(snapshot.prefix)
+    endpoint = snapshot.table.locate(head.host, path[public:]) if path[:public] == snapshot.prefix else None
+    if endpoint is None:
+        return Location(binding, version)
+    try:
+        found = read_rest(head.method, path[public + len(endpoint.path) :], tenanted=endpoint.tenanted)
+    except BadRequest as fault:
+        return Location(binding, version, endpoint=endpoint, unread=fault)
+    return Location(binding, version, None if found is None else found.operation, endpoint, found)

@@ -1,0 +1,157 @@
+"""Overload protection: refuses new calls and streams while the process is short of open files or memory.
+
+| resource | from | refused |
+|---|---|---|
+| open files | 85 % of the limit | calls; connections end with their answer |
+| memory | 80 % of the limit | streams, which may last |
+| memory | 90 % of the limit | calls |
+
+A refusal ends at 5 % less, so that nothing flaps. Running calls continue; health and metrics are always answered. The
+figures are read four times a second; a burst of a thousand files between two readings can still exhaust them.
+"""
+
+import asyncio
+import math
+import os
+import resource
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.a2a.fault import Overloaded
+from gateway.a2a.operation import Operation
+from gateway.telemetry.metrics import Sample
+
+_EVERY = 0.25
+_FILES = 0.85
+_MEMORY_STREAMS = 0.8
+_MEMORY_CALLS = 0.9
+_BACK = 0.05
+_NONE = 1 << 60
+"""A system limit of this many bytes or more is none."""
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_PAGE = resource.getpagesize()
+
+
+class Pressure:
+    """The open files and the memory of the process, against their limits.
+
+    Args:
+        allowed: Returns the bytes that the configuration allows all processes of the gateway; None for no limit.
+        processes: How many processes there are.
+        changed: Called when open files begin to be short, and when they are not any more.
+
+    Attributes:
+        streams: Whether new streams are refused.
+        calls: Whether new calls are refused.
+        most_memory: Bytes of memory that this process may have; infinity for no limit.
+    """
+
+    def __init__(
+        self,
+        allowed: Callable[[], int | None] = lambda: None,
+        *,
+        processes: int = 1,
+        changed: Callable[[bool], None] = lambda _short: None,
+    ) -> None:
+        self.streams = False
+        self.calls = False
+        self._allowed = allowed
+        self._processes = processes
+        self._changed = changed
+        self._files = 0
+        self._most_files = math.inf
+        self._memory = 0
+        self.most_memory = math.inf
+        self._short_of_files = False
+        self._short_of_memory = False
+
+    def refuse(self) -> None:
+        """Refuse a request while the process is overloaded.
+
+        Raises:
+            Overloaded: it is.
+        """
+        if self.calls:
+            raise Overloaded("the gateway has too much to do", retry_after=1.0)
+
+    def refuse_stream(self, operation: Operation) -> None:
+        """Refuse a stream while memory is short.
+
+        Raises:
+            Overloaded: it is, and the call would be a stream.
+        """
+        if self.streams and operation.streams:
+            raise Overloaded("the gateway begins no more streams", retry_after=5.0)
+
+    def answer_memory(self, limit: int) -> float:
+        """Return the bytes that long answers may take: half of the memory, or less where the file says so.
+
+        Args:
+            limit: `gateway.answers_limit`.
+        """
+        return min(limit, self.most_memory / 2)
+
+    async def run(self) -> None:
+        """Read the figures four times a second."""
+        while True:
+            self.look()
+            await asyncio.sleep(_EVERY)
+
+    def look(self) -> None:
+        """Read the figures."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_files = math.inf if most == resource.RLIM_INFINITY else most
+        self._files = _open_files()
+        self.most_memory = min(self._allowed() or math.inf, _granted()) / self._processes
+        self._memory = _resident()
+        before = self._short_of_files
+        self._short_of_files = _short(self._files / self._most_files, _FILES, before)
+        memory = self._memory / self.most_memory
+        self.streams = _short(memory, _MEMORY_STREAMS, self.streams)
+        self._short_of_memory = _short(memory, _MEMORY_CALLS, self._short_of_memory)
+        self.calls = self._short_of_files or self._short_of_memory
+        if self._short_of_files != before:
+            self._changed(self._short_of_files)
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Return the figures for the metrics."""
+        return (
+            Sample("open_files", "Open files of the process, sockets included.", (), (((), self._files),)),
+            Sample("open_files_limit", "Open files that the system grants.", (), (((), self._most_files),)),
+            Sample("memory_bytes", "Resident memory of the process.", (), (((), self._memory),)),
+            Sample("memory_limit_bytes", "What it may have; +Inf for no bound.", (), (((), self.most_memory),)),
+            Sample(
+                "shedding",
+                "1 while no more of them are begun. Series: 2 (streams, calls).",
+                ("what",),
+                ((("streams",), float(self.streams or self.calls)), (("calls",), float(self.calls))),
+            ),
+        )
+
+
+def _short(share: float, most: float, is_short: bool) -> bool:  # noqa: FBT001 - a state, no option
+    return share >= (most - _BACK if is_short else most)
+
+
+def _open_files() -> int:
+    folder = Path("/proc/self/fd")
+    with suppress(OSError):
+        # Since Linux 6.2 the size of the folder is their number; before, they are counted.
+        return folder.stat().st_size or len(os.listdir(folder))  # noqa: PTH208 - an entry each would be made a path
+    return 0
+
+
+def _resident() -> int:
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    return 0
+
+
+def _granted() -> float:
+    """Return the memory limit of the container."""
+    for file in _LIMITS:
+        with suppress(OSError, ValueError):
+            granted = int(file.read_text())
+            return math.inf if granted >= _NONE else granted
+    return math.inf

@@ -1,0 +1,250 @@
+"""The pipeline: what happens to a request, in order. `Pipeline.serve` and `_answer` are the order.
+
+The caller is authenticated before the body is read, so that a stranger never makes the gateway buffer. The agent is
+selected after the body is decoded, because the A2A `tenant` field may decide. A `Fault` of any step becomes an answer
+in the caller's own dialect (`error_response`). There is no middleware: the order is the security.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from gateway.a2a import fault as faults
+from gateway.a2a.call import Head
+from gateway.a2a.fault import Fault
+from gateway.a2a.headers import Pairs
+from gateway.a2a.query import of_card
+from gateway.policy.limits import Limits
+from gateway.proxy import card_requests
+from gateway.proxy.admission import Admission
+from gateway.proxy.answer_memory import Kept
+from gateway.proxy.authenticate import CountAuth, authenticate
+from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.decode import decode
+from gateway.proxy.error_response import refuse
+from gateway.proxy.forward import Forwarder
+from gateway.proxy.locate import called_path, locate, refuse_method
+from gateway.proxy.overload import Pressure
+from gateway.proxy.request import Exchange, request_ids, settle_webhook, unread_line, untrusted_line
+from gateway.proxy.responder import Wire
+from gateway.proxy.revocation import revoked
+from gateway.proxy.selection import refuse_outsiders, select
+from gateway.snapshot import Snapshot
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.audit_log import BY_REASON, Event
+
+# Streams that are examined in one turn of the loop: about a millisecond.
+_AT_A_TIME = 250
+
+logger = logging.getLogger("gateway.proxy")
+
+
+class Line:
+    """Serves each request from the snapshot that is current when it arrives.
+
+    Args:
+        current: Returns the current snapshot.
+        count_auth: Called with the method, issuer and result of every authentication.
+        audit: Called with each refusal that is audited, and its line of the access log.
+        limits, pressure: None for a process that refuses nothing for them.
+        clock: Monotonic seconds.
+        wall: Wall-clock seconds, by which credentials expire.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], Snapshot],
+        access: AccessLog,
+        count_auth: CountAuth,
+        audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
+        *,
+        limits: Limits | None = None,
+        pressure: Pressure | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
+    ) -> None:
+        self._current = current
+        self._access = access
+        self._count_auth = count_auth
+        self._audit = audit
+        self._clock = clock
+        self._wall = wall
+        self._pressure = Pressure() if pressure is None else pressure
+        self._ids = request_ids()
+        self._kept = Kept(lambda: self._pressure.answer_memory(self._current().config.gateway.answers_limit))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open: dict[Exchange, asyncio.Task[Any]] = {}
+        # One thread: several would only take turns at holding the interpreter, with each other and with the loop.
+        self._threads = ThreadPoolExecutor(1, "long-bodies")
+        self._forwarder = Forwarder(clock, self._threads)
+        self.admission = Admission(Limits() if limits is None else limits, clock)
+
+    async def serve(self, head: Head, wire: Wire) -> None:
+        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
+        snapshot = self._current()
+        exchange = Exchange(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, snapshot.holdings)
+        exchange.client_ip = client_address(head, snapshot.trusted)
+        exchange.trace_id = trace_id(head)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        # Without the loop as an argument it costs a system call in Python 3.11.
+        task = asyncio.current_task(self._loop)
+        assert task is not None
+        self._open[exchange] = task
+        snapshot.calls.begin()
+        wire.when_gone(partial(self._client_left, exchange))
+        try:
+            try:
+                await self._answer(snapshot, exchange, wire)
+            except Fault as fault:
+                await self._refuse(exchange, wire, snapshot, fault)
+            except Exception as error:
+                logger.exception("request %s failed", exchange.id)
+                internal = faults.Internal("internal error", detail=type(error).__name__)
+                await self._refuse(exchange, wire, snapshot, internal)
+        except asyncio.CancelledError:
+            if exchange.interrupted is None:
+                raise
+            task.uncancel()
+            if exchange.fault is None:
+                await self._refuse(exchange, wire, snapshot, exchange.interrupted)
+            else:
+                # It was being refused already; one answer is enough.
+                wire.cut()
+        finally:
+            del self._open[exchange]
+            snapshot.calls.end()
+            self._close(exchange)
+            if exchange.pushing is not None:
+                await settle_webhook(exchange, exchange.pushing)
+
+    async def _answer(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
+        head, config = exchange.head, snapshot.config.gateway
+        if snapshot.cors.allowed:
+            wire.extra = snapshot.cors.headers(head)
+            if (preflight := snapshot.cors.preflight(head)) is not None:
+                await self._permit(exchange, wire, preflight)
+                return
+        location = locate(snapshot, exchange)
+        self._pressure.refuse()
+        await authenticate(snapshot, exchange, self._count_auth, self._wall)
+        if location.path is not None and location.path.card is not None:
+            path = of_card(location.path, head.query)
+            verdict = select(snapshot, exchange, location, path.tenant)
+            refuse_method(path)
+            await card_requests.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
+            return
+        refuse_outsiders(snapshot, exchange, location)
+        await self.admission.arrive(exchange, wire)
+        path = called_path(location, head)
+        body = await wire.read(config.body_limit)
+        exchange.bytes_in = len(body)
+        call = await decode(exchange, location, path, body, snapshot=snapshot, threads=self._threads)
+        # From here on only the call holds the body: a stream drops it there, and may last for hours.
+        del body
+        exchange.call = call
+        verdict = select(snapshot, exchange, location, call.tenant)
+        assert verdict.route is not None
+        if verdict.rule is not None and verdict.rule.addressed:
+            call = exchange.call = replace(call, addressed=True)
+        backing = snapshot.backings[verdict.route.backend]
+        if backing.methods is not None and call.operation not in backing.methods:
+            raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
+        if card_requests.answers(backing, call):
+            await card_requests.tell(exchange, backing, call, wire, self._clock)
+            return
+        self._pressure.refuse_stream(call.operation)
+        await self.admission.admit(exchange, backing, call)
+        # A configuration that came meanwhile did not see this stream among the open ones.
+        if (current := self._current()) is not snapshot and (why := revoked(current, exchange, self._wall())):
+            raise why
+        await self._forwarder.forward(exchange, backing, wire, call, snapshot.webhooks)
+
+    async def _permit(self, exchange: Exchange, wire: Wire, preflight: Pairs) -> None:
+        """Answer a browser's preflight: before authentication, as it never shows a credential."""
+        exchange.status = 204
+        exchange.first_byte = self._clock()
+        await wire.answer(204, [*preflight, (b"x-request-id", exchange.id.encode("ascii"))], b"")
+
+    async def _refuse(self, exchange: Exchange, wire: Wire, snapshot: Snapshot, fault: Fault) -> None:
+        try:
+            await refuse(exchange, wire, fault, challenge=snapshot.authenticator.challenge, clock=self._clock)
+        except Exception:
+            logger.exception("request %s could not be refused", exchange.id)
+            wire.cut()
+
+    def _close(self, exchange: Exchange) -> None:
+        """Release what the request holds, and write its line of the access log."""
+        exchange.hold(0)
+        self.admission.leave(exchange)
+        claims, fault = exchange.claims, exchange.fault
+        if claims is not None:
+            claims.leave()
+        line = exchange.close(self._clock())
+        self._access.write(line, flat=True)
+        if fault is None:
+            return
+        event = BY_REASON.get(fault.reason)
+        if claims is not None and claims.foreign and not isinstance(fault, faults.TaskNotFound):
+            event = Event.ANSWER_WITHHELD
+        if event is not None:
+            self._audit(event, line)
+        # Its frames refer to the exchange, and so to the answer that was refused, which may be long.
+        fault.__traceback__ = fault.__cause__ = fault.__context__ = None
+
+    # ---- From outside ----------------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> int:
+        """Return how many requests are being served."""
+        return len(self._open)
+
+    def interrupt(self, why: Callable[[], Fault]) -> int:
+        """End every open request with a fault as its last word; returns how many there were."""
+        found = list(self._open)
+        for exchange in found:
+            self._interrupt(exchange, why())
+        return len(found)
+
+    async def reconsider(self) -> int:
+        """End the streams of callers that could not begin them under the current snapshot; returns how many."""
+        snapshot, now, ended = self._current(), self._wall(), 0
+        for number, exchange in enumerate(list(self._open), 1):
+            why = revoked(snapshot, exchange, now)
+            if why is not None and self._interrupt(exchange, why):
+                ended += 1
+            if not number % _AT_A_TIME:
+                # Let other tasks run.
+                await asyncio.sleep(0)
+        return ended
+
+    def _client_left(self, exchange: Exchange) -> None:
+        self._interrupt(exchange, faults.ClientGone("the client left"))
+
+    def _interrupt(self, exchange: Exchange, why: Fault) -> bool:
+        task = self._open.get(exchange)
+        if task is None or exchange.interrupted is not None:
+            return False
+        exchange.interrupted = why
+        task.cancel()
+        return True
+
+    def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
+        """Count and log a request whose head could not be read."""
+        line = unread_line(peer, request_id, status, words)
+        self._current().strangers.rejected(line["reason"])
+        self._access.write(line)
+
+    def distrusted(self, peer: str, request_id: str, why: str) -> None:
+        """Count and log a client whose certificate was refused in the handshake."""
+        self._count_auth("mtls", "", "invalid")
+        self._current().strangers.rejected(faults.AuthInvalid.reason)
+        line = untrusted_line(peer, request_id, why)
+        self._access.write(line)
+        self._audit(Event.IDENTITY_REFUSED, line)

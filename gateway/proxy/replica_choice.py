@@ -1,0 +1,53 @@
+"""Chooses the replica that a call goes to first: the one that made its task or context, else any."""
+
+import asyncio
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from gateway.a2a.call import Call
+from gateway.a2a.mention import mentions
+from gateway.a2a.naming import Alias
+from gateway.a2a.operation import Operation
+from gateway.backing import Backing
+from gateway.claims import claims_of
+from gateway.ownership import has_begun, home_of
+from gateway.principal import Principal
+from gateway.upstream.balancer import Balancer, Replica
+
+
+async def choose_replica(
+    backing: Backing, balancer: Balancer, principal: Principal, call: Call, alias: Alias | None
+) -> tuple[Replica, bool, str | None]:
+    """Return the replica, whether the call goes to no other, and the replica that made its task.
+
+    The last is empty where nobody knows, and None where any replica knows of any task.
+
+    Raises:
+        NoHealthyBackend: as `Balancer.admit` and `Balancer.lead`.
+        TaskNotFound: the replica is gone, and the task is not the caller's.
+        StateUnavailable: the ledger does not answer.
+    """
+    if not balancer.is_settled:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(backing.upstream.timeouts.connect):
+                await balancer.settled()
+    balancer.admit()
+    if backing.tenure is None or backing.tenure.homes is None:
+        return balancer.another(()), False, None
+    named = mentions(call)
+    if alias is not None and not alias.newer:
+        named = replace(named, tasks=(alias.task_id, *named.tasks))
+    claims = claims_of(backing.tenure, principal, "")
+    home, by_task = await home_of(claims, named)
+    home = balancer.current_name(home) if home else ""
+    if call.operation is Operation.LIST_TASKS and not home:
+        return balancer.steady(f"{principal.tenant} {principal.who}"), False, ""
+    binds = home != "" and balancer.affinity.binds(by_task=by_task)
+    if binds and home not in balancer.replicas:
+        # Only a caller that may know of a task is told that its replica is gone.
+        for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
+            await claims.claim(each, call.dialect.version)
+        if not by_task and not await has_begun(claims, named.context or ""):
+            return balancer.another(()), False, ""
+    return balancer.lead(home, binds=binds), binds, home if by_task else ""

@@ -1,0 +1,293 @@
+"""Deliver an agent's reply to its client: relayed untouched, or translated into the client's dialect.
+
+A reply of one frame is read whole before a byte goes out, so that a failure on the way is still reported cleanly; one
+that is longer than the configuration allows is refused. `stream.py` delivers a stream.
+
+Only answers of A2A reach a client. An agent's own error passes, under the agent's status where it is relayed; any other
+page is replaced (`upstream/page.py`).
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from gateway.a2a import agent_frame
+from gateway.a2a.agent_error import AgentError
+from gateway.a2a.bindings import binding
+from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
+from gateway.a2a.bindings.jsonrpc_id import with_id
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol, UpstreamReset
+from gateway.a2a.framing.grpc import frame
+from gateway.a2a.framing.sse import encode
+from gateway.a2a.headers import A2A_JSON, Pairs
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.progress import Progress
+from gateway.a2a.translation import JSONRPC_0_3, Translation
+from gateway.proxy.delivery import Delivery, ReplyHead, head_of
+from gateway.proxy.request import Exchange
+from gateway.proxy.responder import Wire
+from gateway.proxy.stream import Stream
+from gateway.upstream.headers import EXTENSIONS, extensions
+from gateway.upstream.page import refuse_page
+
+_JSON = b"application/json"
+_EVENTS = b"text/event-stream"
+_UNBUFFERED = (b"x-accel-buffering", b"no")
+"""Keeps proxies in front from collecting the events of a stream."""
+_REPEATED = EXTENSIONS | {b"a2a-version", b"content-type"}
+_OF_HTTP = frozenset({b"cache-control", b"x-accel-buffering", b"vary", b"retry-after"})
+# gRPC over HTTP/2, Custom-Metadata: headers of HTTP may hold more.
+_TEXT = re.compile(rb"[\x20-\x7e]*")
+
+
+async def deliver(delivery: Delivery, wire: Wire) -> None:
+    """Deliver a reply, to its end.
+
+    Raises:
+        UpstreamProtocol: it is no answer of A2A.
+        UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
+        StateUnavailable, Overloaded: as `Delivery.observe` and `Delivery.read`.
+    """
+    reply = delivery.reply
+    try:
+        if reply.failure is not None:
+            await _deliver_failure(delivery, wire, reply.failure)
+            return
+        head = head_of(reply)
+        delivery.refuse_unasked()
+        await (_deliver_stream if reply.is_stream else _deliver_frame)(delivery, wire, head)
+    except (UpstreamLimited, UpstreamBusy):
+        raise
+    except UpstreamProtocol:
+        reply.disown()
+        raise
+
+
+async def _deliver_failure(delivery: Delivery, wire: Wire, status: Status) -> None:
+    """Deliver the status of a gRPC call that ended badly before anything came of it."""
+    exchange, translation, answer = delivery.exchange, delivery.translation, _answer_of(delivery, wire)
+    status = await delivery.failure(status)
+    error = delivery.error_of(status)
+    exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
+    if translation is not None:
+        await answer.complain(error, translation.error)
+        return
+    exchange.saw(Progress(event="error", error=error.code))
+    await answer.end(status)
+
+
+async def _deliver_stream(delivery: Delivery, wire: Wire, head: ReplyHead) -> None:
+    exchange, translation = delivery.exchange, delivery.translation
+    if _is_relayed_http(delivery):
+        headers = [*head.passed, (b"content-type", _EVENTS), _request_id(exchange)]
+    else:
+        headers = _answer_of(delivery, wire).headers(_EVENTS)
+    if exchange.binding is not Binding.GRPC:
+        headers.append(_UNBUFFERED)
+    try:
+        await Stream(delivery, wire).run(headers)
+    except UpstreamReset:
+        if translation is None or translation.complaint is None or wire.opened:
+            raise
+        # The error is the first thing that the agent says, and this client's dialect has no event for it.
+        await _answer_of(delivery, wire).complain(translation.complaint, translation.error)
+
+
+# ---- One frame -------------------------------------------------------------------------------------------------------
+
+
+async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> None:
+    exchange, call, translation = delivery.exchange, delivery.call, delivery.translation
+    body = await delivery.read()
+    exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
+    told = await delivery.judge(body)
+    if told is not None:
+        told = await delivery.observe(told)
+    is_good = told is not None and told.error is None
+    if exchange.claims is not None and exchange.claims.mark.raw:
+        body = await delivery.work(delivery.unmarked, body)
+    if translation is not None:
+        delivery.forget()
+        delivering = _deliver_translated(delivery, wire, translation, body, is_good=is_good)
+        # The agent's bytes are released while the client reads.
+        del body
+        await delivering
+        return
+    if is_good and call.operation is Operation.GET_EXTENDED_CARD:
+        body = await _card(delivery, body)
+    elif is_good and _restores_tenant(delivery):
+        body = await delivery.work(partial(agent_frame.with_tenant, call), body)
+    if not _is_relayed_http(delivery):
+        await _answer_of(delivery, wire).tell(body if call.operation is Operation.GET_EXTENDED_CARD else frame(body))
+        return
+    if delivery.is_renumbered:
+        body = with_id(body, call.id)
+    headers = [*(head.json_headers if body else head.passed), _request_id(exchange)]
+    await _send(exchange, wire, delivery.reply.http_status, headers, body, now=delivery.clock())
+
+
+async def _deliver_translated(
+    delivery: Delivery, wire: Wire, translation: Translation, body: bytes, *, is_good: bool
+) -> None:
+    exchange, reply, answer = delivery.exchange, delivery.reply, _answer_of(delivery, wire)
+    if not is_good:
+        error = await delivery.work(partial(translation.read_error, reply.http_status), body)
+        if error is None:
+            refuse_page(reply)
+            return
+        await answer.complain(error, translation.error)
+        return
+    # An agent may answer with the one event that there is; its client waits for a stream.
+    streamed = delivery.call.operation.streams
+    if streamed:
+        said = await delivery.work(partial(_only_event, translation), body)
+    elif delivery.call.operation is Operation.GET_EXTENDED_CARD:
+        said = await _card(delivery, body)
+    elif exchange.pushing is not None and delivery.call.operation.kind is Kind.PUSH:
+        result = await delivery.work(translation.result, body)
+        await exchange.pushing.restore(result)
+        said = translation.tell(result)
+    else:
+        said = await delivery.work(translation.answer, body)
+    del body
+    exchange.hold(len(said))
+    await answer.tell(said, streamed=streamed)
+
+
+def _only_event(translation: Translation, body: bytes) -> bytes:
+    return translation.event(body) + translation.held(last=True)
+
+
+def _restores_tenant(delivery: Delivery) -> bool:
+    call = delivery.call
+    return agent_frame.echoes_tenant(call.operation) and delivery.backing.upstream.restores_tenant(
+        call, delivery.interface
+    )
+
+
+async def _card(delivery: Delivery, body: bytes) -> bytes:
+    """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
+    exchange, call = delivery.exchange, delivery.exchange.call
+    raw = await delivery.work(partial(binding.raw_result, delivery.call), body)
+    if raw is None or exchange.rule is None or call is None:
+        raise UpstreamProtocol("the agent's answer is no card")
+    card = await delivery.backing.cards.extended(
+        bytes(raw),
+        exchange.rule,
+        call.tenant,
+        host=exchange.head.host,
+        dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
+        dual=call.is_open,
+    )
+    return binding.answer(call, msgspec.Raw(card))
+
+
+# ---- The client's answer ---------------------------------------------------------------------------------------------
+
+
+class ClientAnswer:
+    """The answer to one client, in its binding: status, headers and trailers.
+
+    Args:
+        clock: Monotonic seconds.
+        passed: Headers of the agent's reply that go to the client.
+        theirs: All headers of the agent's reply.
+    """
+
+    def __init__(
+        self, exchange: Exchange, clock: Callable[[], float], wire: Wire, passed: Pairs, theirs: Pairs
+    ) -> None:
+        if exchange.call is None:
+            raise ValueError("nothing was called")
+        self._exchange = exchange
+        self._clock = clock
+        self._wire = wire
+        self._client = exchange.call.dialect
+        self._passed = passed
+        self._theirs = theirs
+
+    async def tell(self, body: bytes, *, streamed: bool = False) -> None:
+        """Send a good answer.
+
+        Args:
+            body: In the client's envelope and framing.
+            streamed: Whether it is events.
+        """
+        content_type = _EVENTS if streamed else self._content_type()
+        await _send(self._exchange, self._wire, 200, self.headers(content_type), body, now=self._clock())
+
+    async def complain(self, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]) -> None:
+        """Send an agent's own error.
+
+        Args:
+            write: Returns the status and the body of an error.
+
+        Raises:
+            UpstreamProtocol: the agent refuses the gateway's credential, which the client cannot change.
+        """
+        if error.challenges:
+            raise UpstreamProtocol("the agent does not accept the gateway", detail=error.message[:200])
+        # Over HTTP+JSON `judge` read no code, and the client may get the error under HTTP 200.
+        self._exchange.saw(Progress(event="error", error=error.code))
+        if self._client.binding is Binding.GRPC:
+            await self.end(of_error(error, self._client.version))
+            return
+        status, body = write(error)
+        content_type = _JSON
+        if self._exchange.hears_events:
+            body, content_type = encode(body), _EVENTS
+        await _send(self._exchange, self._wire, status, self.headers(content_type), body, now=self._clock())
+
+    async def end(self, status: Status) -> None:
+        """Send the status of a failed call to a client of gRPC."""
+        self._exchange.grpc_status = status.code
+        headers = [*self.headers(None), *trailers(status)]
+        await _send(self._exchange, self._wire, 200, headers, b"", now=self._clock())
+
+    def headers(self, content_type: bytes | None) -> Pairs:
+        """Return the headers of the answer.
+
+        Args:
+            content_type: That of the body; gRPC has always the same.
+        """
+        is_grpc = self._client.binding is Binding.GRPC
+        left_out = _REPEATED | _OF_HTTP if is_grpc else _REPEATED
+        headers = [pair for pair in self._passed if pair[0] not in left_out]
+        headers += [_request_id(self._exchange), *extensions(self._theirs, self._client.version)]
+        if is_grpc:
+            return [pair for pair in headers if _TEXT.fullmatch(pair[1]) is not None]
+        if content_type is not None:
+            headers.insert(0, (b"content-type", content_type))
+        return headers
+
+    def _content_type(self) -> bytes:
+        """Return the type of a good answer; clients of HTTP+JSON 1.0 say whether they know A2A's own."""
+        if self._client.binding is Binding.REST and self._client.version is Version.V1_0:
+            accepted = self._exchange.head.first(b"accept") or b""
+            return A2A_JSON if A2A_JSON in accepted else _JSON
+        return _JSON
+
+
+def _answer_of(delivery: Delivery, wire: Wire) -> ClientAnswer:
+    reply = delivery.reply
+    # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
+    theirs = [*reply.headers, *reply.metadata]
+    return ClientAnswer(delivery.exchange, delivery.clock, wire, head_of(reply).passed, theirs)
+
+
+def _is_relayed_http(delivery: Delivery) -> bool:
+    return delivery.translation is None and delivery.call.dialect.binding is not Binding.GRPC
+
+
+def _request_id(exchange: Exchange) -> tuple[bytes, bytes]:
+    return b"x-request-id", exchange.id.encode("ascii")
+
+
+async def _send(exchange: Exchange, wire: Wire, status: int, headers: Pairs, body: bytes, *, now: float) -> None:
+    exchange.status = status
+    exchange.first_byte = now
+    await wire.answer(status, headers, body)
+    exchange.bytes_out += len(body)

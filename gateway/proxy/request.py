@@ -1,0 +1,334 @@
+"""The context of one request while it is served: the only mutable object of the pipeline.
+
+It collects what each step learns, and becomes metrics and one line of the access log at the end.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.call import Call, Head
+from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overloaded, StateUnavailable, UpstreamConnect
+from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.progress import NOTHING, Progress
+from gateway.claims import Claims
+from gateway.holdings import Holdings
+from gateway.policy.limits import Permit
+from gateway.principal import Principal
+from gateway.proxy.answer_memory import FREE, Kept
+from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
+from gateway.proxy.webhooks import Pushing
+from gateway.routing.route import Rule
+from gateway.telemetry.access_log import DIGITS, flat, short
+from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
+
+FIELDS = (
+    "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
+    "operation", "a2a_version", "a2a_tenant", "task_id", "context_id", "task_state", "status", "rpc_code", "outcome",
+    "reason", "detail", "duration_s", "first_byte_s", "upstream_s", "overhead_s", "attempts", "bytes_in", "bytes_out",
+    "stream", "events", "closed_by", "client_ip", "method", "path",
+)  # fmt: skip
+"""The fields of every line of the access log."""
+
+# One endpoint may have thousands of rules.
+_MOST_NAMED = 8
+_CLIENT_CODES = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32000)} - {-32006})
+_NEVER_STORED = frozenset({-32001, -32003, -32601})
+"""Errors with which an agent has stored no webhook: no such task, no webhooks at all, no such method."""
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request from its head to the last byte of its answer.
+
+    Times are monotonic seconds.
+
+    Attributes:
+        fault: The gateway's own refusal; an agent's answer, good or bad, is in `status` and `progress`.
+        interrupted: Why the request was ended from outside.
+        contenders: The rules that may have been meant, where no agent was found.
+        weight: The tenant's share of an agent's capacity.
+        on_event: Called for the first event of a stream.
+        on_toll: Called whenever `bytes_out` reaches `toll`.
+        paid: Bytes that were charged already.
+        held: Bytes of long answers and events that are counted in `kept` for this request.
+    """
+
+    head: Head
+    id: str
+    started: float
+    meter: AgentMeter
+    kept: Kept = field(default_factory=Kept)
+    holdings: Holdings | None = None
+    client_ip: str = ""
+    trace_id: str | None = None
+    binding: Binding = Binding.JSONRPC
+    version: Version = Version.V1_0
+    rpc_id: bytes = b"null"
+    operation: Operation | None = None
+    principal: Principal | None = None
+    call: Call | None = None
+    claims: Claims | None = None
+    permit: Permit | None = None
+    weight: float = 1.0
+    pushing: Pushing | None = None
+    rule: Rule | None = None
+    contenders: tuple[Rule, ...] = ()
+    agent: str = NO_AGENT
+    backend: str | None = None
+    fault: Fault | None = None
+    interrupted: Fault | None = None
+    status: int = 0
+    progress: Progress = NOTHING
+    grpc_status: int = 0
+    attempts: int = 1
+    sent: float | None = None
+    received: float | None = None
+    upstream: float = 0.0
+    first_byte: float | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+    stream: bool = False
+    events: int = 0
+    on_event: Callable[[], None] | None = None
+    on_toll: "Callable[[Exchange], None] | None" = None
+    toll: float = math.inf
+    paid: int = 0
+    closed_by: str | None = None
+    held: int = 0
+
+    @property
+    def cache(self) -> ConnectionCache:
+        """Return what is remembered with the same head, under the same snapshot."""
+        return cache_of(self.head, self.holdings)
+
+    @property
+    def outcome(self) -> str:
+        """Return what became of the request, from the closed set."""
+        if self.fault is not None:
+            return self.fault.outcome
+        if self.status == 429:
+            return "limited"
+        if self.status >= 500 or (self.progress.error is not None and self.progress.error not in _CLIENT_CODES):
+            return "upstream_error"
+        if self.status >= 400 or self.progress.error is not None:
+            return "client_error"
+        return "task_failed" if self.progress.state in ("failed", "rejected") else "ok"
+
+    @property
+    def hears_events(self) -> bool:
+        """Return whether the client understands an error before the first event only as an event.
+
+        SDKs before 1.0 that ask for a stream over JSON-RPC read nothing but events (protocol §5).
+        """
+        if self.binding is not Binding.JSONRPC or self.version is Version.V1_0:
+            return False
+        if self.operation is None or not self.operation.streams:
+            return False
+        # a2a-sdk 0.3 sends the header twice.
+        return any(b"text/event-stream" in accepted for accepted in self.head.all(b"accept"))
+
+    def hold(self, size: int) -> None:
+        """Count the bytes of the answer that are held now, in place of those that were held before.
+
+        Raises:
+            Overloaded: the process holds as much as it may.
+        """
+        size = size if size > FREE else 0
+        if size != self.held:
+            self.kept.change(self.held, size)
+            self.held = size
+
+    def moved(self, size: int) -> None:
+        """Count bytes of a streamed answer that go out."""
+        self.bytes_out += size
+        if self.bytes_out >= self.toll and self.on_toll is not None:
+            self.on_toll(self)
+
+    def saw(self, progress: Progress) -> None:
+        """Keep what a frame tells, beside what earlier ones told."""
+        before = self.progress
+        if before is NOTHING:
+            self.progress = progress
+            return
+        self.progress = Progress(
+            id=progress.id,
+            task_id=progress.task_id or before.task_id,
+            context_id=progress.context_id or before.context_id,
+            state=progress.state or before.state,
+            event=progress.event,
+            error=progress.error,
+        )
+
+    def close(self, now: float) -> dict[str, Any]:
+        """Count the request, and return its line for the access log; its values are flat."""
+        duration = now - self.started
+        first_byte = None if self.first_byte is None else self.first_byte - self.started
+        if self.sent is not None and self.received is None:
+            self.upstream = now - self.sent
+        overhead = None
+        if first_byte is not None:
+            # An answer that never began was waited for all the same.
+            until = self.first_byte if self.received is None else self.received
+            waited = 0.0 if self.sent is None or until is None else until - self.sent
+            overhead = max(first_byte - waited, 0.0)
+        outcome = self.outcome
+        tenant = NO_TENANT if self.principal is None else self.principal.tenant
+        meter = self.meter
+        operation = OTHER if self.operation is None else self.operation
+        meter.request(operation, self.binding.label, outcome, tenant)
+        if self.fault is not None:
+            meter.rejected(self.fault.reason)
+            if self.fault.reason == "task_not_owned":
+                meter.task_denied(operation)
+        kind = Kind.OTHER if self.operation is None else self.operation.kind
+        meter.timed(kind, duration, first_byte, overhead)
+        if self.progress.state is not None and self.operation is not None and self.operation.sends:
+            meter.task(self.progress.state)
+        return self._line(duration, first_byte, overhead, outcome)
+
+    def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
+        call, told, fault = self.call, self.progress, self.fault
+        shared = self._log_fields()
+        return {
+            "request_id": self.id,
+            "trace_id": self.trace_id,
+            **shared.front,
+            "a2a_tenant": None if call is None else short(call.tenant),
+            "task_id": short(told.task_id or (None if call is None else call.task_id)),
+            "context_id": short(told.context_id or (None if call is None else call.context_id)),
+            "task_state": told.state,
+            "status": self.status,
+            "rpc_code": self._rpc_code(),
+            "outcome": outcome,
+            "reason": None if fault is None else fault.reason,
+            "detail": None if fault is None else short(fault.detail or None),
+            "duration_s": round(duration, DIGITS),
+            "first_byte_s": None if first_byte is None else round(first_byte, DIGITS),
+            "upstream_s": None if self.sent is None else round(self.upstream, DIGITS),
+            "overhead_s": None if overhead is None else round(overhead, DIGITS),
+            "attempts": 0 if self.sent is None else self.attempts,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "stream": self.stream,
+            "events": self.events,
+            "closed_by": self.closed_by,
+            **shared.back,
+        }
+
+    def _log_fields(self) -> LogFields:
+        """Return the fields that the next request with the same head is likely to have, too."""
+        head, principal, rule = self.head, self.principal, self.rule
+        key = (rule, principal, self.operation, self.version, self.binding, self.backend, self.client_ip)
+        # A stream has dropped its head.
+        cache = None if self.stream else self.cache
+        if cache is not None and cache.log_fields is not None and cache.log_fields.key == key:
+            return cache.log_fields
+        named = (rule,) if rule is not None else self.contenders[:_MOST_NAMED]
+        front = {
+            # Of a refused request the agents that it may have meant.
+            "agent": self.agent
+            if self.agent != NO_AGENT
+            else ", ".join(dict.fromkeys(each.agent for each in named)) or None,
+            "backend": self.backend,
+            "match_line": ", ".join(str(each.place) for each in named) or None,
+            "tenant": None if principal is None else principal.tenant,
+            "principal": None if principal is None else principal.shown or None,
+            "auth_method": None if principal is None else principal.method,
+            "binding": self.binding.label,
+            "operation": self.operation,
+            "a2a_version": self.version,
+        }
+        back = {
+            "client_ip": self.client_ip,
+            "method": head.method,
+            # The query may hold a token; it is dropped.
+            "path": head.path.decode("ascii", "replace"),
+        }
+        fields = LogFields(
+            key,
+            {name: flat(value) for name, value in front.items()},
+            {name: flat(value) for name, value in back.items()},
+        )
+        # A refused request may mean other agents the next time.
+        if cache is not None and rule is not None and self.backend is not None:
+            cache.log_fields = fields
+        return fields
+
+    def _rpc_code(self) -> int | None:
+        """Return the error code that the client was told: that of gRPC over gRPC."""
+        fault = self.fault
+        if fault is not None and isinstance(fault, ClientGone):
+            return None
+        if self.binding is Binding.GRPC:
+            return self.grpc_status or None
+        if fault is None or self.binding is not Binding.JSONRPC:
+            return self.progress.error
+        return jsonrpc.code_of(fault, self.version, midway=self.stream)
+
+
+def request_ids() -> Iterator[str]:
+    """Yield request ids of 16 hex digits that nobody can predict; the system is asked for randomness once in 512."""
+    while True:
+        digits = os.urandom(4096).hex()
+        for start in range(0, len(digits), 16):
+            yield digits[start : start + 16]
+
+
+async def meet(exchange: Exchange, told: Progress) -> None:
+    """Record the owner of what an agent's frame names, before the frame goes out.
+
+    Raises:
+        UpstreamProtocol, StateUnavailable: as `Claims.meet`.
+    """
+    claims, pushing = exchange.claims, exchange.pushing
+    # All tasks of a list that comes here belong to one owner.
+    if claims is not None and exchange.operation is not Operation.LIST_TASKS:
+        await claims.meet(told)
+    if pushing is not None and pushing.waits and told.task_id:
+        await pushing.met(told.task_id)
+
+
+async def settle_webhook(exchange: Exchange, pushing: Pushing) -> None:
+    """Drop or bind the webhook of a call whose answer named no task; if that fails, it expires later.
+
+    A client that leaves before the answer comes keeps its webhook: the agent may have begun. An error of a send proves
+    nothing either, as a2a-sdk stores the webhook before the agent runs.
+    """
+    error, operation = exchange.progress.error, exchange.operation
+    was_sent = exchange.sent is not None and not isinstance(exchange.fault, UpstreamConnect)
+    sends = operation is not None and operation.sends
+    with suppress(StateUnavailable):
+        if not was_sent or (error is not None and (error in _NEVER_STORED or not sends)):
+            await pushing.end()
+        elif exchange.progress.event == "message":
+            await pushing.answered()
+
+
+def untrusted_line(peer: str, request_id: str, why: str) -> dict[str, Any]:
+    """Return the line of a client whose certificate was refused in the handshake."""
+    return _bare_line(peer, request_id, AuthInvalid, why)
+
+
+def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:
+    """Return the line of a request whose head could not be read.
+
+    Args:
+        words: What the client was told.
+    """
+    return _bare_line(peer, request_id, Overloaded if status == 503 else BadRequest, words) | {"status": status}
+
+
+def _bare_line(peer: str, request_id: str, kind: type[Fault], why: str) -> dict[str, Any]:
+    return dict.fromkeys(FIELDS) | {
+        "request_id": request_id,
+        "outcome": kind.outcome,
+        "reason": kind.reason,
+        "detail": why,
+        "client_ip": peer,
+    }

@@ -1,0 +1,107 @@
+"""Selects the agent that answers a request, and refuses callers that no agent answers.
+
+The table of routes decides (`routing/table.py`). Refusals that must look alike have the same words.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from gateway.a2a import fault as faults
+from gateway.a2a.fault import Fault
+from gateway.principal import Principal
+from gateway.proxy.connection_cache import Decision, Location
+from gateway.proxy.request import Exchange
+from gateway.routing.endpoint import explain_conflict
+from gateway.routing.route import Knock, Requirement, Rule, Verdict
+from gateway.snapshot import Snapshot
+
+
+def refuse_outsiders(snapshot: Snapshot, exchange: Exchange, location: Location) -> None:
+    """Refuse callers that may reach nothing at the endpoint, before their body is read.
+
+    Raises:
+        AuthMissing, NotAdmitted, NoEndpoint: they are refused; an endpoint that is hidden looks like none.
+        BadRequest: the path can be no endpoint's.
+    """
+    if location.endpoint is None and location.unread is not None and exchange.principal is not None:
+        raise location.unread
+    decision = exchange.cache.decision
+    if decision is not None and decision.principal is exchange.principal:
+        return
+    kind = snapshot.table.turns_away(location.endpoint, exchange.principal)
+    if kind is not None:
+        if location.endpoint is not None:
+            exchange.contenders = location.endpoint.rules
+        raise _refusal(kind)
+
+
+def select(snapshot: Snapshot, exchange: Exchange, location: Location, tenant: str | None) -> Verdict:
+    """Return whose agent answers; for the card that says how to sign in nobody's.
+
+    Args:
+        tenant: The A2A tenant that the request names.
+
+    Raises:
+        AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams, InsufficientScope: no agent answers.
+    """
+    verdict = _verdict(snapshot, exchange, location, tenant)
+    exchange.rule = verdict.rule
+    if verdict.contenders:
+        exchange.contenders = verdict.contenders
+    if verdict.signs_in:
+        return verdict
+    if verdict.route is None:
+        rule, kind = verdict.rule, verdict.fault or faults.NoEndpoint
+        if kind is faults.InsufficientScope and rule is not None and exchange.principal is not None:
+            requirement = snapshot.table.agents[rule.agent].requirement
+            assert requirement is not None
+            raise _insufficient(requirement, exchange.principal)
+        raise _refusal(kind, verdict.contenders)
+    backing = snapshot.backings[verdict.route.backend]
+    exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
+    return verdict
+
+
+def _verdict(snapshot: Snapshot, exchange: Exchange, location: Location, tenant: str | None) -> Verdict:
+    table, principal, cache = snapshot.table, exchange.principal, exchange.cache
+    decision = cache.decision
+    if decision is not None and decision.principal is principal and decision.tenant == tenant:
+        return decision.verdict
+    knock = Knock((), exchange.head.host, tenant, principal)
+    if location.reads_card:
+        return table.resolve_card(location.endpoint, knock)
+    verdict = table.resolve(location.endpoint, knock)
+    if verdict.route is not None and principal is not None:
+        cache.decision = Decision(principal, tenant, verdict)
+    return verdict
+
+
+def _refusal(kind: type[Fault], contenders: Sequence[Rule] = ()) -> Fault:
+    """Return the refusal of a request that no agent answers.
+
+    Args:
+        contenders: The rules of a conflict that the caller may know of.
+    """
+    return kind(explain_conflict(contenders) if kind is faults.RouteConflict else _WORDS[kind])
+
+
+def _insufficient(requirement: Requirement, principal: Principal) -> Fault:
+    """Return the refusal of a caller that lacks what an agent requires; only the log tells what that is."""
+    message = _WORDS[faults.InsufficientScope]
+    if requirement.scopes:
+        message = f"{message}; it requires the scope {' '.join(requirement.scopes)}"
+    return faults.InsufficientScope(
+        message, detail=f"lacks {', '.join(requirement.lacking(principal))}", scopes=requirement.scopes
+    )
+
+
+_WORDS: Mapping[type[Fault], str] = {
+    faults.AuthMissing: "show a credential",
+    faults.NotAdmitted: "this tenant is not admitted",
+    faults.NoEndpoint: "there is nothing here",
+    faults.TenantDeniedEndpoint: "there is nothing here",
+    faults.NoRoute: "no agent here answers this request",
+    faults.TenantDenied: "no agent here answers this request",
+    faults.HiddenConflict: "no agent here answers this request",
+    faults.InsufficientScope: "this agent requires a scope, role or claim that the credential does not have",
+    faults.BadParams: "this agent needs a tenant",
+}

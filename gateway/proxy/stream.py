@@ -1,0 +1,474 @@
+"""Deliver a stream: an agent's events on their way to the client, relayed or translated.
+
+Events are pushed on while the loop reads the agent's connection, without waking a task for each one: most streams are
+many, slow and small. The task that serves the request sleeps meanwhile. It takes over where something has to be waited
+for: a client that reads slowly, the ledger, a long event, the end.
+
+Only whole events are written, so that a heartbeat or the gateway's own last event never lands in the middle of one.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+from gateway.a2a.agent_frame import event_reader
+from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
+from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
+from gateway.a2a.framing.grpc import FrameDecoder, frame
+from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
+from gateway.a2a.headers import Pairs
+from gateway.a2a.json import refuse_crowd
+from gateway.a2a.progress import Progress
+from gateway.a2a.translation import Translation
+from gateway.proxy.answer_memory import ASIDE, FREE
+from gateway.proxy.delivery import Delivery
+from gateway.proxy.request import meet
+from gateway.proxy.responder import Wire
+
+_TURN = 16 * 1024
+"""Bytes of a stream that are read before other requests have their turn."""
+_PATIENCE = 0.5
+"""Seconds for which an event that may be the last one is held back."""
+_EARLY = 0.001
+"""Seconds by which timers of uvloop may fire early."""
+_BLANK = Progress()
+
+
+class Stream:
+    """Delivers the events of one reply."""
+
+    def __init__(self, delivery: Delivery, wire: Wire) -> None:
+        backing = delivery.backing
+        self._delivery = delivery
+        self._exchange = delivery.exchange
+        self._call = delivery.call
+        self._translation = delivery.translation
+        self._clock = delivery.clock
+        self._meter = backing.meter
+        self._heartbeat = backing.bounds.heartbeat
+        self._wire = wire
+        self._is_wrapped = self._call.dialect.binding is Binding.JSONRPC
+        self._is_grpc = self._call.dialect.binding is Binding.GRPC
+        # Clients of gRPC get no heartbeats: HTTP/2 has pings.
+        self._beats = delivery.exchange.binding is not Binding.GRPC
+        longest = backing.bounds.event
+        self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
+        self._read = event_reader(self._call)
+        # The headers, until they go out with the first event.
+        self._headers: Pairs | None = None
+        # Pieces of a long chunk that are not decoded yet, the first one last; bytes that wait at the connection.
+        self._pieces: list[bytes] = []
+        self._behind = 0
+        # Events that wait for the first of them: for the ledger, or for a thread that works on it.
+        self._waiting: deque[Event] = deque()
+        # What the first of them names and the ledger has to record.
+        self._unmet: Progress | None = None
+        # Whole events that are too long to be written without waiting for the client.
+        self._unsent = b""
+        self._is_writing = False
+        self._is_renumbered = False
+        self._has_ended = False
+        # The status with which a gRPC agent ended the stream, as the client may see it.
+        self._failure: Status | None = None
+        # The number of the event that was refused.
+        self._failed = 0
+        self._heard = 0.0
+        self._beat: asyncio.TimerHandle | None = None
+        self._release: asyncio.TimerHandle | None = None
+
+    async def run(self, headers: Pairs) -> None:
+        """Deliver the events, to the last one.
+
+        Args:
+            headers: Of the answer to the client.
+
+        Raises:
+            UpstreamProtocol: an event is none that A2A knows, or belongs to another call.
+            UpstreamReset, UpstreamIdle: the stream broke off.
+        """
+        exchange, meter = self._exchange, self._meter
+        exchange.stream = True
+        exchange.status = 200
+        meter.streaming(1)
+        closed_by = "gateway"
+        try:
+            self._begin(headers)
+            await self._flow()
+            self._stop_beating()
+            await self._finish()
+            closed_by = "agent"
+            self._open()
+            await self._wire.close(self._trailers())
+        except BaseException as error:
+            if isinstance(error, UpstreamReset):
+                closed_by = "agent"
+            elif isinstance(error, UpstreamProtocol):
+                self._tell_number(error)
+            self._write_held()
+            raise
+        finally:
+            self._stop_beating()
+            if self._release is not None:
+                self._release.cancel()
+            if isinstance(exchange.interrupted, ClientGone):
+                closed_by = "client"
+            exchange.closed_by = closed_by
+            exchange.upstream = self._clock() - (exchange.sent or exchange.started)
+            meter.streaming(-1)
+            meter.stream_closed(closed_by)
+
+    def _begin(self, headers: Pairs) -> None:
+        exchange = self._exchange
+        self._headers = headers
+        if self._translation is None or self._translation.tells_failures:
+            self._open()
+        if exchange.permit is not None:
+            exchange.permit.streaming()
+        # A stream may last for hours, and the rest of it needs nothing of the request.
+        exchange.head.forget()
+        for call in (self._call, exchange.call):
+            if call is not None:
+                call.forget()
+        self._heard = self._clock()
+        if self._beats:
+            self._beat_after(self._heartbeat)
+
+    async def _flow(self) -> None:
+        """Take what arrives, to the end of the reply."""
+        delivery = self._delivery
+        reply, idle = delivery.reply, delivery.backing.upstream.timeouts.stream_idle
+        with suppress(_Ended):
+            await reply.flow(self._take, self._settle, idle, self._lag)
+        if reply.failure is not None:
+            self._failure = await delivery.failure(reply.failure)
+
+    async def _finish(self) -> None:
+        """Deliver what is left when nothing more arrives."""
+        if (last := self._decoder.last) is not None:
+            # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it.
+            await self._write(self._bring(last))
+            await self._catch_up()
+        if self._failure is not None:
+            error = self._delivery.error_of(self._failure)
+            self._exchange.saw(Progress(event="error", error=error.code))
+            if self._translation is not None:
+                await self._write(self._translation.fail(error))
+        elif self._translation is not None:
+            await self._write(self._translation.held(last=True))
+
+    def _trailers(self) -> Pairs | None:
+        """Return the status of a stream that failed, for a client of gRPC."""
+        status, translation = self._failure, self._translation
+        if self._exchange.binding is not Binding.GRPC:
+            return None
+        if translation is not None:
+            complaint = translation.complaint
+            status = None if complaint is None else of_error(complaint, translation.client.version)
+        if status is None:
+            return None
+        self._exchange.grpc_status = status.code
+        return trailers(status)
+
+    def _tell_number(self, fault: Fault) -> None:
+        """Add to the log line which event could not be delivered, counted from 1, without comments."""
+        # An event that was too long has not been counted.
+        number = self._failed or (0 if self._decoder.refused is None else self._exchange.events + 1)
+        if number:
+            fault.detail = f"event {number}" + (f": {fault.detail}" if fault.detail else "")
+
+    # ---- Pushed from the agent's connection --------------------------------------------------------------------------
+
+    def _take(self, chunk: bytes) -> bool:
+        """Deliver what arrived; return False if `_settle` has to be awaited before there is more.
+
+        Raises:
+            UpstreamProtocol: an event is no answer to this call; those before it have gone out.
+        """
+        self._heard = self._clock()
+        if len(chunk) > _TURN:
+            self._behind = 0
+            # In pieces: what has gone out is not held for the sake of what has not.
+            self._pieces = [chunk[at : at + _TURN] for at in range(0, len(chunk), _TURN)]
+            self._pieces.reverse()
+            self._hold()
+            return False
+        event = self._decoder.only(chunk)
+        said = self._events(chunk) if event is None else self._bring(event)
+        exchange = self._exchange
+        if len(said) > _TURN:
+            self._unsent = said
+            return False
+        if not said:
+            return not self._waiting and not self._has_ended
+        if exchange.first_byte is None:
+            self._open()
+            exchange.first_byte = self._heard
+        exchange.moved(len(said))
+        return self._wire.write_nowait(said) and not self._waiting and not self._has_ended
+
+    def _events(self, chunk: bytes) -> bytes:
+        """Return what goes out for the events that end in a chunk.
+
+        Raises:
+            Fault: as `_bring`, or of the decoder; what comes before has gone out.
+        """
+        decoder = self._decoder
+        said: list[bytes] = []
+        try:
+            # Where an event raises, those before it are in the list.
+            said.extend(filter(None, map(self._bring, decoder.feed(chunk))))
+            if decoder.held > FREE or self._waiting:
+                self._hold()
+            if decoder.refused is not None and not self._waiting:
+                raise decoder.refused
+        except Fault:
+            if said:
+                self._write_nowait(b"".join(said))
+            raise
+        return said[0] if len(said) == 1 else b"".join(said)
+
+    async def _settle(self) -> None:
+        """Finish what could not be finished at once."""
+        unsent, self._unsent = self._unsent, b""
+        await self._write(unsent)
+        await self._catch_up()
+        while self._pieces:
+            await self._write(self._events(self._pieces.pop()))
+            await self._catch_up()
+            await self._wire.drained()
+            # Other requests have their turn.
+            await asyncio.sleep(0)
+        await self._wire.drained()
+        self._hold()
+        if self._has_ended:
+            raise _Ended
+
+    async def _catch_up(self) -> None:
+        """Deliver the events that wait, in their order."""
+        while self._waiting:
+            # It stays in its place until it is done: nothing else goes out in the meantime.
+            event, size = self._waiting[0], len(self._waiting[0].raw)
+            unmet, self._unmet = self._unmet, None
+            number = self._exchange.events + (unmet is None)
+            try:
+                if unmet is None:
+                    told = await self._exchange.kept.work(self._look, event, size)
+                    unmet = None if told is None else self._note(told)
+                if unmet is not None:
+                    await meet(self._exchange, unmet)
+                said = await self._exchange.kept.work(self._say, event, size)
+            except UpstreamProtocol:
+                self._failed = number
+                raise
+            self._waiting.popleft()
+            await self._write(said)
+            self._hold_back()
+        if self._decoder.refused is not None:
+            raise self._decoder.refused
+
+    def _lag(self, size: int) -> None:
+        """Count what waits at a connection that cannot be paused.
+
+        Raises:
+            Overloaded: as `_hold`.
+        """
+        self._behind = size
+        self._hold()
+
+    def _hold(self) -> None:
+        """Count the bytes that are held.
+
+        Raises:
+            Overloaded: the process holds as much as it may.
+        """
+        waiting = sum(map(len, self._pieces)) + sum([len(event.raw) for event in self._waiting])
+        self._exchange.hold(self._decoder.held + self._behind + len(self._unsent) + waiting)
+
+    # ---- One event ---------------------------------------------------------------------------------------------------
+
+    def _bring(self, event: Event) -> bytes:
+        """Return what goes out for an event now; if it has to wait, it is put where `_catch_up` delivers it.
+
+        Raises:
+            UpstreamProtocol: as `_look`.
+        """
+        if self._waiting or len(event.raw) >= ASIDE:
+            self._waiting.append(event)
+            return b""
+        before = self._exchange.events
+        try:
+            told = self._look(event)
+            if told is not None and (unmet := self._note(told)) is not None:
+                self._unmet = unmet
+                self._waiting.append(event)
+                return b""
+            said = self._say(event)
+        except UpstreamProtocol:
+            self._failed = before + 1
+            raise
+        if self._translation is not None:
+            self._hold_back()
+        return said
+
+    def _look(self, event: Event) -> Progress | None:
+        """Return what an event tells; None for comments and events without data.
+
+        Raises:
+            UpstreamProtocol: its data is no answer, or may answer another call.
+        """
+        if self._has_ended:
+            return None
+        data = event.line
+        if data is None:
+            read = event.read()
+            if read is None:
+                return None
+            data = read[1]
+        if len(data) >= ASIDE and not self._is_grpc:
+            refuse_crowd(data)
+        told = self._read(data)
+        if told is None:
+            # Blank data is nothing in JSON, and is bytes like any other over gRPC.
+            if self._is_grpc or data.strip():
+                raise UpstreamProtocol(
+                    "the agent sent an event that is no answer", detail=f"{len(data)} bytes" if self._is_grpc else ""
+                )
+            return _BLANK
+        if self._is_wrapped and told.id != self._call.id and not is_same(told.id, self._call.id):
+            self._is_renumbered = True
+            if not answers(told.id, self._call.id):
+                self._delivery.suspect()
+        return told
+
+    def _note(self, told: Progress) -> Progress | None:
+        """Keep what an event tells; return it if the ledger has to record it before the event goes out."""
+        exchange = self._exchange
+        exchange.events += 1
+        if exchange.events == 1 and exchange.on_event is not None:
+            exchange.on_event()
+        self._meter.event(told.event)
+        if told is _BLANK:
+            return None
+        claims, before = exchange.claims, exchange.progress
+        # Nearly all events of a stream name what its first one did.
+        if claims is None or (exchange.pushing is None and claims.knows(told)):
+            if (
+                told.state
+                or told.event != before.event
+                or told.task_id != before.task_id
+                or told.context_id != before.context_id
+            ):
+                exchange.saw(told)
+            return None
+        exchange.saw(claims.mark.unmarked_progress(told))
+        return told
+
+    def _say(self, event: Event) -> bytes:
+        """Return what goes out for an event."""
+        claims = self._exchange.claims
+        if self._translation is not None:
+            return self._translated(self._translation, event)
+        raw = event.raw
+        if self._is_renumbered and (read := event.read()) is not None and read[1].strip():
+            raw = event.with_data(with_id(read[1], self._call.id))
+        # As `Mark.unmarked`, which would be a call for every event of every stream.
+        if claims is None or not (mark := claims.mark.raw) or mark not in raw:
+            return raw
+        if self._is_grpc and event.line is not None:
+            return frame(self._delivery.unmarked(event.line, event=True))
+        return raw.replace(mark, b"")
+
+    def _translated(self, translation: Translation, event: Event) -> bytes:
+        if self._has_ended:
+            return b""
+        read = event.read()
+        if read is None:
+            # The client hears that the stream is alive. A comment that ends in CR alone has no end to clients in
+            # JavaScript, and would swallow the next event's.
+            comment = event.raw if event.silent and event.raw.endswith(b"\n") else HEARTBEAT
+            return comment if self._beats else b""
+        data = read[1]
+        if not data.strip():
+            return b""
+        said = translation.event(self._delivery.unmarked(data, event=True))
+        if translation.complaint is not None:
+            self._exchange.saw(Progress(event="error", error=translation.complaint.code))
+            # A client of gRPC is told by a status, which nothing can follow.
+            self._has_ended = not self._beats
+        return said
+
+    # ---- An event that may be the last -------------------------------------------------------------------------------
+
+    def _hold_back(self) -> None:
+        """Start the timer of an event that is held back."""
+        if self._translation is not None and self._translation.holds and self._release is None:
+            self._release = asyncio.get_running_loop().call_later(_PATIENCE, self._on_release)
+
+    def _on_release(self) -> None:
+        """Deliver what was held back: the agent keeps its stream open, and both may wait for the client."""
+        self._release = None
+        if self._is_writing or self._unsent or self._pieces or self._waiting:
+            # Something else is on its way to the client already, and this follows it.
+            self._hold_back()
+        else:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        translation = self._translation
+        if translation is None or isinstance(self._exchange.interrupted, ClientGone):
+            return
+        if held := translation.release():
+            self._write_nowait(held)
+
+    # ---- To the client -----------------------------------------------------------------------------------------------
+
+    def _write_nowait(self, data: bytes) -> bool:
+        """Write whole events; return False if the client reads slowly."""
+        self._count(data)
+        return self._wire.write_nowait(data)
+
+    async def _write(self, data: bytes) -> None:
+        """Write whole events, or nothing, and wait while the client reads slowly."""
+        if data:
+            self._count(data)
+            self._is_writing = True
+            await self._wire.write(data)
+            self._is_writing = False
+
+    def _count(self, data: bytes) -> None:
+        exchange = self._exchange
+        if self._headers is not None:
+            self._open()
+        if exchange.first_byte is None:
+            exchange.first_byte = self._clock()
+        exchange.moved(len(data))
+
+    def _open(self) -> None:
+        """Send the head of the answer, unless it has gone out."""
+        headers, self._headers = self._headers, None
+        if headers is not None:
+            self._wire.open(200, headers)
+
+    def _beat_after(self, seconds: float) -> None:
+        self._beat = asyncio.get_running_loop().call_later(seconds, self._on_beat)
+
+    def _stop_beating(self) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+
+    def _on_beat(self) -> None:
+        """Send a heartbeat if nothing else was heard of the agent."""
+        left = self._heartbeat - (self._clock() - self._heard)
+        if left > _EARLY:
+            self._beat_after(left)
+            return
+        if not self._is_writing and not self._unsent:
+            self._open()
+            self._wire.write_nowait(HEARTBEAT)
+        self._beat_after(self._heartbeat)
+
+
+class _Ended(Exception):  # noqa: N818 - not an error of the gateway's
+    """The agent ended its stream with an error, and may not have closed it."""

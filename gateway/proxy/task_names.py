@@ -1,0 +1,102 @@
+"""The names that clients before 1.0 have for tasks, and what a call means under such a name.
+
+Clients of 0.1 choose the ids of their tasks; agents of later generations choose their own. A client of 1.0 objects
+under a 0.3 method is remembered likewise, so that its next calls are understood as 1.0. The names are kept in
+`tasks/aliases.py`.
+"""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.naming import Alias
+from gateway.backing import Backing
+from gateway.principal import Principal
+from gateway.proxy.request import Exchange
+from gateway.tasks.aliases import Aliases, KeptAliases, Key
+from gateway.upstream.repertoire import spellings
+
+_MAYBE_NAMED = (
+    frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1)
+    | SHARED_WITH_0_1
+    | {"tasks/subscribe"}
+)
+"""Methods by which a client may name a task of its own, or one that it made in another generation than they tell."""
+_MIXED = Alias("", newer=True, mixed=True)
+"""The alias of a caller whose last message had objects of 1.0 under a method of 0.3."""
+_SEEDS = uuid.UUID("5b7c2f1e-6d0b-5a7e-9a63-0c8a4a0f6f1d")
+
+
+class TaskNames:
+    """The names of all clients, in memory and, for backends whose tasks have owners, in the ledger."""
+
+    def __init__(self) -> None:
+        self._aliases = Aliases()
+        self._lasting: KeptAliases | None = None
+
+    async def find(self, key: Key, backing: Backing, call: Call) -> Alias | None:
+        """Return what is known of the name in a call, or None."""
+        kept = self._kept(backing)
+        if kept is None or call.method not in _MAYBE_NAMED:
+            return self._aliases.find(key)
+        alias = await kept.find(key)
+        if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
+            known = await backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,))
+            if known == [None] and not backing.tenure.adopts:
+                # The task was erased or forgotten meanwhile: the name is free again.
+                self._aliases.forget(key)
+                return None
+        return alias
+
+    def meaning(
+        self, exchange: Exchange, call: Call, key: Key | None, alias: Alias | None
+    ) -> tuple[Call, tuple[Dialect, ...]]:
+        """Return the call and the dialects that it may be meant in; it is of 1.0 where only its task tells so."""
+        meant = spellings(call, alias)
+        if meant[0].version is Version.V1_0 and meant[0] != call.dialect:
+            call = exchange.call = replace(call, dialect=meant[0])
+            exchange.version = Version.V1_0
+        if key is not None and call.operation.sends:
+            # For the caller's lists, which name no task.
+            if call.is_mixed:
+                self._aliases.put(key, "", _MIXED)
+            else:
+                self._aliases.forget(key._replace(name=""))
+        return call, meant
+
+    def recorder(self, key: Key, backing: Backing) -> Callable[[str, Alias], None]:
+        """Return what keeps the names that an answer tells."""
+        kept = self._kept(backing)
+        if kept is None:
+            return partial(self._aliases.put, key)
+        return partial(kept.put, asyncio.get_running_loop(), key)
+
+    def _kept(self, backing: Backing) -> KeptAliases | None:
+        """Return the names that outlive this process, for a backend whose tasks have owners."""
+        if backing.tenure is None:
+            return None
+        if self._lasting is None or self._lasting.ledger is not backing.tenure.ledger:
+            self._lasting = KeptAliases(self._aliases, backing.tenure.ledger)
+        return self._lasting
+
+
+def name_key(principal: Principal, backend: str, call: Call) -> Key | None:
+    """Return the key of the name that a call may have for a task; None where there are no such names."""
+    mixed = call.is_mixed and call.operation.sends
+    if call.dialect.binding is not Binding.JSONRPC or (call.dialect.version is Version.V1_0 and not mixed):
+        return None
+    owner = (principal.tenant, principal.issuer, principal.who, call.tenant or "")
+    return Key(owner, backend, call.task_id or "")
+
+
+def message_id_of(key: Key, call: Call) -> str:
+    """Return an id for a message of 0.1, which has none; the same when the very same request comes again."""
+    body = hashlib.sha256(call.body).hexdigest()
+    return str(uuid.uuid5(_SEEDS, f"{key!r} {body}"))

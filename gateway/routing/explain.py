@@ -1,0 +1,289 @@
+"""Explains where a request would go, without sending it: for the command line, the admin port and `tests:` in the file.
+
+A question takes the steps that traffic takes: the same parser reads the path, the same table applies the rules. If gRPC
+is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is asked as a gRPC client would.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
+from gateway.a2a.dialect import Version
+from gateway.a2a.fault import (
+    AuthMissing,
+    BadParams,
+    BadRequest,
+    Fault,
+    InsufficientScope,
+    MethodNotAllowed,
+    NotAdmitted,
+)
+from gateway.a2a.operation import Operation
+from gateway.a2a.parameter import agreed
+from gateway.a2a.paths import WRONG_NAME, PathCall, read_rest, segments
+from gateway.a2a.query import of_card, split_query
+from gateway.a2a.tenant import is_tenant
+from gateway.principal import Principal
+from gateway.routing.endpoint import Condition, Endpoint, host_named, patterns, unmet
+from gateway.routing.route import Candidate, Knock, Rule, Verdict
+from gateway.routing.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request as far as routing looks at it.
+
+    Attributes:
+        path: As in a request, the public prefix in front; its query may name the tenant too. For gRPC that of a method,
+            alone.
+        host: The host that is named, over gRPC the authority.
+        tenant: The A2A `tenant` field in the body or the query, or None; the `scope` of a method that has one.
+        principal: Who asks, or None for a stranger.
+    """
+
+    path: str
+    method: str = "POST"
+    host: str = ""
+    tenant: str | None = None
+    principal: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a question.
+
+    Attributes:
+        operation: What the path names in HTTP+JSON or gRPC; None for JSON-RPC.
+        fact: What is wrong with the request itself, where no rule was looked at; else empty.
+    """
+
+    verdict: Verdict
+    endpoint: Endpoint | None = None
+    operation: Operation | None = None
+    tenant: str | None = None
+    fact: str = ""
+
+
+def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), everything: bool = False) -> Answer:
+    """Resolve a question, every candidate explained.
+
+    Args:
+        prefix: Segments of the public path, which a request carries in front of everything.
+        everything: Explain every rule of every agent, not only those at the endpoint.
+    """
+    host = host_named(question.host)
+    if host is None:
+        return Answer(Verdict(None, BadRequest), fact="the Host header names no host")
+    method = BY_PATH.get(question.path) if table.grpc and question.method == "POST" else None
+    if method is not None:
+        return _ask_grpc(table, question, method, everything=everything)
+    raw, _, query = question.path.encode("utf-8", "surrogatepass").partition(b"?")
+    try:
+        path = segments(raw)
+        queried, _ = split_query(query)
+    except BadRequest as wrong:
+        return Answer(Verdict(None, BadRequest), fact=wrong.message)
+    inside = path[: len(prefix)] == prefix
+    path = path[len(prefix) :] if inside else path
+    endpoint = table.locate(host, path) if inside else None
+    try:
+        rest = None if endpoint is None else _rest(question.method, path, endpoint)
+    except BadRequest as wrong:
+        return Answer(Verdict(None, BadRequest), endpoint, fact=wrong.message)
+    card = rest is not None and rest.card is not None
+    try:
+        if card and rest is not None:
+            rest, queried = of_card(rest, query), None
+        named = _tenant(question.tenant or None, queried, None if rest is None else rest.tenant)
+    except BadParams as wrong:
+        return Answer(Verdict(None, BadParams), endpoint, fact=wrong.message)
+    knock = Knock(path, host, named, question.principal)
+    verdict = explain(table, endpoint, knock, everything=everything, card=card)
+    if not inside:
+        below = "/" + "/".join(prefix)
+        verdict = _refused(verdict, verdict.fault, f"is below {below}, and the path is not")
+    if endpoint is not None and rest is None:
+        # The endpoint is here, but this path names nothing of it: to every caller as if there were none.
+        fault = table.resolve(None, knock).fault
+        why = "is here, but what follows in the path names nothing of A2A"
+        verdict = _refused(verdict, fault, why, frozenset(endpoint.rules))
+    if rest is not None and rest.allowed and verdict.route is not None and verdict.rule is not None:
+        why = f"all it asks for holds, but the path is for {', '.join(rest.allowed)} only"
+        refused = _refused(verdict, MethodNotAllowed, why, frozenset([verdict.rule]))
+        verdict = Verdict(None, MethodNotAllowed, verdict.rule, refused.candidates)
+    return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
+
+
+def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
+    endpoint = table.grpc_endpoint
+    try:
+        tenant = _tenant(question.tenant or None)
+    except BadParams as wrong:
+        return Answer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
+    knock = Knock((), "", tenant, question.principal)
+    verdict = explain(table, endpoint, knock, everything=everything, grpc=True)
+    if table.turns_away(endpoint, question.principal) is None:
+        # Requests are read for those alone who may reach somebody there.
+        why = _misread(method, tenant)
+        verdict = verdict if why is None else _refused(verdict, BadParams, why)
+    return Answer(verdict, endpoint, method.operation, tenant)
+
+
+def _misread(method: GrpcMethod, tenant: str | None) -> str | None:
+    """Why no request of a method can have such a tenant, or None where it can."""
+    if method.scoped and tenant is None:
+        return "requests of the scoped service have a `scope`, and this one has none"
+    if tenant is not None and method.version is Version.V0_3 and not method.scoped:
+        return "requests of this service have no tenant; those of the scoped one have it as their `scope`"
+    return None
+
+
+def _refused(verdict: Verdict, fault: type[Fault] | None, why: str, of: Collection[Rule] | None = None) -> Verdict:
+    """A refusal in a verdict's place, with the reason for some rules, or for all of them."""
+    return Verdict(
+        None,
+        fault,
+        None,
+        tuple(
+            Candidate(each.rule, taken=False, why=why if of is None or each.rule in of else each.why)
+            for each in verdict.candidates
+        ),
+    )
+
+
+def _rest(method: str, path: tuple[str, ...], endpoint: Endpoint) -> PathCall | None:
+    return read_rest(method, path[len(endpoint.path) :], tenanted=endpoint.tenanted)
+
+
+def _tenant(*places: str | None) -> str | None:
+    """The tenant that all places agree on.
+
+    Raises:
+        BadParams: two of them say two things, or one is no tenant.
+    """
+    tenant = agreed("tenant", *places)
+    if tenant is not None and not is_tenant(tenant):
+        raise BadParams(WRONG_NAME)
+    return tenant
+
+
+# ---- Why each rule was or was not taken ------------------------------------------------------------------------------
+
+
+def explain(
+    table: Table,
+    endpoint: Endpoint | None,
+    knock: Knock,
+    *,
+    everything: bool = False,
+    card: bool = False,
+    grpc: bool = False,
+) -> Verdict:
+    """Resolve as `Table.resolve` does, and say of each rule why it was or was not taken.
+
+    Args:
+        everything: Every rule of every agent, not only those of the endpoint.
+        card: The request reads a card.
+        grpc: The request comes over gRPC.
+    """
+    # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
+    verdict = (table.decide_card if card else table.decide)(endpoint, knock)
+    beside: tuple[Candidate, ...] = ()
+    if everything:
+        rules = table.rules(grpc=grpc)
+        if grpc:
+            beside = tuple(
+                Candidate(rule, taken=False, why=f"cannot be reached over gRPC: {obstacle}")
+                for rule, obstacle in table.unreached()
+            )
+    else:
+        rules = () if endpoint is None else endpoint.rules
+    candidates = tuple(_explained(table, rule, endpoint, knock, verdict) for rule in rules)
+    told = table.masked(verdict, knock.principal)
+    return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
+
+
+def _explained(table: Table, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict) -> Candidate:
+    if endpoint is None or (rule.host, rule.path) != (endpoint.host, endpoint.path):
+        return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, knock))
+    condition = unmet(rule, knock)
+    if condition is not None:
+        why = _asks(table, rule, condition, knock)
+        if rule is verdict.rule and verdict.route is not None:
+            return Candidate(rule, taken=True, why=f"{why}, but its card is anyone's, and no other agent is here")
+        if verdict.signs_in:
+            why += "; a stranger reads a card that says how to sign in"
+        return Candidate(rule, taken=False, why=why)
+    if rule is verdict.rule:
+        return Candidate(rule, taken=verdict.route is not None, why=_won(table, verdict, knock))
+    return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
+
+
+def _asks(table: Table, rule: Rule, condition: Condition, knock: Knock) -> str:
+    """Say which condition of a rule does not hold."""
+    kind, wanted = condition[0], condition[-1]
+    if kind == "key":
+        return f"asks for the API key {wanted!r}"
+    if kind == "claim":
+        return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
+    shown = "none" if knock.tenant is None else repr(knock.tenant)
+    if wanted is None:
+        return f"is picked by its credential where no tenant is named, the request has {shown}"
+    written = table.written(rule)
+    place = f"{written.host or 'the path '}/{'/'.join(written.path)}"
+    stands = f", its name, which stands for {place}" if rule.addressed else ""
+    return f"asks for tenant {wanted!r}{stands}, the request has {shown}"
+
+
+def _won(table: Table, verdict: Verdict, knock: Knock) -> str:
+    principal = knock.principal
+    if verdict.route is not None:
+        return "all it asks for holds"
+    who = "a stranger" if principal is None else repr(principal.tenant)
+    if verdict.reason == "tenant_denied":
+        reach = None if principal is None else table.admitted(principal)
+        if principal is not None and verdict.rule is not None and reach and verdict.rule.agent in reach.agents:
+            who = f"the key {principal.key!r}"
+        return f"all it asks for holds, but {who} may not call it"
+    requirement = None if verdict.rule is None else table.agents[verdict.rule.agent].requirement
+    if verdict.fault is InsufficientScope and requirement is not None and principal is not None:
+        return f"all it asks for holds, but the caller lacks {', '.join(requirement.lacking(principal))}"
+    if verdict.reason == "bad_request":
+        return "all it asks for holds, but it requires a `tenant`"
+    if verdict.rule is not None and not table.agents[verdict.rule.agent].by_tenant:
+        return f"all it asks for holds, but the tenant {knock.tenant!r} does not pick it"
+    return f"all it asks for holds, but it has no backend for the tenant that {who} may name here"
+
+
+def _elsewhere(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
+    here = f"is at {_spelled(rule)}"
+    if rule.host is not None and not knock.host:
+        return f"{here}, and the request names no host"
+    matched = rule.host is None or rule.host in patterns(knock.host)
+    if endpoint is None or not matched or rule.path != knock.path[: len(rule.path)]:
+        return here
+    better = "is a longer path" if rule.host == endpoint.host else "has a more exact host"
+    return f"{here}, but {_spelled(endpoint)} {better}"
+
+
+def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str:
+    """Say why a rule of the endpoint that holds did not win."""
+    if verdict.fault is AuthMissing:
+        return "holds, but a stranger may call nothing: it shows no credential"
+    if verdict.fault is NotAdmitted and knock.principal is not None:
+        return f"holds, but the tenant {knock.principal.tenant!r} is not admitted"
+    holding = [other for other in endpoint.possible(knock) if other is not rule and unmet(other, knock) is None]
+    more = next((other for other in holding if rule.conditions < other.conditions), None)
+    if more is not None:
+        return f"holds, but {more.agent!r} asks for all of it and more"
+    if verdict.rule is not None:
+        return "holds, but another match of the same agent does too"
+    rivals = [other for other in holding if not other.conditions < rule.conditions]
+    others = ", ".join(sorted({repr(other.agent) for other in rivals}))
+    if any(other.conditions == rule.conditions for other in rivals):
+        return f"holds, but {others} asks for the same where there are no paths"
+    return f"holds, but so does what {others} asks for, and neither asks for all that the other does"
+
+
+def _spelled(place: Rule | Endpoint) -> str:
+    return f"{place.host or ''}/{'/'.join(place.path)}"

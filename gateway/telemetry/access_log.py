@@ -1,0 +1,135 @@
+"""The access log: one line per exchange, fields and not sentences, written off the event loop."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import BinaryIO, Literal, cast
+
+import msgspec
+
+from gateway.telemetry.sink import CAPACITY, Sink
+
+LONGEST = 256
+"""Characters of a value that are kept; what a client sends must not decide how long a line is."""
+
+DIGITS = 6
+"""Digits that a number has behind the point."""
+_ALSO = ("reason", "detail", "rpc_code", "task_state", "a2a_tenant", "events", "closed_by", "request_id")
+
+
+class AccessLog:
+    """Writes one line per exchange: JSON with every field, or text for people with those that matter most.
+
+    A value is a string, a number or a bool; anything else is written as its text. Values longer than `LONGEST`
+    characters are cut. What is absent is null in JSON, so that every line has the same fields, and left out of text.
+    Lines are pure ASCII: what a client put into a path or an id can neither start a new line nor reach a terminal as a
+    command.
+    """
+
+    def __init__(self, stream: BinaryIO, *, form: Literal["json", "text"] = "json", capacity: int = CAPACITY) -> None:
+        self._as_text = form == "text"
+        self._sink: Sink[bytes] = Sink(stream, lambda line: line, capacity=capacity)
+
+    @property
+    def dropped(self) -> int:
+        """Return the number of lost lines, because of a full queue, a full disk or a closed pipe."""
+        return self._sink.dropped
+
+    def write(self, line: Mapping[str, object], *, flat: bool = False) -> None:
+        """Queue one line, with the time of now as `time`; never blocks.
+
+        Args:
+            flat: Whether each value is one that `flat` gives, so that none is looked at again.
+        """
+        # Made here and only written on the sink's thread: it takes a few microseconds, where two threads that want the
+        # interpreter in turns cost each other more.
+        try:
+            now = _clock_time(time.time())  # noqa: TID251 - a log line tells the time of day
+            if not flat:
+                line = _flat(line)
+            text = _text({"time": now, **line}) if self._as_text else _json(now, line)
+        except Exception:  # noqa: BLE001 - one line that cannot be rendered must not end a request
+            self._sink.miss()
+            return
+        self._sink.write(text)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Write what is queued, for at most `timeout` seconds."""
+        self._sink.close(timeout)
+
+
+def short(text: str | None) -> str | None:
+    """The text as far as it is kept."""
+    return text if text is None or len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+def flat(value: object) -> object:
+    """The value as a line has it."""
+    kind = type(value)
+    # In the order of their number: most of what a line holds is nothing, or a short text.
+    if value is None or kind is int or kind is bool:
+        return value
+    if kind is float:
+        number = cast("float", value)  # by its type
+        # JSON has no NaN and no infinity.
+        return round(number, DIGITS) if math.isfinite(number) else str(number)
+    return short(str(value))
+
+
+def _flat(line: Mapping[str, object]) -> dict[str, object]:
+    return {name: flat(value) for name, value in line.items()}
+
+
+def _clock_time(now: float) -> str:
+    whole = int(now)
+    return f"{_second(whole)}{int((now - whole) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
+
+
+def _json(now: str, fields: Mapping[str, object]) -> bytes:
+    try:
+        line = _encoder.encode(fields)
+    except UnicodeEncodeError:
+        # Half a surrogate pair.
+        line = b""
+    # What is not plain ASCII is escaped by the slower library: a terminal obeys more than JSON forbids.
+    if not line or not line.isascii() or b"\x7f" in line:
+        line = json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    return b'{"time":"%b"%b%b\n' % (now.encode("ascii"), b"," if len(line) > _EMPTY else b"", line[1:])
+
+
+_EMPTY = len(b"{}")
+_encoder = msgspec.json.Encoder()
+
+
+def _text(fields: Mapping[str, object]) -> bytes:
+    """A line for people: when, who, to which agent, what, and how it went; what else matters as `name=value`."""
+    duration = fields.get("duration_s")
+    words = [
+        str(fields["time"]),
+        *(_known(fields, name) for name in ("status", "outcome", "tenant")),
+        "->",
+        *(_known(fields, name) for name in ("agent", "operation", "method", "path")),
+        f"{duration * 1000:.1f}ms" if isinstance(duration, float) else "-",
+        *(f"{name}={_word(fields[name])}" for name in _ALSO if fields.get(name)),
+    ]
+    return (" ".join(words) + "\n").encode("ascii")
+
+
+def _known(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    return "-" if value is None else _word(value)
+
+
+def _word(value: object) -> str:
+    """The value, quoted as in JSON if it is not one plain word."""
+    if isinstance(value, str) and value and value.isascii() and value.isprintable() and not set(value) & set(' "='):
+        return value
+    return json.dumps(value, ensure_ascii=True)

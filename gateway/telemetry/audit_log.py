@@ -1,0 +1,178 @@
+"""The audit log: one event for each thing that somebody was kept from, or changed, and who that was.
+
+It says who and what, never what was in a message. Where the file writes no place of its own for it (`observe.audit`),
+events are lines of the gateway's own log, under the logger `gateway.audit`.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from gateway.telemetry.access_log import AccessLog
+
+logger = logging.getLogger("gateway.audit")
+
+STRANGERS = 10
+"""Refused credentials per second that are written one by one: anybody can make them, as many as they like."""
+
+
+class Event(StrEnum):
+    """The closed set of the field `event`."""
+
+    IDENTITY_REFUSED = "identity_refused"
+    """A credential was missing or proved nothing."""
+    AGENT_DENIED = "agent_denied"
+    """A caller asked for an agent that it may not call, or its words pointed at two."""
+    TASK_DENIED = "task_denied"
+    """A call named a task that is not its caller's."""
+    ANSWER_WITHHELD = "answer_withheld"
+    """An agent's answer named a task or a context that is another's."""
+    WEBHOOK_REFUSED = "webhook_refused"
+    """A push configuration pointed where none may, or its webhook may not be called any more."""
+    NOTIFICATION_REFUSED = "notification_refused"
+    """A notification named a task of another owner, or lacked the token of its callback."""
+    CONFIGURATION_CHANGED = "configuration_changed"
+    """A configuration was put to use."""
+    ADMIN_CALLED = "admin_called"
+    """Somebody asked the operators' listener for more than health and metrics."""
+    STATE_ERASED = "state_erased"
+    """The state of a tenant was erased."""
+    KEY_ROTATED = "key_rotated"
+    """Another key was made to sign notifications."""
+
+
+BY_REASON: Mapping[str, Event] = {
+    "auth_missing": Event.IDENTITY_REFUSED,
+    "auth_invalid": Event.IDENTITY_REFUSED,
+    "auth_expired": Event.IDENTITY_REFUSED,
+    "tenant_denied": Event.AGENT_DENIED,
+    "route_conflict": Event.AGENT_DENIED,
+    "insufficient_scope": Event.AGENT_DENIED,
+    "task_not_owned": Event.TASK_DENIED,
+    "push_denied": Event.WEBHOOK_REFUSED,
+}
+"""Which refusals of calls are events."""
+
+FIELDS = (
+    "request_id", "trace_id", "tenant", "principal", "auth_method", "client_ip", "agent", "operation", "a2a_tenant",
+    "task_id", "context_id", "reason", "detail",
+)  # fmt: skip
+"""Fields of the access log line that an event of a call has."""
+
+
+class AuditLog:
+    """Writes events; never blocks, and never fails a call.
+
+    Of refused credentials there are at most `STRANGERS` a second; the next one that is written tells in `omitted` how
+    many were not.
+
+    Args:
+        stream: Where they go; None for the gateway's own log.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, stream: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._second = -1
+        self._strangers = self._omitted = 0
+        self._lines = None if stream is None else AccessLog(stream)
+
+    @classmethod
+    def open(cls, path: Path | None, clock: Callable[[], float] = time.monotonic) -> "AuditLog":
+        """The log at a path, which is appended to; None for the gateway's own log.
+
+        A new file is its owner's alone. One that was moved away or deleted is followed by another at the same path.
+
+        Raises:
+            OSError: it cannot be opened; nobody reads from a pipe there.
+        """
+        return cls(None if path is None else cast("BinaryIO", _Rotated(path)), clock)
+
+    @property
+    def dropped(self) -> int:
+        """Return the number of lost events."""
+        return 0 if self._lines is None else self._lines.dropped
+
+    def write(self, event: Event, fields: Mapping[str, object]) -> None:
+        """Write one event with what is known of it."""
+        if self._lines is not None:
+            self._lines.write({"event": event.value, **fields})
+            return
+        known = {f"audit_{name}": value for name, value in fields.items() if value is not None}
+        logger.info("%s", event.value, extra=known)
+
+    def call(self, event: Event, line: Mapping[str, object]) -> None:
+        """Write one event of a call.
+
+        Args:
+            line: The call's line in the access log.
+        """
+        told: dict[str, object] = {name: line.get(name) for name in FIELDS}
+        if event is Event.IDENTITY_REFUSED:
+            second = int(self._clock())
+            if second != self._second:
+                self._second, self._strangers = second, 0
+            self._strangers += 1
+            if self._strangers > STRANGERS:
+                self._omitted += 1
+                return
+            if self._omitted:
+                told["omitted"], self._omitted = self._omitted, 0
+        self.write(event, told)
+
+    def close(self) -> None:
+        """Write what is queued."""
+        if self._lines is not None:
+            self._lines.close()
+        # Standard output is the access log's, too.
+        if isinstance(self._stream, _Rotated):
+            self._stream.close()
+
+
+class _Rotated:
+    """A file that is opened again when there is another one at its path, as after a rotation by renaming.
+
+    It is looked at once for each write, which has many lines and is done by a thread of its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = _opened(path)
+
+    def write(self, data: bytes) -> int | None:
+        if self._is_gone():
+            try:
+                file = _opened(self._path)
+            except OSError as error:
+                # The old file takes it still.
+                logger.warning("the audit log cannot be opened again: %s", error.strerror)
+            else:
+                self._file.close()
+                self._file = file
+        return cast("int | None", self._file.write(data))
+
+    def flush(self) -> None:
+        """Nothing waits in it."""
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _is_gone(self) -> bool:
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return True
+
+
+def _opened(path: Path) -> BinaryIO:
+    return cast("BinaryIO", open(path, "ab", buffering=0, opener=_private))
+
+
+def _private(path: str, flags: int) -> int:
+    # A pipe that nobody reads from is an error then, in place of a wait.
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)

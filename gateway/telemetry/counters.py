@@ -1,0 +1,139 @@
+"""Counters, gauges and histograms that cost a request next to nothing, and that Prometheus's library renders.
+
+The library's own children take a lock and several calls for each addition, about 25 µs for the dozen additions of one
+request. All additions here are made by one thread, the event loop's; whoever renders, in another one, takes a copy
+of a dictionary in one step of the interpreter.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+Labels = tuple[str, ...]
+Gone = Callable[[Labels], bool]
+"""Whether the series of these values is of something that there is no more."""
+
+
+class Tally(Collector):
+    """A counter, or a gauge, for each combination of its labels' values.
+
+    Args:
+        name: Whole name; that of a counter ends in `_total`.
+        labels: Names of the labels; `add` and `set` take their values in this order.
+    """
+
+    def __init__(self, name: str, words: str, labels: Sequence[str] = ()) -> None:
+        self._name = name
+        self._words = words
+        self._labels = tuple(labels)
+        self._values: dict[Labels, float] = {}
+        self._shares: dict[Labels, dict[str, float]] = {}
+
+    def share(self, values: Labels) -> dict[str, float]:
+        """The series of all labels but the last, by the value of that one: for whoever counts often.
+
+        Ask once, keep it; add to what stands there, if anything does.
+        """
+        return self._shares.setdefault(values, {})
+
+    def add(self, values: Labels, amount: float = 1) -> None:
+        """Count `amount` more."""
+        self._values[values] = self._values.get(values, 0) + amount
+
+    def set(self, values: Labels, amount: float) -> None:
+        """Say how much there is."""
+        self._values[values] = amount
+
+    @property
+    def labels(self) -> Labels:
+        """Their names."""
+        return self._labels
+
+    def drop(self, is_gone: Gone) -> None:
+        """Have no more of these series; nobody may count them by a `share` that was asked for before."""
+        for values in [values for values in self._values if is_gone(values)]:
+            del self._values[values]
+        for last in [last for last in self._shares.get((), ()) if is_gone((last,))]:
+            del self._shares[()][last]
+        # Of the others the last label is one of a closed set.
+        for values in [values for values in self._shares if values and is_gone((*values, ""))]:
+            del self._shares[values]
+
+    def collect(self) -> Iterable[Metric]:
+        """Every series as it is now."""
+        make = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
+        family = make(self._name, self._words, labels=self._labels)
+        for values, amount in self._values.copy().items():
+            family.add_metric(values, amount)
+        for values, share in self._shares.copy().items():
+            for last, amount in share.copy().items():
+                family.add_metric((*values, last), amount)
+        yield family
+
+
+@dataclass(slots=True)
+class Spread:
+    """The buckets of one series of a histogram.
+
+    Attributes:
+        bounds: Upper bounds, ascending, without infinity.
+        counts: Values in each bucket alone, the one beyond the last bound included.
+    """
+
+    bounds: Sequence[float]
+    counts: list[int]
+    sum: float = 0.0
+
+    def observe(self, value: float) -> None:
+        """Take in one value."""
+        # A bound belongs to its bucket: `le` is "less than or equal".
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Distribution(Collector):
+    """A histogram for each combination of its labels' values.
+
+    Args:
+        bounds: Upper bounds of the buckets, ascending, without infinity.
+    """
+
+    def __init__(self, name: str, words: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+        self._name = name
+        self._words = words
+        self._labels = tuple(labels)
+        self._bounds = tuple(float(bound) for bound in bounds)
+        self._spreads: dict[Labels, Spread] = {}
+
+    def of(self, values: Labels) -> Spread:
+        """The series of these label values; ask once, keep it."""
+        spread = self._spreads.get(values)
+        if spread is None:
+            spread = self._spreads[values] = Spread(self._bounds, [0] * (len(self._bounds) + 1))
+        return spread
+
+    @property
+    def labels(self) -> Labels:
+        """Their names."""
+        return self._labels
+
+    def drop(self, is_gone: Gone) -> None:
+        """Drop series; as `Tally.drop`."""
+        for values in [values for values in self._spreads if is_gone(values)]:
+            del self._spreads[values]
+
+    def collect(self) -> Iterable[Metric]:
+        """Every series as it is now."""
+        family = HistogramMetricFamily(self._name, self._words, labels=self._labels)
+        names = [*map(str, self._bounds), "+Inf"]
+        for values, spread in self._spreads.copy().items():
+            # A copy first: what is added meanwhile would make the sum of the buckets differ from the count.
+            total, buckets = 0, []
+            for name, count in zip(names, spread.counts.copy(), strict=True):
+                total += count
+                buckets.append((name, float(total)))
+            family.add_metric(values, buckets, spread.sum)
+        yield family

@@ -1,0 +1,109 @@
+"""The card of an agent on stdio: what the process says, over what the operator wrote, and never a command."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
+from gateway.cards.fetch_stdio import StdioCards
+from gateway.upstream.stdio.agent import Agent, CardQuery, Handshake
+
+pytestmark = pytest.mark.anyio
+
+CARD: dict[str, Any] = {
+    "name": "Notes",
+    "description": "Keeps notes.",
+    "version": "1.0.0",
+    "url": "rm -rf /",
+    "preferredTransport": "stdio",
+    "protocolVersion": "0.3.0",
+    "capabilities": {"streaming": True},
+    "skills": [],
+}
+STUB: dict[str, Any] = {"name": "Stub", "url": "notes --secret", "preferredTransport": "stdio", "iconUrl": "https://x/"}
+
+
+class Told:
+    """An agent that tells this of itself."""
+
+    def __init__(self, card: object, *versions: Version) -> None:
+        self.asked: list[bool] = []
+        self.card = card if isinstance(card, bytes | None) else json.dumps(card).encode()
+        self.versions = versions
+
+    async def handshake(self, query: CardQuery, seconds: float, *, again: bool = False) -> Handshake:
+        del query
+        self.asked.append(again)
+        return Handshake(self.card, self.versions)
+
+
+def cards(told: Told, stub: dict[str, Any] | None = None, version: Version | None = None) -> StdioCards:
+    return StdioCards(cast("Agent", told), stub, CardQuery(version))
+
+
+async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:
+    told = await cards(Told(CARD)).ask(1, 10_000)
+    assert [each.dialect for each in told.spoken] == [Dialect(Binding.JSONRPC, Version.V0_3)]
+    assert not told.personal
+    card = json.loads(told.card or b"")
+    assert (card["name"], card["supportedInterfaces"]) == (
+        "Notes",
+        [{"url": "stdio:", "protocolBinding": "JSONRPC", "protocolVersion": "0.3"}],
+    )
+    assert "rm -rf" not in str(card)
+
+
+async def test_what_the_operator_wrote_is_where_the_agent_says_nothing_else() -> None:
+    told = await cards(Told({**CARD, "url": None}, Version.V1_0), STUB).ask(1, 10_000)
+    card = json.loads(told.card or b"")
+    assert (card["name"], card["iconUrl"]) == ("Notes", "https://x/")
+    assert [each.dialect.version for each in told.spoken] == [Version.V1_0]
+    told = await cards(Told(None), STUB).ask(1, 10_000)
+    assert json.loads(told.card or b"")["name"] == "Stub"
+    assert [each.dialect.version for each in told.spoken] == [Version.V0_3]
+
+
+async def test_the_files_word_on_the_generation_is_the_last() -> None:
+    told = await cards(Told(CARD, Version.V1_0), version=Version.V1_0).ask(1, 10_000)
+    assert [each.dialect.version for each in told.spoken] == [Version.V1_0]
+
+
+async def test_who_gives_no_card_may_still_have_shown_its_generation() -> None:
+    told = await cards(Told(None, Version.V1_0)).ask(1, 10_000)
+    assert (told.card, [each.dialect.version for each in told.spoken]) == (None, [Version.V1_0])
+
+
+@pytest.mark.parametrize("card", [b"[]", b"{", b'{"description": 1}', b'"x"', b'{"name": "%b"}' % (b"x" * 20_000)])
+async def test_what_is_no_card_is_refused(card: bytes) -> None:
+    with pytest.raises(UpstreamProtocol):
+        await cards(Told(card)).ask(1, 10_000)
+    if not card.startswith(b'{"desc'):
+        with pytest.raises(UpstreamProtocol):
+            await cards(Told(card), STUB).ask(1, 10_000)
+
+
+async def test_it_is_asked_anew_after_the_first_time() -> None:
+    told = Told(CARD)
+    asker = cards(told)
+    for _ in range(3):
+        await asker.ask(1, 10_000)
+    assert told.asked == [False, True, True]
+
+
+async def test_the_stub_is_shown_until_the_agent_has_told_its_own_and_is_never_stale() -> None:
+    async with open_client() as client:
+        told = Told(b"{")
+        asker = cards(told, STUB)
+        source = CardSource(CardPlace("stdio:notes", keep=0.0), client, asker=asker)
+        assert asker.stub is not None
+        source.begin_with(asker.stub)
+        assert source.card is not None
+        assert await source.refresh() is CardReport.REFUSED
+        assert (source.card["name"], source.stale) == ("Stub", False)
+        told.card = json.dumps(CARD).encode()
+        assert await source.refresh() is CardReport.READ
+        assert source.card["name"] == "Notes"
+    assert cards(told).stub is None

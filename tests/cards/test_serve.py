@@ -1,0 +1,374 @@
+"""The cards that are served: from the agent's card, for an endpoint, kept until the agent's card changes."""
+
+import asyncio
+import itertools
+import json
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.a2a import portrait
+from gateway.a2a.card import CardInvalid
+from gateway.a2a.dialect import Dialect
+from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
+from gateway.a2a.operation import Operation
+from gateway.a2a.portrait import Portrait, paint
+from gateway.cards import serve
+from gateway.cards.fetch import ASIDE, KEEP
+from gateway.cards.serve import PublicUrl, upstream_hosts
+from tests.cards.serving import (
+    ANCIENT,
+    DIALECTS,
+    HOSTED,
+    LEGACY,
+    LEGACY_REST,
+    MODERN,
+    OWN,
+    SHARED,
+    WILD,
+    Cards,
+    cards,
+    extended,
+    places,
+)
+from tests.doubles.gateway import card_of
+from tests.doubles.yardstick import cpu_seconds
+
+pytestmark = pytest.mark.anyio
+
+# ---- Where it says the agent is ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("public", "host", "path", "url"),
+    [
+        ("https://gw.test", None, ("echo",), "https://gw.test/echo"),
+        ("https://gw.test/", None, ("echo",), "https://gw.test/echo"),
+        ("https://gw.test/a/b/", None, ("echo", "x"), "https://gw.test/a/b/echo/x"),
+        ("https://gw.test:8443/a", "agents.test", (), "https://agents.test:8443/a/"),
+        ("http://127.0.0.1:8080", None, (), "http://127.0.0.1:8080/"),
+        ("https://[::1]:8443", None, ("echo",), "https://[::1]:8443/echo"),
+    ],
+)
+def test_a_public_url_is_never_guessed(public: str, host: str | None, path: tuple[str, ...], url: str) -> None:
+    assert PublicUrl.parse(public).at(host, path) == url
+
+
+async def test_an_interface_has_the_tenant_where_its_version_has_a_place_for_it() -> None:
+    async with cards() as made:
+        shared = made.shown(SHARED, "billing")
+        assert {each for each in places(shared) if each[2] == "1.0"} == {
+            ("https://gw.test/agents/a2a", "JSONRPC", "1.0", "billing"),
+            ("https://gw.test/agents/a2a", "HTTP+JSON", "1.0", "billing"),
+        }
+        assert shared["url"] == "https://gw.test/agents/a2a/billing"
+        assert {url for url, _, version, _ in places(shared) if version == "0.3"} <= {shared["url"]}
+        own = made.shown(OWN)
+        assert {(url, tenant) for url, _, _, tenant in places(own)} == {("https://gw.test/agents/echo", None)}
+
+
+async def test_the_old_card_has_the_tenant_in_its_url_and_asks_for_credentials_as_0_1_does() -> None:
+    async with cards(schemes=("bearer",)) as made:
+        old = made.shown(SHARED, "billing", old=True)
+        assert (old["url"], old["preferredTransport"]) == ("https://gw.test/agents/a2a/billing", "JSONRPC")
+        assert old["additionalInterfaces"] == [{"transport": "HTTP+JSON", "url": old["url"]}]
+        assert old["authentication"] == {"schemes": ["Bearer"]}
+        assert "supportedInterfaces" not in old
+        assert made.shown(OWN, old=True)["url"] == "https://gw.test/agents/echo"
+        assert "authentication" not in made.shown(OWN)
+
+
+async def test_a_host_of_its_own_is_on_the_card_and_one_that_was_asked_for_only_if_it_matched() -> None:
+    async with cards() as made:
+        # Clients of HTTP+JSON append a path that begins with a slash, so there is none at the end of a root.
+        root = {url for url, *_ in places(made.shown(HOSTED, host="other.test"))}
+        assert root == {"https://agents.test/agents/", "https://agents.test/agents"}
+        assert {url for url, *_ in places(made.shown(WILD, host="a.agents.test"))} == {"https://a.agents.test/agents/x"}
+        assert {url for url, *_ in places(made.shown(WILD, host="b.agents.test"))} == {"https://b.agents.test/agents/x"}
+        assert {url for url, *_ in places(made.shown(OWN, host="evil.test"))} == {"https://gw.test/agents/echo"}
+
+
+async def test_no_card_shows_where_the_agent_is() -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, description="See http://agent.internal:7000/docs.")
+    async with cards(raw=raw) as made:
+        for rule, tenant in ((OWN, None), (SHARED, "billing"), (HOSTED, None)):
+            for old in (False, True):
+                assert b"agent.internal" not in made.cards.card(rule, tenant, "gw.test", old=old).body
+
+
+async def test_a_card_promises_only_what_is_relayed() -> None:
+    every = {Operation.SEND_MESSAGE}
+    async with cards(methods=frozenset(every)) as made:
+        told = made.shown()["capabilities"]
+        assert not told.get("streaming")
+        assert not told.get("pushNotifications")
+        assert not told.get("extendedAgentCard")
+    async with cards() as made:
+        told = made.shown()["capabilities"]
+        assert (told["streaming"], told["pushNotifications"], told["extendedAgentCard"]) == (True, True, True)
+
+
+async def test_a_card_asks_for_what_the_gateway_asks_for() -> None:
+    raw = card_of("http://agent.internal/", "JSONRPC 1.0", securitySchemes={"theirs": {"mtlsSecurityScheme": {}}})
+    async with cards(raw=raw, schemes=("bearer",)) as made:
+        assert list(made.shown()["securitySchemes"]) == ["bearer"]
+    async with cards(raw=raw) as made:
+        assert not made.shown().get("securitySchemes")
+
+
+async def test_what_the_operator_sets_wins() -> None:
+    async with cards(overrides={"name": "Ours"}) as made:
+        assert made.shown()["name"] == "Ours"
+
+
+# ---- How long it is kept -------------------------------------------------------------------------------------------
+
+
+async def test_a_card_is_made_once_for_each_endpoint_and_tenant() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        assert made.cards.card(OWN, None, "other.test") is first
+        assert made.cards.card(OWN, "acme", "gw.test") is not first
+        assert made.cards.card(SHARED, None, "gw.test") is not first
+        old = made.cards.card(OWN, None, "gw.test", old=True)
+        assert old.etag != first.etag
+        assert made.cards.card(OWN, None, "gw.test", old=True) is old
+        assert first.etag != made.cards.card(OWN, "acme", "gw.test").etag
+
+
+async def test_a_card_is_made_again_when_the_agents_changes() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
+        second = made.cards.card(OWN, None, "gw.test")
+        assert json.loads(second.body)["name"] == "Changed"
+        assert second.etag != first.etag
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
+        assert made.cards.card(OWN, None, "gw.test") is second
+
+
+async def test_hosts_that_strangers_think_of_do_not_fill_the_memory() -> None:
+    async with cards() as made:
+        for number in range(1000):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+        assert len(made.cards._kept) <= serve.MOST_KEPT
+
+
+async def test_long_cards_do_not_fill_the_memory_either() -> None:
+    async with cards(raw=card_of("http://agent.internal/", *DIALECTS, description="x" * 200_000)) as made:
+        for number in range(20):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+        assert len(made.cards._kept) == serve.ROOM // 201_000
+
+
+async def test_a_card_longer_than_all_room_is_kept_alone() -> None:
+    raw = card_of("http://agent.internal/", *DIALECTS)
+    async with cards(longest=4 * serve.ROOM, raw=raw) as made:
+        tall = {**json.loads(raw), "description": "x" * 2 * serve.ROOM}
+        made.source._hold(tall, paint(tall, made.source.discretion))
+        made.cards.card(WILD, None, "a.agents.test")
+        first = made.cards.card(WILD, None, "b.agents.test")
+        assert made.cards.card(WILD, None, "b.agents.test") is first
+        assert len(made.cards._kept) == 1
+
+
+async def test_the_longest_card_for_yet_another_host_costs_little() -> None:
+    skills = [{"id": f"s{number}", "name": "S", "description": "d" * 40, "tags": ["t"]} for number in range(1800)]
+    async with cards(raw=card_of("http://agent.internal/", *DIALECTS, skills=skills)) as made:
+        hosts = (f"x{number}.agents.test" for number in itertools.count())
+        assert len(made.cards.card(WILD, None, next(hosts)).body) > 150_000
+        assert cpu_seconds(lambda: made.cards.card(WILD, None, next(hosts))) < 0.01
+
+
+async def test_what_is_asked_for_often_is_kept_longest() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        for number in range(200):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+            assert made.cards.card(OWN, None, "gw.test") is first
+
+
+async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    async with cards() as made:
+        for module in (serve, portrait):
+            monkeypatch.setattr(module, "paint", refuse)
+        made.cards.card(OWN, None, "gw.test")
+        made.cards.card(WILD, "acme", "a.agents.test", bare=True)
+
+
+async def test_a_card_that_was_never_read_is_not_there() -> None:
+    async with httpx.AsyncClient(verify=False) as client:
+        made = Cards(client, "https://gw.test")
+        with pytest.raises(UpstreamConnect) as raised:
+            made.cards.card(OWN, None, "gw.test")
+        assert "agent.internal" not in raised.value.message
+
+
+async def test_a_card_whose_agent_has_long_been_silent_is_not_shown() -> None:
+    async with cards() as made:
+        made.clock.now = KEEP + 1
+        made.shown()
+        made.source.error = "answered 500"
+        made.clock.now = KEEP
+        made.shown()
+        made.clock.now = KEEP + 1
+        with pytest.raises(UpstreamConnect):
+            made.shown()
+
+
+async def test_a_card_that_cannot_be_served_is_a_fault_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise CardInvalid("too long by 7 bytes")
+
+    async with cards() as made:
+        monkeypatch.setattr(serve, "encode_card", refuse)
+        with pytest.raises(UpstreamProtocol) as raised:
+            made.shown()
+        assert "7" not in raised.value.message
+        assert raised.value.detail == "too long by 7 bytes"
+
+
+async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[object] = []
+
+    def refuse(*arguments: object, **_: object) -> None:
+        tried.append(arguments)
+        raise CardInvalid("too long by 7 bytes")
+
+    async with cards() as made:
+        with monkeypatch.context() as patch:
+            patch.setattr(serve, "encode_card", refuse)
+            for _ in range(3):
+                with pytest.raises(UpstreamProtocol) as raised:
+                    made.shown()
+                assert raised.value.detail == "too long by 7 bytes"
+            assert len(tried) == 1
+        made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
+        assert made.shown()["name"] == "Changed"
+
+
+# ---- Extended cards ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", [MODERN, LEGACY, ANCIENT])
+async def test_an_extended_card_is_rebuilt(dialect: Dialect) -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="Extended")
+    async with cards() as made:
+        body = await extended(made, raw, dialect=dialect)
+        assert json.loads(body)["name"] == "Extended"
+        assert b"agent.internal" not in body
+
+
+async def test_an_extended_card_is_in_the_dialect_of_the_call() -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
+    async with cards(schemes=("bearer",)) as made:
+        modern, legacy, rest = [
+            json.loads(await extended(made, raw, dialect=dialect)) for dialect in (MODERN, LEGACY, LEGACY_REST)
+        ]
+    assert "supportedInterfaces" in modern
+    assert "preferredTransport" in legacy
+    assert legacy["securitySchemes"] == {"bearer": {"type": "http", "scheme": "Bearer"}}
+    assert rest["securitySchemes"]["bearer"]["httpAuthSecurityScheme"] == {"scheme": "Bearer"}
+
+
+async def test_an_extended_card_shows_the_host_that_matched() -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
+    async with cards() as made:
+        shown = json.loads(await extended(made, raw, WILD, host="a.agents.test"))
+        assert {url for url, *_ in places(shown)} == {"https://a.agents.test/agents/x"}
+
+
+async def test_one_extended_card_is_never_given_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
+    second = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Bob")
+    async with cards() as made:
+        seen = [
+            await extended(made, raw, rule, tenant=tenant, host=host, dialect=dialect)
+            for _ in range(2)
+            for raw in (first, second)
+            for rule in (OWN, WILD)
+            for tenant in (None, "acme")
+            for host in ("a.agents.test", "b.agents.test")
+            for dialect in (MODERN, LEGACY)
+        ]
+        half = len(seen) // 2
+        assert seen[:half] == seen[half:]
+        # At an endpoint without a wildcard the host changes nothing.
+        assert len(set(seen)) == half * 3 // 4
+        assert all((b"For Ada" in body) is (index % half < half // 2) for index, body in enumerate(seen))
+
+
+async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_one_is_never_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
+    async with cards() as made:
+        first = await extended(made, raw)
+        assert b"For Ada" not in made.cards.card(OWN, None, "gw.test").body
+        with monkeypatch.context() as patch:
+            patch.setattr(serve, "paint", lambda *_: pytest.fail("painted again"))
+            assert await extended(made, raw) == first
+        made.learn(card_of("http://agent.internal:7000/deep", "HTTP+JSON 1.0"))
+        assert await extended(made, raw) != first
+
+
+async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, at_work, most = threading.get_ident(), threading.Lock(), []
+
+    def watched(*arguments: Any) -> Portrait:
+        most.append((threading.get_ident() == here, at_work.acquire(blocking=False)))
+        try:
+            return paint(*arguments)
+        finally:
+            at_work.release()
+
+    monkeypatch.setattr(serve, "paint", watched)
+    async with cards() as made:
+        await extended(made, card_of("http://agent.internal/", *DIALECTS))
+        assert most == [(True, True)]
+        long = [
+            card_of("http://agent.internal/", *DIALECTS, name=str(number), description="x" * ASIDE)
+            for number in (1, 2, 3, 3)
+        ]
+        bodies = await asyncio.gather(*(extended(made, raw) for raw in long))
+        assert [json.loads(body)["name"] for body in bodies] == ["1", "2", "3", "3"]
+        assert most[1:] == [(False, True)] * 3
+
+
+@pytest.mark.parametrize("raw", [b"null", b"[]", b'"x"', b"{", b"\xff", b'{"name":"a","name":"a"}', b" " * 300_000])
+async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
+    async with cards() as made:
+        for _ in range(2):
+            with pytest.raises(UpstreamProtocol):
+                await extended(made, raw)
+
+
+async def test_an_extended_card_of_an_agent_that_is_not_known_yet_is_refused() -> None:
+    async with httpx.AsyncClient(verify=False) as client:
+        made = Cards(client, "https://gw.test")
+        with pytest.raises(UpstreamProtocol):
+            await extended(made, card_of("http://x/", "JSONRPC 1.0"))
+
+
+# ---- What must not be seen -----------------------------------------------------------------------------------------
+
+
+def test_the_gateways_own_places_have_the_port_that_its_urls_show() -> None:
+    assert PublicUrl.parse("https://GW.test/x").places(("a.test", "*.b.test")) == ("gw.test", "a.test", "*.b.test")
+    assert PublicUrl.parse("https://gw.test:8443").places(("a.test",)) == ("gw.test:8443", "a.test:8443")
+
+
+def test_hosts_are_secret_with_and_without_their_port() -> None:
+    assert upstream_hosts("http://agent.internal:7000/deep", None, "https://cards.internal/x.json") == (
+        "agent.internal:7000",
+        "agent.internal",
+        "cards.internal",
+    )
+    assert upstream_hosts("http://user:word@agent.internal/") == ("agent.internal",)

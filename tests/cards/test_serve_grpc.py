@@ -1,0 +1,214 @@
+"""gRPC on the cards that are served: for whom it is listed, where it is, and which tenant picks the agent there."""
+
+import json
+from typing import Any
+
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2
+from a2a.types import AgentCard
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
+
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import UpstreamProtocol
+from gateway.cards.serve import GrpcPlace
+from gateway.routing.route import AgentRules, Reach, Route, Rule
+from gateway.routing.table import Table
+from tests.cards.serving import HERE, HOSTED, LEGACY, OWN, SHARED, WILD, cards, extended
+from tests.doubles.gateway import card_of
+
+pytestmark = pytest.mark.anyio
+
+EVERY = (Binding.JSONRPC, Binding.REST, Binding.GRPC)
+GRPC_1_0, GRPC_0_3 = (Dialect(Binding.GRPC, version) for version in (Version.V1_0, Version.V0_3))
+SPOKEN = ("GRPC 1.0", "JSONRPC 1.0", "GRPC 0.3")
+RAW = card_of("grpc://agent.internal:50051", *SPOKEN)
+
+
+def agent(*rules: Rule, by_tenant: tuple[str, ...] = (), require_tenant: bool = False) -> AgentRules:
+    name = rules[0].agent
+    tenants = by_tenant or (None,)
+    routes = {tenant: Route(name, f"{name}/{tenant}", "http://x", tenant) for tenant in tenants}
+    return AgentRules(name, rules, routes, HERE, require_tenant=require_tenant)
+
+
+def table_of(*agents: AgentRules) -> Table:
+    reach = {"acme": Reach(frozenset(each.name for each in agents))}
+    return Table.build(agents, reach, grpc=True)
+
+
+def place_in(table: Table) -> GrpcPlace:
+    return GrpcPlace("gw.test:50051", table.grpc_address, table.written)
+
+
+def place(*agents: AgentRules) -> GrpcPlace:
+    return place_in(table_of(*agents))
+
+
+def over_grpc(card: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    """Every entry for gRPC among the interfaces: URL, version and tenant."""
+    modern = card.get("supportedInterfaces", ())
+    listed = [each for each in modern if each["protocolBinding"] == "GRPC"]
+    return [(each["url"], each["protocolVersion"], each.get("tenant")) for each in listed]
+
+
+def plainly(card: dict[str, Any]) -> list[str]:
+    """Where a client of 0.3 finds the service that knows no tenant."""
+    entries = [{"transport": card["preferredTransport"], "url": card["url"]}, *card.get("additionalInterfaces", ())]
+    return [each["url"] for each in entries if each["transport"] == "GRPC"]
+
+
+def scoped(tenant: str, at: str = "gw.test:50051") -> dict[str, Any]:
+    return {"GRPC": {"service": "a2a.v1.ScopedA2AService", "scope": tenant, "url": at}}
+
+
+# ---- Whether it is listed ------------------------------------------------------------------------------------------
+
+
+async def test_grpc_is_on_a_card_only_where_it_is_exposed_and_served_and_can_be_addressed() -> None:
+    shop = Rule("shop", None, ("shop",), frozenset(), HERE)
+    everywhere = place(agent(OWN), agent(shop, by_tenant=("acme",)))
+    for rule, more, listed in (
+        (OWN, {"exposed": EVERY, "grpc": everywhere}, True),
+        (OWN, {"exposed": EVERY, "grpc": None}, False),
+        (OWN, {"grpc": everywhere}, False),
+        # A path is all that picks it, and the tenant is its customers'.
+        (shop, {"exposed": EVERY, "grpc": everywhere}, False),
+        (OWN, {"exposed": EVERY, "grpc": GrpcPlace("gw.test:1", Table.build([], {}).grpc_address, lambda r: r)}, False),
+    ):
+        async with cards(raw=RAW, **more) as made:
+            for old in (False, True):
+                found = made.shown(rule, "acme" if rule is shop else None, old=old)
+                assert ("GRPC" in json.dumps(found)) is listed
+                assert found["preferredTransport"] == "JSONRPC"
+
+
+async def test_grpc_is_last_of_each_generation_even_where_the_agent_speaks_nothing_else() -> None:
+    root = Rule("echo", None, (), frozenset(), HERE)
+    rooted = place(agent(root))
+    spoken = {"binding": Binding.GRPC, "version": Version.V1_0}
+    async with cards(raw=RAW, exposed=(Binding.GRPC, Binding.REST), grpc=rooted, **spoken) as made:
+        card = made.shown(root)
+        assert [(each["protocolBinding"], each["protocolVersion"]) for each in card["supportedInterfaces"]] == [
+            ("HTTP+JSON", "1.0"), ("GRPC", "1.0"), ("HTTP+JSON", "0.3"), ("GRPC", "0.3"),
+        ]  # fmt: skip
+        assert card["preferredTransport"] == "HTTP+JSON"
+        assert plainly(card) == plainly(made.shown(root, old=True)) == ["gw.test:50051"]
+    async with cards(raw=RAW, exposed=(Binding.GRPC,), grpc=rooted, **spoken) as made:
+        card = made.shown(root)
+        assert (card["url"], card["preferredTransport"]) == ("gw.test:50051", "GRPC")
+        assert {each["protocolBinding"] for each in card["supportedInterfaces"]} == {"GRPC"}
+
+
+# ---- Where it is, and for which tenant -----------------------------------------------------------------------------
+
+
+async def test_the_name_of_an_agent_stands_for_its_path_over_grpc_and_nowhere_else() -> None:
+    async with cards(exposed=EVERY, grpc=place(agent(OWN))) as made:
+        for old in (False, True):
+            card = made.shown(OWN, old=old)
+            assert over_grpc(card) == ([] if old else [("gw.test:50051", "1.0", "echo")])
+            assert (plainly(card), card["transportOptions"]) == ([], scoped("echo"))
+            others = [each for each in card.get("supportedInterfaces", ()) if each["protocolBinding"] != "GRPC"]
+            assert {each["url"] for each in (card, *others)} == {"https://gw.test/agents/echo"}
+            assert not any("tenant" in each for each in others)
+
+
+async def test_a_tenant_that_picks_the_agent_picks_it_over_grpc() -> None:
+    async with cards(exposed=EVERY, grpc=place(agent(SHARED))) as made:
+        card = made.shown(SHARED, "billing")
+        assert over_grpc(card) == [("gw.test:50051", "1.0", "billing")]
+        assert (plainly(card), card["transportOptions"]) == ([], scoped("billing"))
+
+
+async def test_a_host_picks_nobody_so_the_card_of_an_agent_at_one_names_its_tenant() -> None:
+    async with cards(exposed=EVERY, grpc=place(agent(HOSTED), agent(WILD))) as made:
+        for rule, host in ((HOSTED, "agents.test"), (WILD, "a.agents.test")):
+            assert over_grpc(made.shown(rule, host=host)) == [("gw.test:50051", "1.0", rule.agent)]
+
+
+async def test_a_customer_is_shown_its_own_tenant_and_a_stranger_none() -> None:
+    shop = Rule("shop", None, (), frozenset(), HERE)
+    async with cards(exposed=EVERY, grpc=place(agent(shop, by_tenant=("acme",)))) as made:
+        own, bare = made.shown(shop, "acme"), made.shown(shop)
+        assert over_grpc(own) == [("gw.test:50051", "1.0", "acme")]
+        assert (plainly(own), own["transportOptions"]) == ([], scoped("acme"))
+        assert over_grpc(bare) == [("gw.test:50051", "1.0", None), ("gw.test:50051", "0.3", None)]
+        assert (plainly(bare), "transportOptions" in bare) == (["gw.test:50051"], False)
+
+
+async def test_the_service_that_knows_no_tenant_is_on_no_card_of_an_agent_that_refuses_calls_without_one() -> None:
+    strict = Rule("strict", None, (), frozenset(), HERE)
+    served = place(agent(strict, require_tenant=True))
+    async with cards(exposed=EVERY, grpc=served, require_tenant=True) as made:
+        card = made.shown(strict)
+        assert over_grpc(card) == [("gw.test:50051", "1.0", None)]
+        assert (plainly(card), "transportOptions" in card) == ([], False)
+
+
+async def test_two_rules_at_one_path_have_two_cards_where_grpc_tells_them_apart() -> None:
+    keyed = Rule("echo", None, ("echo",), frozenset({("key", "robot")}), HERE)
+    async with cards(exposed=EVERY, grpc=place(agent(OWN, keyed))) as made:
+        assert over_grpc(made.shown(OWN)) == [("gw.test:50051", "1.0", "echo")]
+        # With the credential nothing else is needed.
+        assert [tenant for *_, tenant in over_grpc(made.shown(keyed))] == [None, None]
+        assert made.cards.card(OWN, None, "gw.test") is made.cards.card(OWN, None, "other.test")
+
+
+# ---- Extended cards ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exposed", [EVERY, EVERY[:2]])
+async def test_an_extended_card_that_was_asked_for_over_grpc_has_the_urls_of_the_file(
+    exposed: tuple[Binding, ...],
+) -> None:
+    table = table_of(agent(OWN), agent(SHARED))
+    endpoint = table.grpc_endpoint
+    assert endpoint is not None
+    for written, tenant in ((OWN, "echo"), (SHARED, "billing")):
+        found = [rule for rule in endpoint.rules if rule.agent == written.agent and rule.tenant == tenant]
+        async with cards(exposed=exposed, grpc=place_in(table)) as made:
+            over = await extended(made, RAW, found[0], tenant=tenant, dialect=GRPC_1_0)
+            http = await extended(made, RAW, written, tenant=written.tenant)
+        assert json.loads(over) == json.loads(http)
+        assert b"agent.internal" not in over
+        urls = {each["url"] for each in json.loads(over)["supportedInterfaces"] if each["protocolBinding"] != "GRPC"}
+        below = "/".join(written.path)
+        assert urls == {f"https://gw.test/agents/{below}"} | (
+            set() if written is OWN else {f"https://gw.test/agents/{below}/{tenant}"}
+        )
+
+
+async def test_an_extended_card_over_grpc_is_the_message_of_its_generation() -> None:
+    schemes: Any = ("bearer", "api_key")
+    async with cards(exposed=EVERY, grpc=place(agent(OWN)), schemes=schemes) as made:
+        modern, legacy = [json.loads(await extended(made, RAW, dialect=dialect)) for dialect in (GRPC_1_0, GRPC_0_3)]
+        over_http = json.loads(await extended(made, RAW, dialect=LEGACY))
+    told = ParseDict(modern, AgentCard(), ignore_unknown_fields=False)
+    assert [each.tenant for each in told.supported_interfaces] == ["", "", "echo", "", ""]
+    older = ParseDict(legacy, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=False)
+    assert (older.url, older.preferred_transport) == ("https://gw.test/agents/echo", "JSONRPC")
+    assert [list(each.schemes) for each in older.security] == [["bearer"], ["api_key"]]
+    assert over_http["transportOptions"] == scoped("echo")
+
+
+async def test_an_extended_card_that_could_list_no_way_at_all_is_refused() -> None:
+    shop = Rule("shop", None, ("shop",), frozenset(), HERE)
+    served = place(agent(shop, by_tenant=("acme",)))
+    async with cards(exposed=(Binding.GRPC,), grpc=served) as made:
+        with pytest.raises(UpstreamProtocol) as raised:
+            await extended(made, RAW, shop)
+        assert "expose" in (raised.value.detail or "")
+
+
+# ---- What may be seen ----------------------------------------------------------------------------------------------
+
+
+async def test_no_card_shows_where_the_agents_own_grpc_is() -> None:
+    secret = "10.9.8.7:50051"
+    for url in (f"grpc://{secret}", secret):
+        raw = card_of(url, *SPOKEN, description=f"Dial {secret}, or grpc://{secret}.")
+        async with cards(raw=raw, exposed=EVERY, grpc=place(agent(OWN))) as made:
+            for old in (False, True):
+                assert b"10.9.8.7" not in made.cards.card(OWN, None, "gw.test", old=old).body
+            for dialect in (GRPC_1_0, GRPC_0_3, LEGACY):
+                assert b"10.9.8.7" not in await extended(made, raw, dialect=dialect)

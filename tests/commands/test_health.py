@@ -1,0 +1,54 @@
+"""`health` asks the gateway that the file describes, from the same machine."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.commands.health import health_url, probe
+from gateway.commands.output import CommandFailed
+from tests.doubles.answering import answering
+
+
+def url_of(folder: Path, text: str) -> str:
+    path = folder / "gateway.yaml"
+    path.write_text(f"version: 1\n{text}agents: {{ a: http://127.0.0.1:1 }}\n")
+    return health_url(path, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("", "http://127.0.0.1:9090"),
+        ("gateway: { admin: '127.0.0.1:1234' }\n", "http://127.0.0.1:1234"),
+        ("gateway: { admin: '0.0.0.0:1234' }\n", "http://127.0.0.1:1234"),
+        ("gateway: { admin: '[::]:1234' }\n", "http://[::1]:1234"),
+        ("gateway: { admin: 'localhost:1234' }\n", "http://localhost:1234"),
+    ],
+)
+def test_the_admin_listener_is_asked(tmp_path: Path, text: str, url: str) -> None:
+    assert url_of(tmp_path, text) == url
+
+
+def test_a_file_that_has_problems_elsewhere_still_says_where(tmp_path: Path) -> None:
+    assert url_of(tmp_path, "nonsense: ${MISSING}\ngateway: { admin: '127.0.0.1:1' }\n") == "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("text", ["gateway: { admin: '127.0.0.1:0' }\n", "gateway: { admin: nowhere }\n", "{\n"])
+def test_where_only_the_gateway_knows_its_port_the_address_is_asked_for(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CommandFailed, match="--url"):
+        url_of(tmp_path, text)
+
+
+def test_a_gateway_that_lives_is_well() -> None:
+    with answering({"/-/live": (200, b"ok")}) as server:
+        probe(server.url)
+        probe(server.url + "/")
+
+
+def test_a_gateway_that_answers_otherwise_or_not_at_all_is_not() -> None:
+    with answering({"/-/live": (503, b"")}) as server:
+        with pytest.raises(CommandFailed, match="503"):
+            probe(server.url)
+        url = server.url
+    with pytest.raises(CommandFailed, match="cannot connect"):
+        probe(url)
