@@ -15,7 +15,7 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.tree import Tree
-from gateway.cards import cards
+from gateway.cards import fetch
 from gateway.cards.fetch import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
 from tests.cards.double import ECHO, Asked, agent, always, choose, reply
 
@@ -157,8 +157,8 @@ async def test_long_cards_are_worked_on_in_a_thread(
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(cards, "parse_card")
-    watch(cards, "paint")
+    watch(fetch, "parse_card")
+    watch(fetch, "paint")
     async with agent(always(reply({**ECHO, "description": "x" * length}))) as echo:
         assert await CardSource(CardPlace(echo.url), client).refresh() is CardReport.READ
     assert (threads == {threading.get_ident()}) is (length == 0)

@@ -15,7 +15,7 @@ from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.portrait import Portrait, paint
-from gateway.cards import served
+from gateway.cards import serve
 from gateway.cards.fetch import ASIDE, KEEP
 from gateway.cards.serve import PublicUrl, upstream_hosts
 from tests.cards.serving import (
@@ -153,20 +153,20 @@ async def test_hosts_that_strangers_think_of_do_not_fill_the_memory() -> None:
     async with cards() as made:
         for number in range(1000):
             made.cards.card(WILD, None, f"x{number}.agents.test")
-        assert len(made.cards._kept) <= served.MOST_KEPT
+        assert len(made.cards._kept) <= serve.MOST_KEPT
 
 
 async def test_long_cards_do_not_fill_the_memory_either() -> None:
     async with cards(raw=card_of("http://agent.internal/", *DIALECTS, description="x" * 200_000)) as made:
         for number in range(20):
             made.cards.card(WILD, None, f"x{number}.agents.test")
-        assert len(made.cards._kept) == served.ROOM // 201_000
+        assert len(made.cards._kept) == serve.ROOM // 201_000
 
 
 async def test_a_card_longer_than_all_room_is_kept_alone() -> None:
     raw = card_of("http://agent.internal/", *DIALECTS)
-    async with cards(longest=4 * served.ROOM, raw=raw) as made:
-        tall = {**json.loads(raw), "description": "x" * 2 * served.ROOM}
+    async with cards(longest=4 * serve.ROOM, raw=raw) as made:
+        tall = {**json.loads(raw), "description": "x" * 2 * serve.ROOM}
         made.source._hold(tall, paint(tall, made.source.discretion))
         made.cards.card(WILD, None, "a.agents.test")
         first = made.cards.card(WILD, None, "b.agents.test")
@@ -195,7 +195,7 @@ async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypat
         raise AssertionError
 
     async with cards() as made:
-        for module in (served, portrait):
+        for module in (serve, portrait):
             monkeypatch.setattr(module, "paint", refuse)
         made.cards.card(OWN, None, "gw.test")
         made.cards.card(WILD, "acme", "a.agents.test", bare=True)
@@ -226,7 +226,7 @@ async def test_a_card_that_cannot_be_served_is_a_fault_of_the_agent(monkeypatch:
         raise CardInvalid("too long by 7 bytes")
 
     async with cards() as made:
-        monkeypatch.setattr(served, "encode_card", refuse)
+        monkeypatch.setattr(serve, "encode_card", refuse)
         with pytest.raises(UpstreamProtocol) as raised:
             made.shown()
         assert "7" not in raised.value.message
@@ -244,7 +244,7 @@ async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_chang
 
     async with cards() as made:
         with monkeypatch.context() as patch:
-            patch.setattr(served, "encode_card", refuse)
+            patch.setattr(serve, "encode_card", refuse)
             for _ in range(3):
                 with pytest.raises(UpstreamProtocol) as raised:
                     made.shown()
@@ -313,7 +313,7 @@ async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_o
         first = await extended(made, raw)
         assert b"For Ada" not in made.cards.card(OWN, None, "gw.test").body
         with monkeypatch.context() as patch:
-            patch.setattr(served, "paint", lambda *_: pytest.fail("painted again"))
+            patch.setattr(serve, "paint", lambda *_: pytest.fail("painted again"))
             assert await extended(made, raw) == first
         made.learn(card_of("http://agent.internal:7000/deep", "HTTP+JSON 1.0"))
         assert await extended(made, raw) != first
@@ -329,7 +329,7 @@ async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monke
         finally:
             at_work.release()
 
-    monkeypatch.setattr(served, "paint", watched)
+    monkeypatch.setattr(serve, "paint", watched)
     async with cards() as made:
         await extended(made, card_of("http://agent.internal/", *DIALECTS))
         assert most == [(True, True)]
