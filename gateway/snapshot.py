@@ -236,8 +236,8 @@ class Snapshot:
         )
         yield Sample(
             "backend_up",
-            "1 where a backend can be asked, as far as is known, else 0; of a name with `dns: headless` how many of "
-            "its addresses. Series: backends.",
+            "1 if a backend is healthy, as far as is known, else 0; with `dns: headless` the number of healthy "
+            "addresses. Series: backends.",
             ("agent", "backend"),
             tuple((names, float(sum(map(_is_up, several)))) for names, several in replicas.items()),
         )

@@ -338,7 +338,7 @@ class CardSource:
                 logger.warning("no card from %s: %s", self._place.shown, failure)
             self.error = str(failure)
         finally:
-            # A cancelled attempt has ended too: whoever waits for the first one must not wait for ever.
+            # A cancelled attempt has ended too, and must not block callers that wait for the first one.
             self.settled.set()
         self.report = report
         self._watch.on_report(report)
