@@ -41,7 +41,7 @@ class OutgoingSnapshots:
             # Card and key fetches go on for a while: an open call may wait for one.
             async with asyncio.timeout(_FETCHES_GO_ON):
                 await snapshot.calls.ended()
-        snapshot.holdings.rest()
+        snapshot.resources.rest()
         await snapshot.calls.ended()
         self._draining.discard(snapshot)
         await snapshot.aclose()

@@ -25,9 +25,9 @@ from gateway.listing import Complaint, walk
 from gateway.ownership import count, own, refuse_others, tells_of_others
 from gateway.relay import AnswerTooLong, Relay, refuse_type
 from gateway.reply import Reply
-from gateway.upstream.failure import FAILING
+from gateway.upstream.dialects import Interface
+from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.page import refuse_page
-from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt
 from gateway.wire import Wire

@@ -38,9 +38,9 @@ from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.upstream.balancer import Balancer, Replica
-from gateway.upstream.failure import FAILING
+from gateway.upstream.dialects import Interface, spellings
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.repertoire import Interface, spellings
+from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt
 from gateway.upstream.stdio.upstream import StdioUpstream

@@ -30,8 +30,8 @@ from gateway.interpreter import UNBUFFERED, InterpretedStream
 from gateway.ownership import refuse_others
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
+from gateway.upstream.dialects import Interface
 from gateway.upstream.grpc_answer import GrpcAnswer
-from gateway.upstream.repertoire import Interface
 from gateway.wire import Wire
 
 _T = TypeVar("_T")

@@ -30,9 +30,9 @@ from gateway.a2a.query import query_value
 from gateway.a2a.tenant import is_tenant
 from gateway.entry import Entry, Place
 from gateway.exchange import Exchange
-from gateway.holdings import Holdings
 from gateway.identity.authenticator import Credentials
 from gateway.identity.mtls import caller_of
+from gateway.resources import Resources
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 
@@ -51,7 +51,7 @@ def locate(snapshot: Snapshot, exchange: Exchange) -> Entry:
     """The entry of a request, from its head alone; the exchange learns the dialect in which to answer for now."""
     head = exchange.head
     found = head.known.get(Located)
-    if not isinstance(found, Located) or found.holdings is not snapshot.holdings:
+    if not isinstance(found, Located) or found.resources is not snapshot.resources:
         # What another snapshot told is let go, with its credentials and its connections.
         head.known.clear()
         found = _locate(snapshot, head)
@@ -69,12 +69,12 @@ class Located(msgspec.Struct, frozen=True, eq=False):
     """What a head tells of where its request knocks, by one snapshot.
 
     Attributes:
-        holdings: Those of the snapshot, which it is known by: it itself is not kept while a connection is idle.
+        resources: Those of the snapshot, which it is known by: it itself is not kept while a connection is idle.
         said: What the client says of its version, as it says it.
         hint: The version that this names, or None.
     """
 
-    holdings: Holdings
+    resources: Resources
     binding: Binding
     version: Version
     operation: Operation | None
@@ -105,7 +105,7 @@ def _locate(snapshot: Snapshot, head: Head) -> Located:
             entry = Entry(unread=fault)
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
     version = place.version if head.grpc is not None else hint or place.version
-    return Located(snapshot.holdings, place.binding, version, place.operation, entry, said, hint)
+    return Located(snapshot.resources, place.binding, version, place.operation, entry, said, hint)
 
 
 def _place(snapshot: Snapshot, head: Head) -> Place:

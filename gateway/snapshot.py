@@ -24,11 +24,11 @@ from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
 from gateway.cors import Policy
 from gateway.entry import Place
-from gateway.holdings import Holdings
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
+from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -78,7 +78,7 @@ class Snapshot:
         cors: What browsers' pages may do.
         webhooks: How webhooks are treated.
         webhook_tls: How those are verified that the gateway calls.
-        holdings: What of it runs and is closed.
+        resources: What of it runs and is closed.
         identity_headers: The headers by which trusted clients name their callers.
         calls: Its open calls.
         places: What is known already of a method, path and host; bounded by whoever fills it (`intake`).
@@ -98,7 +98,7 @@ class Snapshot:
     cors: Policy
     webhooks: Webhooks
     webhook_tls: ssl.SSLContext
-    holdings: Holdings
+    resources: Resources
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
     places: dict[tuple[str, bytes, str], Place] = field(default_factory=dict)
@@ -130,21 +130,21 @@ class Snapshot:
         config = examined.config
         if config is None:
             raise ValueError("the configuration has problems")
-        holdings = Holdings(None if before is None else before.holdings)
+        resources = Resources(None if before is None else before.resources)
         # One context for all that the same authorities vouch for: making one costs 20 ms.
-        trust = Trust(holdings)
+        trust = Trust(resources)
         verification = Verification() if config.auth is None else config.auth.verification
         issuers = {} if config.auth is None else config.auth.issuers
         vouching = {name: effective.issuer_authorities(config, name, examined.marks) for name in issuers}
-        key_clients = {file: _key_client(file, trust, holdings) for file in (None, *vouching.values())}
+        key_clients = {file: _key_client(file, trust, resources) for file in (None, *vouching.values())}
         key_sets = {
-            name: _key_set(name, issuer, key_clients[vouching[name]], verification, holdings)
+            name: _key_set(name, issuer, key_clients[vouching[name]], verification, resources)
             for name, issuer in issuers.items()
         }
         anonymous = config.gateway.anonymous or config.auth is None
         named = _named_tenants(config)
         # With what it knows of credentials: nobody is verified anew because of what is said of agents.
-        authenticator = holdings.hold(
+        authenticator = resources.acquire(
             ("authenticator",),
             (config.auth, anonymous, tuple(key_sets.values()), named),
             lambda: Authenticator(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
@@ -154,7 +154,7 @@ class Snapshot:
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
         builder = Backings(
-            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
+            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, resources=resources
         )
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
@@ -176,14 +176,14 @@ class Snapshot:
             cors=Policy.compile(config.gateway.cors),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
-            holdings=holdings,
+            resources=resources,
             identity_headers=_identity_headers(config),
         )
 
     def open(self, background: Background) -> None:
         """Start what runs beside requests: reading cards and keys, watching the clock."""
-        self.holdings.hold(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
-        self.holdings.open(background)
+        self.resources.acquire(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
+        self.resources.open(background)
 
     def entitles(self, owner: Owner, scope: str, now: float) -> bool:
         """Whether an owner could still call a backend; for what is done in its name while it does not.
@@ -213,7 +213,7 @@ class Snapshot:
         """Close every connection that no other snapshot holds; requests have ended before."""
         for meter in (self.strangers, *(backing.meter for backing in self.backings.values())):
             meter.close()
-        await self.holdings.aclose()
+        await self.resources.aclose()
 
     def samples(self) -> Iterable[Sample]:
         """Figures that are read when the metrics are."""
@@ -295,7 +295,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
     )
 
 
-def _key_client(file: Path | None, trust: Trust, holdings: Holdings) -> httpx.AsyncClient:
+def _key_client(file: Path | None, trust: Trust, resources: Resources) -> httpx.AsyncClient:
     """The client that reads the keys of all issuers that the same authorities vouch for.
 
     Args:
@@ -303,13 +303,15 @@ def _key_client(file: Path | None, trust: Trust, holdings: Holdings) -> httpx.As
     """
     # httpx's own context would read SSLKEYLOGFILE (safety K9).
     tls = trust.of(file).tls
-    return holdings.hold(("key client", str(file or "")), tls, lambda: open_http(tls), close=lambda made: made.aclose)
+    return resources.acquire(
+        ("key client", str(file or "")), tls, lambda: open_http(tls), close=lambda made: made.aclose
+    )
 
 
 def _key_set(
-    name: str, issuer: Issuer, client: httpx.AsyncClient, verification: Verification, holdings: Holdings
+    name: str, issuer: Issuer, client: httpx.AsyncClient, verification: Verification, resources: Resources
 ) -> KeySet:
-    return holdings.hold(
+    return resources.acquire(
         ("keys", name),
         (issuer.issuer, issuer.jwks, issuer.algorithms, client, verification),
         lambda: KeySet(

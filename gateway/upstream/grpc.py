@@ -19,11 +19,11 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.principal import Principal
+from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.dialects import GRPC, Dialects, Interface, Reading
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
 from gateway.upstream.grpc_end import passed
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
-from gateway.upstream.repertoire import GRPC, Interface, Reading, Repertoire
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
 _MOST_KNOWN = 16
@@ -70,7 +70,7 @@ class GrpcUpstream:
         self.timeouts = timeouts
         self._clock = clock
         self.treatment = treatment
-        repertoire = Repertoire(
+        repertoire = Dialects(
             url=url, cards=cards, relayed=GRPC, tenant=treatment.tenant, binding=Binding.GRPC, version=version
         )
         # As `HttpUpstream` does.

@@ -27,7 +27,7 @@ class PlainHead(msgspec.Struct, frozen=True, eq=False):
     """One head; of the next one that differs in the length of the body alone it tells the same.
 
     Attributes:
-        headers: As `ResponseReader` has them.
+        headers: As `ResponseParser` has them.
         at: Which of them is the length.
         before: The bytes in front of the digits of the length.
         after: Those behind them.

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, Self
 
 from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from gateway.upstream.reader import ResponseReader
+from gateway.upstream.response_parser import ResponseParser
 
 CUT = "the agent closed the connection before its answer was complete"
 
@@ -53,7 +53,7 @@ class Response:
         status: 200 to 599; redirects and errors are returned as they are.
         headers: Names in lower case, in order.
         alone: Whether its connection has carried no call before this one.
-        known: What was worked out from the headers, or None where nothing is kept of them: as `ResponseReader.known`.
+        known: What was worked out from the headers, or None where nothing is kept of them: as `ResponseParser.known`.
         reader: What has been read of it; between a response and its connection, as is the next.
         flows: Whether the body goes on as it arrives: `pour` takes it.
         patience: Seconds of silence that it is given while it flows.
@@ -65,7 +65,7 @@ class Response:
         "known", "lag", "patience", "reader", "status",
     )  # fmt: skip
 
-    def __init__(self, connection: Carrier, reader: ResponseReader, *, alone: bool = True) -> None:
+    def __init__(self, connection: Carrier, reader: ResponseParser, *, alone: bool = True) -> None:
         self.status = 0
         self.alone = alone
         self.headers = reader.headers

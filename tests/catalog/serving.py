@@ -13,7 +13,7 @@ from gateway.a2a.portrait import Discretion, paint
 from gateway.catalog.cards import CardPlace, CardSource, Timing
 from gateway.catalog.served import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
-from gateway.upstream.connections import ConnectionPool, Origin
+from gateway.upstream.connection_pool import ConnectionPool, Origin
 from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
 from tests.doubles.gateway import card_of
 

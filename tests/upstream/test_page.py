@@ -8,7 +8,7 @@ from gateway.a2a.fault import BodyTooLarge, UpstreamBusy, UpstreamLimited, Upstr
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page, retry_after
 from gateway.upstream.response import Carrier, Response
 from tests.doubles.scripted import head
-from tests.upstream.test_reader import read
+from tests.upstream.test_response_parser import read
 
 NOW = b"date: Wed, 21 Oct 2026 07:28:00 GMT"
 
