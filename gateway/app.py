@@ -281,8 +281,8 @@ class Gateway:
             self._ledger = ledger
             self._limits.share(rates)
             self._background.start("ledger", ledger.run)
-        before.holdings.part(snapshot.holdings)
-        snapshot.holdings.enter()
+        before.resources.part(snapshot.resources)
+        snapshot.resources.enter()
         self._outgoing.drain(before)
         swap = time.perf_counter() - began
         await self._listeners.renew(certificates, config)
@@ -305,8 +305,8 @@ class Gateway:
             ready = not self.draining
         finally:
             if not ready:
-                snapshot.holdings.part(before.holdings)
-                snapshot.holdings.rest()
+                snapshot.resources.part(before.resources)
+                snapshot.resources.rest()
                 await snapshot.aclose()
         if not ready:
             raise Unusable("the gateway is shutting down")

@@ -14,12 +14,12 @@ from a2a.types import a2a_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.proxy import list_tasks as module
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
 from gateway.a2a.listing import Listing
 from gateway.a2a.tree import Tree
+from gateway.proxy import list_tasks as module
 from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
 from tests.doubles.shared_agent import (

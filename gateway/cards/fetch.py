@@ -28,7 +28,7 @@ from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.tree import Tree
 from gateway.tls_failure import kind
-from gateway.upstream.failure import explained
+from gateway.upstream.outlier_detection import explained
 
 TTL = 600.0
 """Default of the seconds between two successful fetches."""
