@@ -130,7 +130,7 @@ ROWS = (
         "DNS says another address",
         "new calls use it within 30 s; what is left of the old one is drained",
         (_AROUND + "test_r10_another_address_of_a_name_is_used_soon",),
-        ("tests/test_dns.py", "tests/upstream/test_connections.py"),
+        ("tests/test_dns.py", "tests/upstream/test_connection_pool.py"),
     ),
     Row(
         "R11",

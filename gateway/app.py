@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -109,7 +109,7 @@ class Gateway:
         self._push: PushService | None = None
         self._output = access_stream
         self._audit = AuditLog()
-        self._limits = Limits(on_hit=self._count_hit)
+        self._limits = Limits(on_hit=lambda *labels: self.metrics.limit_hits.add(labels))
         self._pressure = Pressure(
             lambda: self._config.gateway.memory_limit,
             processes=self._processes,
@@ -118,8 +118,8 @@ class Gateway:
         self._line = Line(
             lambda: self.snapshot,
             self.access,
-            self._count_auth,
-            self._audited,
+            lambda *labels: self.metrics.auth.add(labels),
+            lambda event, line: self._audit.call(event, line),  # noqa: PLW0108 - `start` opens the log
             limits=self._limits,
             pressure=self._pressure,
         )
@@ -128,7 +128,7 @@ class Gateway:
             self._line,
             ready=self._takes_calls,
             trouble=lambda: self.state_trouble,
-            shares=self._is_proxy,
+            shares=lambda address: is_trusted(address, self.snapshot.trusted),
             over_http=over_http,
         )
         self._outgoing = DrainingSnapshots(self._background, self.metrics.sweep)
@@ -181,7 +181,7 @@ class Gateway:
         self._limits.share(rates)
         written = self._config.gateway
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        pages = admin_app(self, token, self._audit_admin)
+        pages = admin_app(self, token, lambda fields: self._audit.write(Event.ADMIN_CALLED, fields))
         callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
         await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
         self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
@@ -281,8 +281,8 @@ class Gateway:
             self._ledger = ledger
             self._limits.share(rates)
             self._background.start("ledger", ledger.run)
-        before.holdings.part(snapshot.holdings)
-        snapshot.holdings.enter()
+        before.resources.part(snapshot.resources)
+        snapshot.resources.enter()
         self._outgoing.drain(before)
         swap = time.perf_counter() - began
         await self._listeners.renew(certificates, config)
@@ -305,8 +305,8 @@ class Gateway:
             ready = not self.draining
         finally:
             if not ready:
-                snapshot.holdings.part(before.holdings)
-                snapshot.holdings.rest()
+                snapshot.resources.part(before.resources)
+                snapshot.resources.rest()
                 await snapshot.aclose()
         if not ready:
             raise Unusable("the gateway is shutting down")
@@ -383,7 +383,8 @@ class Gateway:
         await asyncio.to_thread(self._audit.close)
 
     async def _open_ledger(self, config: Config, marks: Marks) -> tuple[Ledger | None, SharedRates | None]:
-        return await open_ledger(config, marks, self._state_counts, state=self._state)
+        operations = self.metrics.state_operations
+        return await open_ledger(config, marks, lambda name: operations.share((name,)), state=self._state)
 
     def _open_push(self) -> PushService:
         return PushService(
@@ -391,7 +392,7 @@ class Gateway:
             self.public_url,
             None if self._ledger is None else self._ledger.store,
             observe=self._observe_notification,
-            count=self._count_delivery,
+            count=lambda *labels: self.metrics.push_deliveries.add(labels),
             entitled=self._entitled,
             audit=self._audit.write,
             resolver=self._resolver,
@@ -408,15 +409,6 @@ class Gateway:
             return False
         return await backing.tenure.notified(subscription.owner, told)
 
-    def _count_delivery(self, agent: str, result: str) -> None:
-        self.metrics.push_deliveries.add((agent, result))
-
-    def _audit_admin(self, fields: Mapping[str, object]) -> None:
-        self._audit.write(Event.ADMIN_CALLED, fields)
-
-    def _audited(self, event: Event, line: Mapping[str, object]) -> None:
-        self._audit.call(event, line)
-
     @property
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
@@ -424,9 +416,6 @@ class Gateway:
 
     def _takes_calls(self) -> bool:
         return self.started and not self.draining and not self.state_trouble
-
-    def _is_proxy(self, address: str) -> bool:
-        return is_trusted(address, self.snapshot.trusted)
 
     def _samples(self) -> Iterable[Sample]:
         yield Sample(
@@ -442,15 +431,6 @@ class Gateway:
     def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Pressure`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
         self._listeners.press(short)
-
-    def _count_hit(self, limit: str, scope: str, name: str) -> None:
-        self.metrics.limit_hits.add((limit, scope, name))
-
-    def _state_counts(self, operation: str) -> dict[str, float]:
-        return self.metrics.state_operations.share((operation,))
-
-    def _count_auth(self, method: str, issuer: str, result: str) -> None:
-        self.metrics.auth.add((method, issuer, result))
 
 
 # ---- stores and logs -----------------------------------------------------------------------------------------------

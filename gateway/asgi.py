@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import yaml
 
@@ -25,7 +25,7 @@ from gateway.config.check import Examined, examine, examine_again
 from gateway.config.model import Config
 from gateway.config.problem import as_text
 from gateway.config.yaml import Marks
-from gateway.listener.asgi import Receive, Scope, Send
+from gateway.listener.asgi import AsgiListener, Receive, Scope, Send
 from gateway.listener.server import ListenFailed
 from gateway.reload import Origin
 
@@ -151,16 +151,15 @@ class GatewayApp:
         stream = self._access_stream or sys.stdout.buffer
         gateway = Gateway(examined, access_stream=stream, origin=origin, over_http=False)
         await gateway.start()
-        return _Running(gateway, loop)
+        return _Running(gateway, gateway.asgi, loop)
 
 
-class _Running:
-    """A gateway that was started, and the loop it runs on."""
+class _Running(NamedTuple):
+    """A gateway that was started, its listener, and its event loop."""
 
-    def __init__(self, gateway: Gateway, loop: asyncio.AbstractEventLoop) -> None:
-        self.gateway = gateway
-        self.loop = loop
-        self.listener = gateway.asgi
+    gateway: Gateway
+    listener: AsgiListener
+    loop: asyncio.AbstractEventLoop
 
 
 def _examined(config: Configuration) -> tuple[Examined, Origin | None]:

@@ -35,7 +35,7 @@ from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.routes import shared
 from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
-from gateway.holdings import Holdings
+from gateway.resources import Resources
 from gateway.routing.route import backend_key, read_backend_key
 from gateway.tasks.homes import Homes
 from gateway.tasks.ledger import Ledger
@@ -45,7 +45,7 @@ from gateway.tenure import Tenure
 from gateway.upstream import retry
 from gateway.upstream.balancer import AffinityPolicy, Balancer, Condition, Replica, Target
 from gateway.upstream.circuit_breaker import CircuitBreaker
-from gateway.upstream.connections import PoolLimits
+from gateway.upstream.connection_pool import PoolLimits
 from gateway.upstream.dns import Discovery, port_of
 from gateway.upstream.health_check import HealthCheck, HealthChecker
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
@@ -133,7 +133,7 @@ class Backings:
         *,
         trust: Trust,
         ledger: Ledger | None = None,
-        holdings: Holdings | None = None,
+        resources: Resources | None = None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -143,7 +143,7 @@ class Backings:
         self._public = public
         self._grpc = grpc
         self._trust = trust
-        self._holdings = Holdings() if holdings is None else holdings
+        self._resources = Resources() if resources is None else resources
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         self._shared = shared(examined.config)
         # Few of a thousand agents have settings of their own.
@@ -167,7 +167,7 @@ class Backings:
             yield self._backing(_Entry(name, backend_key(name, tenant), agent, own.backend, treatment, meter))
 
     def _backing(self, entry: _Entry) -> Backing:
-        config, holdings, marks = self._config, self._holdings, self._examined.marks
+        config, resources, marks = self._config, self._resources, self._examined.marks
         name, key, agent, written, treatment = entry.name, entry.key, entry.agent, entry.written, entry.treatment
         limits, bounds = _connections(effective.connections(config, agent), config.gateway.heartbeat)
         trusting = Trusting(
@@ -187,7 +187,7 @@ class Backings:
             at = ("agents", name, "backend") if tenant is None else ("agents", name, "by_tenant", tenant)
             file = marks.place(at).file
             connector = StdioConnector(
-                key, written[0], file, holdings, timeouts=timeouts, treatment=treatment, stub=static
+                key, written[0], file, resources, timeouts=timeouts, treatment=treatment, stub=static
             )
             static = None
             policy = RetryPolicy(0, frozenset(), policy.idempotent)
@@ -203,7 +203,7 @@ class Backings:
                 self._trust,
                 trusting,
                 self._public.origin + self._public.prefix,
-                holdings,
+                resources,
             )
         place = self._card_place(entry, trusting, static, tuple(wrong))
         source = self._card_source(entry, place, trusting, connector)
@@ -230,10 +230,10 @@ class Backings:
             bounds,
             balancer,
             policy,
-            holdings.hold(("budget", key), share, lambda: RetryBudget(share)),
+            resources.acquire(("budget", key), share, lambda: RetryBudget(share)),
             product=card.file is not None or card.url is not None,
             tenure=self._tenure(key, agent, follows=is_several(written) and balancer.affinity.by != "none"),
-            warned=holdings.hold(("warned", name), name, set[str]),
+            warned=resources.acquire(("warned", name), name, set[str]),
         )
 
     def _retry(self, agent: Agent) -> tuple[RetryPolicy, float]:
@@ -275,7 +275,7 @@ class Backings:
             name=name,
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
-        before = self._holdings.before(("card", key))
+        before = self._resources.before(("card", key))
 
         def make() -> CardSource:
             watch = CardWatch(on_report=_CardCounter(self._metrics, name))
@@ -285,7 +285,7 @@ class Backings:
                 connector.begin(source, before)
             return source
 
-        return self._holdings.hold(
+        return self._resources.acquire(
             ("card", key),
             (name, place, trusted.client, discretion, connector.card_key),
             make,
@@ -321,13 +321,13 @@ class Backings:
         ejections = self._metrics.backend_ejections
         balancer = Balancer(
             AffinityPolicy(affinity.by or "task", affinity.gone != "other", affinity.wait or 0.0),
-            self._holdings.hold(("breaker", key), opened, lambda: CircuitBreaker(*opened)),
+            self._resources.acquire(("breaker", key), opened, lambda: CircuitBreaker(*opened)),
             max_ejected=health.eject.most or 0,
             on_ejection=lambda replica: ejections.add((name, replica.key)),
         )
         upstreams = []
         for one in written:
-            site = _Site(key, one, health, self._holdings, is_several=is_several(written))
+            site = _Site(key, one, health, self._resources, is_several=is_several(written))
             entry.meter.backends |= {site.metric}
             if isinstance(connector, StdioConnector):
                 upstream: Upstream = connector.upstream(cards)
@@ -367,7 +367,7 @@ class Backings:
             ledger = self._ledger
             # A ledger that is not used may be another one each time.
             made_of = (ledger if keeps else None, keeps)
-            homes = self._holdings.hold(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
+            homes = self._resources.acquire(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
         return Tenure(
             self._ledger,
             key,
@@ -391,7 +391,7 @@ class _Site:
     key: str
     written: Backend
     health: Health
-    holdings: Holdings
+    resources: Resources
     is_several: bool
 
     @property
@@ -421,11 +421,11 @@ class _Site:
 
     def condition(self) -> Condition:
         """Return what is known about the replica, from an earlier configuration where that says the same of it."""
-        name, before = ("condition", self.key, self.name), self.holdings.before
+        name, before = ("condition", self.key, self.name), self.resources.before
         # A replica that is added to a backend starts slowly; those of a new backend do not.
         is_new = before(name) is None and before(("card", self.key)) is not None
         since = time.monotonic() if is_new else None
-        return self.holdings.hold(name, self._watched, lambda: self._condition(since))
+        return self.resources.acquire(name, self._watched, lambda: self._condition(since))
 
     def discovery(self, connector: NetworkConnector) -> Discovery:
         """Return the DNS discovery of its name."""
@@ -434,7 +434,7 @@ class _Site:
         def make(address: str, since: float | None) -> Target:
             return Target(endpoint.open(address), self._condition(since), address)
 
-        return self.holdings.hold(
+        return self.resources.acquire(
             ("addresses", self.key, self.name),
             (endpoint, self._watched),
             lambda: Discovery(self.written.url, make),
@@ -449,7 +449,7 @@ class _Site:
         check = HealthCheck(**{name: getattr(self.health, name) for name in HealthCheck.__dataclass_fields__})
         url, key, credentials = self.written.url, self.metric, treatment.credentials
         targets: Callable[[], Iterable[Target]] = lambda: (target,) if discovery is None else discovery.targets.values()  # noqa: E731
-        self.holdings.hold(
+        self.resources.acquire(
             ("health", self.key, self.name),
             (url, check, credentials, target.connections, target.condition, discovery),
             lambda: HealthChecker(key, url, targets, check, credentials),

@@ -1,7 +1,7 @@
 """Connectors: how the replicas of one backend are reached, and where their card comes from.
 
 A connector makes three things: connections, upstreams on them, and the reader of the card. Whatever can survive a
-configuration change is kept in `Holdings`, by what it is made of.
+configuration change is kept in `Resources`, by what it is made of.
 """
 
 import os
@@ -21,9 +21,9 @@ from gateway.config.address import is_grpc
 from gateway.config.agent import Backend, Stdio, replica_name
 from gateway.config.command import program
 from gateway.config.model import Gateway
-from gateway.holdings import Holdings
+from gateway.resources import Resources
 from gateway.upstream.connection import ReadBuffer
-from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
+from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.stdio.agent import Agent, CardQuery, Spec
 from gateway.upstream.stdio.process import Command
@@ -110,7 +110,7 @@ class NetworkConnector:
     trust: Trust
     trusting: Trusting
     public_url: str
-    holdings: Holdings
+    resources: Resources
 
     @property
     def is_grpc(self) -> bool:
@@ -124,7 +124,7 @@ class NetworkConnector:
             parts = urlsplit(one.url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
             # One buffer for all agents: a thousand of them would hold 64 MiB.
-            buffer = self.holdings.hold(("read buffer",), None, ReadBuffer)
+            buffer = self.resources.acquire(("read buffer",), None, ReadBuffer)
             tls = self.trust.of(trusting.authorities, trusting.shown).tls
             origin = Origin(parts.scheme, parts.hostname or "", port)
             return HttpEndpoint(origin, self.limits, tls, trusting.server_name, buffer)
@@ -149,7 +149,9 @@ class NetworkConnector:
         endpoint = self.endpoint(one)
         kind = "pool" if isinstance(endpoint, HttpEndpoint) else "channel"
         make: Callable[[], ConnectionPool | GrpcChannel] = endpoint.open
-        return self.holdings.hold((kind, self.key, replica_name(one)), endpoint, make, close=lambda made: made.aclose)
+        return self.resources.acquire(
+            (kind, self.key, replica_name(one)), endpoint, make, close=lambda made: made.aclose
+        )
 
     def card_asker(self) -> CardAsker | None:
         """Return what asks gRPC agents for their card; None over HTTP, where it is fetched by URL."""
@@ -221,7 +223,7 @@ class StdioConnector:
         key: str,
         written: Backend,
         file: str,
-        holdings: Holdings,
+        resources: Resources,
         *,
         timeouts: Timeouts,
         treatment: Treatment,
@@ -236,8 +238,8 @@ class StdioConnector:
         spec = _spec(stdio, run.words, str(run.folder), run.environment)
         fields = header_lines(pair for pair in treatment.credentials if can_be_header(*pair))
         query = CardQuery(written.a2a_version, fields)
-        self._was_here = holdings.before(("stdio", key)) is not None
-        agent = self._agent = holdings.hold(
+        self._was_here = resources.before(("stdio", key)) is not None
+        agent = self._agent = resources.acquire(
             ("stdio", key),
             spec,
             lambda: Agent(key, spec, query),
@@ -249,7 +251,7 @@ class StdioConnector:
             agent.query = query
 
         # A configuration that comes to nothing leaves the question as it is.
-        holdings.on_entry(enter)
+        resources.on_entry(enter)
         self._cards = StdioCards(agent, run.card if stub is None else stub, query, start=spec.start)
 
     @property

@@ -24,13 +24,13 @@ from gateway.config.client import METHOD
 from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
-from gateway.holdings import Holdings
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
 from gateway.proxy.cors import Policy
 from gateway.proxy.webhooks import Webhooks
+from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
@@ -82,7 +82,7 @@ class Snapshot:
         cors: The CORS policy.
         webhooks: The treatment of webhooks.
         webhook_tls: The TLS settings for calls of webhooks.
-        holdings: Its connections, tasks and other resources.
+        resources: Its connections, tasks and other resources.
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
     """
@@ -101,7 +101,7 @@ class Snapshot:
     cors: Policy
     webhooks: Webhooks
     webhook_tls: ssl.SSLContext
-    holdings: Holdings
+    resources: Resources
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
 
@@ -132,21 +132,21 @@ class Snapshot:
         config = examined.config
         if config is None:
             raise ValueError("the configuration has problems")
-        holdings = Holdings(None if before is None else before.holdings)
+        resources = Resources(None if before is None else before.resources)
         # Servers with the same authorities share a context, which takes 20 ms to make.
-        trust = Trust(holdings)
+        trust = Trust(resources)
         verification = Verification() if config.auth is None else config.auth.verification
         issuers = {} if config.auth is None else config.auth.issuers
         vouching = {name: effective.issuer_authorities(config, name, examined.marks) for name in issuers}
-        key_clients = {file: _key_client(file, trust, holdings) for file in (None, *vouching.values())}
+        key_clients = {file: _key_client(file, trust, resources) for file in (None, *vouching.values())}
         key_sets = {
-            name: _key_set(name, issuer, key_clients[vouching[name]], verification, holdings)
+            name: _key_set(name, issuer, key_clients[vouching[name]], verification, resources)
             for name, issuer in issuers.items()
         }
         anonymous = config.gateway.anonymous or config.auth is None
         named = _named_tenants(config)
         # A change of agents keeps the authenticator with its cache of verified credentials.
-        authenticator = holdings.hold(
+        authenticator = resources.acquire(
             ("authenticator",),
             (config.auth, anonymous, tuple(key_sets.values()), named),
             lambda: Authenticator(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
@@ -156,7 +156,7 @@ class Snapshot:
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
         builder = Backings(
-            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, holdings=holdings
+            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, resources=resources
         )
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
@@ -178,14 +178,14 @@ class Snapshot:
             cors=Policy.compile(config.gateway.cors),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
-            holdings=holdings,
+            resources=resources,
             identity_headers=_identity_headers(config),
         )
 
     def open(self, background: Background) -> None:
         """Start the background tasks: fetching cards and keys, watching the clock."""
-        self.holdings.hold(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
-        self.holdings.open(background)
+        self.resources.acquire(("clock",), None, ClockWatch, run=lambda watch: ("wall clock", watch.run))
+        self.resources.open(background)
 
     def entitles(self, owner: Owner, scope: str, now: float) -> bool:
         """Return whether an owner may still call a backend, for notifications that are sent on its behalf.
@@ -215,7 +215,7 @@ class Snapshot:
         """Close the resources that no other snapshot holds; its requests have ended."""
         for meter in (self.strangers, *(backing.meter for backing in self.backings.values())):
             meter.close()
-        await self.holdings.aclose()
+        await self.resources.aclose()
 
     def samples(self) -> Iterable[Sample]:
         """Yield the metrics that are read when they are scraped."""
@@ -236,8 +236,8 @@ class Snapshot:
         )
         yield Sample(
             "backend_up",
-            "1 where a backend can be asked, as far as is known, else 0; of a name with `dns: headless` how many of "
-            "its addresses. Series: backends.",
+            "1 if a backend is healthy, as far as is known, else 0; with `dns: headless` the number of healthy "
+            "addresses. Series: backends.",
             ("agent", "backend"),
             tuple((names, float(sum(map(_is_up, several)))) for names, several in replicas.items()),
         )
@@ -288,7 +288,7 @@ class DrainingSnapshots:
         with suppress(TimeoutError):
             async with asyncio.timeout(_FETCHES_GO_ON):
                 await snapshot.calls.ended()
-        snapshot.holdings.rest()
+        snapshot.resources.rest()
         await snapshot.calls.ended()
         self._draining.discard(snapshot)
         await snapshot.aclose()
@@ -334,7 +334,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
     )
 
 
-def _key_client(file: Path | None, trust: Trust, holdings: Holdings) -> httpx.AsyncClient:
+def _key_client(file: Path | None, trust: Trust, resources: Resources) -> httpx.AsyncClient:
     """Return the client for the key sets of all issuers with the same authorities.
 
     Args:
@@ -342,13 +342,15 @@ def _key_client(file: Path | None, trust: Trust, holdings: Holdings) -> httpx.As
     """
     # httpx's own context would read SSLKEYLOGFILE (safety K9).
     tls = trust.of(file).tls
-    return holdings.hold(("key client", str(file or "")), tls, lambda: open_http(tls), close=lambda made: made.aclose)
+    return resources.acquire(
+        ("key client", str(file or "")), tls, lambda: open_http(tls), close=lambda made: made.aclose
+    )
 
 
 def _key_set(
-    name: str, issuer: Issuer, client: httpx.AsyncClient, verification: Verification, holdings: Holdings
+    name: str, issuer: Issuer, client: httpx.AsyncClient, verification: Verification, resources: Resources
 ) -> KeySet:
-    return holdings.hold(
+    return resources.acquire(
         ("keys", name),
         (issuer.issuer, issuer.jwks, issuer.algorithms, client, verification),
         lambda: KeySet(

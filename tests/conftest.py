@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from gateway.cards import trust
 from gateway.telemetry import sink
-from gateway.upstream.connections import client_tls
+from gateway.upstream.connection_pool import client_tls
 from tests.loops import LEFT_OPEN, PLAIN, Policy
 
 # A busy machine is no defect: neither a slow example nor a slow draw fails a test. Each run draws other examples, but

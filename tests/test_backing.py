@@ -15,7 +15,7 @@ from gateway.backing import AnswerBounds
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
-from gateway.upstream.connections import Origin
+from gateway.upstream.connection_pool import Origin
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds
 from gateway.upstream.http import HttpUpstream

@@ -144,7 +144,7 @@ def test_route_asks_for_a_caller_with_a_certificate(tmp_path: Path) -> None:
     written(tmp_path, f"version: 1\n{tls}{auth}agents: {{ support: http://127.0.0.1:1 }}\n")
     asked = ("route", "POST", "/support", "--output", "json", "--certificate")
     assert report(run(*asked, "one.acme.test", cwd=tmp_path))["agent"] == "support"
-    assert "nobody has this certificate" in run(*asked, "one.test", cwd=tmp_path, code=2).stdout
+    assert "no client has this certificate" in run(*asked, "one.test", cwd=tmp_path, code=2).stdout
 
 
 def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:

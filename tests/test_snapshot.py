@@ -11,7 +11,7 @@ from gateway.background import Background
 from gateway.backing import AnswerBounds, Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
-from gateway.upstream.connections import PoolLimits
+from gateway.upstream.connection_pool import PoolLimits
 from tests.doubles.gateway import RESULT, agent, card_of, compiled, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, answers, whole
@@ -295,7 +295,7 @@ async def test_a_closed_snapshot_has_no_connection_left() -> None:
         await gateway.rested()
         assert backend.open == 1
         snapshot = gateway.gateway.snapshot
-        held: list[Any] = [each.value for each in snapshot.holdings._held.values()]
+        held: list[Any] = [each.value for each in snapshot.resources._held.values()]
         await snapshot.aclose()
         await backend.all_gone()
         clients = [getattr(each, "client", each) for each in held]

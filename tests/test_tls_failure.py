@@ -19,9 +19,9 @@ from gateway.push.ssrf import WebhookPolicy
 from gateway.tasks.redis_address import RedisAddress
 from gateway.tasks.redis_client import RedisClient
 from gateway.tls_failure import TlsFailure, kind, tls_failure
-from gateway.upstream.connections import ConnectionPool, Origin, client_tls
-from gateway.upstream.failure import TlsFailed
+from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from gateway.upstream.grpc_channel import GrpcChannel
+from gateway.upstream.outlier_detection import TlsFailed
 from gateway.upstream.request import request_head
 from tests.doubles.certificates import CLIENT, DAY, SERVER, Authority
 from tests.doubles.gateway import CALL, card_of, running

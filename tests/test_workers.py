@@ -186,7 +186,7 @@ def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(origin
         ),
         (
             MEMORY + "defaults: { isolation: tenant }\n",
-            ["gateway.state: 2 workers would each remember for themselves whose task is whose", "sqlite:///PATH"],
+            ["gateway.state: 2 workers would each keep a ledger of their own", "sqlite:///PATH"],
         ),
     ],
 )

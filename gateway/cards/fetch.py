@@ -28,7 +28,7 @@ from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.tls_failure import kind
-from gateway.upstream.failure import explained
+from gateway.upstream.outlier_detection import explained
 
 TTL = 600.0
 """Default of the seconds between two successful fetches."""
@@ -338,7 +338,7 @@ class CardSource:
                 logger.warning("no card from %s: %s", self._place.shown, failure)
             self.error = str(failure)
         finally:
-            # A cancelled attempt has ended too: whoever waits for the first one must not wait for ever.
+            # A cancelled attempt has ended too, and must not block callers that wait for the first one.
             self.settled.set()
         self.report = report
         self._watch.on_report(report)

@@ -31,6 +31,9 @@ _PERSONAL = "a card of one caller"
 _JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
 
 
+_ALL = frozenset(CALLABLE)
+
+
 @dataclass(frozen=True, slots=True)
 class PublicUrl:
     """The URL of the gateway on cards.
@@ -139,7 +142,7 @@ class ServedCards:
         self._schemes: tuple[Any, ...] = schemes
         self._exposed = exposed
         self._grpc = grpc
-        self._methods = frozenset(CALLABLE) if methods is None else methods
+        self._methods = _ALL if methods is None else methods
         self._require_tenant = require_tenant
         self._kept = _Shelf()
         self._painting = asyncio.Lock()

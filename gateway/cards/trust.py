@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 
 from gateway.cards.fetch import READERS, open_client
-from gateway.holdings import Holdings
-from gateway.upstream.connections import client_tls, shows
+from gateway.resources import Resources
+from gateway.upstream.connection_pool import client_tls, shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Trust:
     """All sets of authorities of a configuration, each made once, because that takes 20 ms.
 
     Args:
-        holdings: Shared resources; they close the clients.
+        resources: Shared resources; they close the clients.
     """
 
-    def __init__(self, holdings: Holdings | None = None) -> None:
-        self._holdings = Holdings() if holdings is None else holdings
+    def __init__(self, resources: Resources | None = None) -> None:
+        self._resources = Resources() if resources is None else resources
         self._made: dict[tuple[Path | None, tuple[Path, Path] | None], Trusted] = {}
         self._read: dict[Path | None, bytes] = {}
 
@@ -70,7 +70,7 @@ class Trust:
             files = [*(() if file is None else (file,)), *(shown or ())]
             # Those of the system are read once in the life of a process.
             said = tuple(hashlib.sha256(each.read_bytes()).digest() for each in files)
-            made = self._made[file, shown] = self._holdings.hold(
+            made = self._made[file, shown] = self._resources.acquire(
                 ("trust", str(file or ""), *(str(each) for each in shown or ())),
                 said,
                 lambda: _trusted(file, shown),

@@ -40,10 +40,10 @@ from gateway.snapshot import Snapshot
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.metrics import Metrics
 from gateway.tls_failure import kind
-from gateway.upstream.connections import ConnectionPool
-from gateway.upstream.failure import explained
+from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.health_check import check_health
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.outlier_detection import explained
 from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Upstream
 

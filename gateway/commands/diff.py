@@ -1,4 +1,4 @@
-"""`a2a-gateway diff`: what another file would change, before it is put to use."""
+"""`a2a-gateway diff`: the differences between two configurations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

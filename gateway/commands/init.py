@@ -19,10 +19,10 @@ _LONGEST_COMMENT = 80
 
 
 def first_configuration(url: str) -> str:
-    """The text of a `gateway.yaml` for the agent at `url`, ready to serve on loopback.
+    """Return the text of a `gateway.yaml` for the agent at `url`, ready to serve on loopback.
 
     Raises:
-        CommandFailed: there is no agent, or none that can be called.
+        CommandFailed: There is no agent, or it cannot be called.
     """
     try:
         with open_client() as client:
@@ -42,10 +42,10 @@ def save(text: str, path: Path, *, force: bool) -> None:
     """Write a configuration to a file.
 
     Args:
-        force: Whether one that is there may be overwritten.
+        force: Whether an existing file may be overwritten.
 
     Raises:
-        CommandFailed: there is one, or it cannot be written.
+        CommandFailed: The file exists, or cannot be written.
     """
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
@@ -61,17 +61,17 @@ def save(text: str, path: Path, *, force: bool) -> None:
 
 
 def compose(found: Found) -> str:
-    """The configuration for an agent whose card was read.
+    """Return the configuration for the agent of a card.
 
     Raises:
-        CommandFailed: the card offers no interface that the gateway can call, and no command that it can run.
+        CommandFailed: The card has no interface that the gateway can call, and no command that it can run.
     """
     name = name_from(str(found.card.get("name", "")))
     command = _command(found)
     spoken = "stdio" if command is not None else found.interface.dialect
     lines = [
         f"# A gateway in front of {_comment(str(found.card.get('name', '')))} ({spoken}).",
-        "#   a2a-gateway check      # looks for mistakes",
+        "#   a2a-gateway check      # finds mistakes",
         f"#   a2a-gateway serve      # then clients find the agent at http://127.0.0.1:8080/{name}",
         "version: 1",
         "",
@@ -90,10 +90,10 @@ def compose(found: Found) -> str:
 
 
 def _command(found: Found) -> CommandLine | None:
-    """The command that a card names which offers nothing else; None for an agent that is called by HTTP.
+    """Return the command of a card without another interface; None for an agent that is called by HTTP.
 
     Raises:
-        CommandFailed: the card offers neither, or a command that should not be run.
+        CommandFailed: The card has neither, or a command that should not be run.
     """
     try:
         _ = found.interface
@@ -108,15 +108,15 @@ def _command(found: Found) -> CommandLine | None:
         return None
     origin = urlsplit(found.url)
     if origin.scheme == "http" and not is_loopback(origin.hostname or ""):
-        fact = "the card names a command, and over plain http anyone on the way could have written it"
+        fact = "the card names a command, and over plain http anyone on the network path could have written it"
         raise CommandFailed(f"{found.url}: {fact}\nUse https.")
     if not all(text.isprintable() for text in (*command.words, *(value for _, value in command.assignments))):
-        raise CommandFailed(f"{found.url}: the card names a command with characters that cannot be seen")
+        raise CommandFailed(f"{found.url}: the card names a command with unprintable characters")
     return command
 
 
 def _stdio_entry(name: str, command: CommandLine) -> list[str]:
-    """The lines below `agents:` for an agent that the gateway starts itself."""
+    """Return the lines below `agents:` for an agent that the gateway starts itself."""
     told = [
         "    # The card names this program, and the gateway runs it on this machine: look at it before you serve it."
     ]
@@ -129,7 +129,7 @@ def _stdio_entry(name: str, command: CommandLine) -> list[str]:
 
 
 def entry(name: str, card_url: str) -> list[str]:
-    """The lines below `agents:` for the agent whose card is at a URL."""
+    """Return the lines below `agents:` for the agent of the card at a URL."""
     backend = _backend(card_url)
     address = [f"    backend: {_quoted(backend)}"]
     if urlsplit(backend).scheme == "http" and not is_loopback(urlsplit(backend).hostname or ""):
@@ -139,7 +139,7 @@ def entry(name: str, card_url: str) -> list[str]:
 
 
 def _backend(card_url: str) -> str:
-    """The URL whose origin the gateway dials and whose path is the fallback: where the card was found."""
+    """Return the URL of the backend: its origin is dialled, its path is used if the card has none."""
     for path in WELL_KNOWN:
         if card_url.endswith(path):
             return card_url.removesuffix(path)
@@ -147,7 +147,7 @@ def _backend(card_url: str) -> str:
 
 
 def name_from(text: str) -> str:
-    """A name for URLs, metrics and logs out of what something else is called."""
+    """Return a name for URLs, metrics and logs, made from another name."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower())[:40].strip("-")
     return name if NAME.fullmatch(name) and name not in RESERVED else "agent"
 
@@ -161,5 +161,5 @@ def _quoted(url: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A text in quotes, as it stands: a ${ of its own is not filled in."""
+    """Return a quoted text; a ${ in it is escaped."""
     return msgspec.json.encode(text.replace("${", "$${")).decode()

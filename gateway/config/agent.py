@@ -364,6 +364,14 @@ class IdentityHeaders(Part):
         return {**rest, "claims": {**claims, **value.get("claims", {})}}
 
 
+_NO_IDENTITY_HEADERS = IdentityHeaders()
+
+
+def _no_identity_headers() -> IdentityHeaders:
+    # One object for all agents: pydantic copies a default that cannot be hashed, which holds a dict.
+    return _NO_IDENTITY_HEADERS
+
+
 USUAL_HEADERS: dict[str, str] = {
     "tenant": "X-A2A-Tenant",
     "subject": "X-A2A-Subject",
@@ -439,7 +447,7 @@ class Agent(Part):
     """TLS with it, where that differs from `defaults`."""
     limits: Limits = Limits()
     """Limits of each of its backends for all callers together, where they differ from `defaults`."""
-    identity_headers: IdentityHeaders = IdentityHeaders()
+    identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
     """Headers by which it is told who calls, where they differ from `defaults`."""
     isolation: Isolation | None = None
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
@@ -476,7 +484,7 @@ class Defaults(Part):
     """TLS with agents; by default with the authorities of the system."""
     limits: Limits = Limits()
     """Limits of each agent, and of each backend where it has several."""
-    identity_headers: IdentityHeaders = IdentityHeaders()
+    identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
     """Headers by which agents are told who calls."""
     isolation: Isolation = "tenant"
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""

@@ -112,7 +112,7 @@ def _readable(file: Path, key: Literal["cert", "key", "ca"]) -> None:
         if file.is_dir():
             raise CertificateUnusable(key, "is a folder, not a file")
         if file.exists() and not file.is_file():
-            # Reading a pipe would wait for whoever writes it.
+            # Reading a pipe would wait for a writer.
             raise CertificateUnusable(key, "is no ordinary file")
         with file.open("rb") as stream:
             empty = not stream.read(1)
@@ -188,7 +188,7 @@ def ask(context: ServerTls, authorities: Authorities, *, required: bool) -> None
         context.load_verify_locations(cadata=authorities.pem)
     except ssl.SSLError as error:
         raise CertificateUnusable("ca", "has a broken certificate") from error
-    # Whoever names an authority that another one has signed means that one, and not all of the other's.
+    # A file with an intermediate authority trusts that one only, and not its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     context.authorities = authorities.digests

@@ -18,14 +18,14 @@ from gateway.principal import ANONYMOUS_TENANT, Principal
 
 
 KINDS = ("uri", "dns", "common_name")
-"""The names on a certificate that clients are told by, as the keys of a client's entry."""
+"""The names on a certificate that identify clients, as the keys of a client's entry."""
 
 
 class Client(Part):
-    """Certificates by a name on them, and whose they are.
+    """The certificates of a client, by a name on them.
 
-    In each name `*` stands for one whole segment of a URI's path, or one whole label of a DNS name; `{tenant}` does as
-    well, and is the tenant.
+    In a name, `*` stands for one segment of a URI's path or one label of a DNS name; `{tenant}` does as well, and
+    names the tenant.
     """
 
     uri: Strings = ()
@@ -39,7 +39,7 @@ class Client(Part):
     agents: Strings | None = None
     """Agents that they reach at most, whatever their tenant may."""
     trust_identity_headers: Flag = False
-    """Whether their identity headers are believed: for whom within their tenant they call, and in which session."""
+    """Whether their identity headers are trusted, which name the principal within their tenant and the session."""
 
 
 class Mtls(Part):
@@ -51,7 +51,7 @@ class Mtls(Part):
     clients: dict[Name, Client] = {}
     """Clients by name; the narrowest pattern that fits a certificate counts."""
     require: Flag = False
-    """Whether nobody is let in without a certificate, not even to public cards and `/-/ready`."""
+    """Whether every client must show a certificate, also for public cards and `/-/ready`."""
     with_token: Flag = False
     """Whether a request may have a token or an API key beside the certificate: that alone then says who calls. Where it
     is false such a request is refused."""
@@ -67,7 +67,7 @@ _ANY, _TENANT = "*", "{tenant}"
 _CUTS = {"uri": "/", "dns": "."}
 # RFC 3986 §3.3 without escapes, which one reader undoes and another does not; SPIFFE ID §2.2 allows less.
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~!$&'()+,;=:@-]+")
-# RFC 1123 §2.1, with the underscore that some have. A certificate's own wildcard is nobody's name.
+# RFC 1123 §2.1, with the underscore that some have. A wildcard on a certificate is not a name.
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 # RFC 5280 Appendix A.1, ub-common-name. What else is in it has to be visible.
 _COMMON = re.compile(r".{1,64}")
@@ -226,7 +226,7 @@ _SPIFFE = "spiffe:"
 _MOST_TOLD = 4
 
 
-class NobodyKnown(Exception):  # noqa: N818 - a fact about a certificate, told to operators
+class UnknownClient(Exception):  # noqa: N818 - operators read it as a fact
     """The names are those of no client, or of several."""
 
 
@@ -296,16 +296,16 @@ class Clients:
         """Return the client of the certificate with these names.
 
         Raises:
-            NobodyKnown: nobody's, or it cannot be told; the text is for the operator.
+            UnknownClient: No client matches, or several do; the text is for the operator.
         """
         uris = [name for name in names if name.kind == "uri"]
         # X509-SVID §2: more than one URI, and it is not told which of them it is.
         if len(uris) > 1 and any(is_spiffe(name.text) for name in uris):
-            raise NobodyKnown(f"the certificate has {len(uris)} URIs, and a SPIFFE ID stands alone")
+            raise UnknownClient(f"the certificate has {len(uris)} URIs, and a SPIFFE ID stands alone")
         # RFC 6125 §6.4.4: the common name counts where there is no other.
         telling = [name for name in names if name.kind != "common_name"] or names
         if telling is names and len(names) > 1:
-            raise NobodyKnown(f"the certificate has {len(names)} common names")
+            raise UnknownClient(f"the certificate has {len(names)} common names")
         found: dict[tuple[str, str], list[ClientName]] = {}
         for name in telling:
             fit = self._narrowest(name)
@@ -313,10 +313,10 @@ class Clients:
                 found.setdefault((fit.client, fit.tenant), []).append(name)
         if not found:
             shown = ", ".join(printable(name.subject) for name in telling[:_MOST_TOLD])
-            raise NobodyKnown(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
+            raise UnknownClient(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
         if len(found) > 1:
             told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_TOLD])
-            raise NobodyKnown(f"the names on the certificate are those of several: {told}")
+            raise UnknownClient(f"the names on the certificate match several clients: {told}")
         (client, tenant), mine = next(iter(found.items()))
         entry = self._clients[client]
         # Whatever their order on the next certificate, it is the same one.
@@ -331,7 +331,9 @@ class Clients:
         for fit in fits:
             if all(fit.pattern.is_narrower(other.pattern) for other in fits if other is not fit):
                 return fit
-        raise NobodyKnown(f"{printable(name.subject)} is the name of several: {', '.join(fit.client for fit in fits)}")
+        raise UnknownClient(
+            f"{printable(name.subject)} matches several clients: {', '.join(fit.client for fit in fits)}"
+        )
 
     def _fits(self, name: ClientName) -> Iterator[_Fit]:
         segments = name.segments

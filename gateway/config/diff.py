@@ -4,15 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
-from functools import cached_property, reduce
 from typing import Any, TypeGuard
 
 import msgspec
+from pydantic_core import to_jsonable_python
 
 from gateway.config.agent import Backend, replica_name
-from gateway.config.effective import shown
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable, spell
+from gateway.config.secrets import MASK
+from gateway.config.state import StateUrl
 from gateway.config.values import Part
 from gateway.config.yaml import Marks
 from gateway.routing.route import Place
@@ -58,105 +59,81 @@ class Change:
 
 def changes(old: Config, new: Config) -> tuple[Change, ...]:
     """Return the differences in meaning of two configurations, in the order of the format."""
-    return tuple(_Comparison(old, new).between(old, new, (), ((), ())))
+    return tuple(_between(old, new, ()))
 
 
-class _Comparison:
-    """Compares two configurations; what may be shown of them is worked out only where it is told."""
-
-    def __init__(self, old: Config, new: Config) -> None:
-        self._configs = old, new
-
-    def between(self, old: object, new: object, path: KeyPath, places: tuple[KeyPath, KeyPath]) -> Iterator[Change]:
-        """Yield the differences of two values.
-
-        Args:
-            path: Where they are, for people.
-            places: Where each of them is in what may be shown.
-        """
-        # The values themselves are compared, not what may be shown of them: a secret that is another is a change.
-        if isinstance(old, Part | Mapping) and isinstance(new, Part | Mapping):
-            before, after = _members(old), _members(new)
-            for key in dict.fromkeys((*before, *after)):
-                at = (*path, key)
-                if key not in before:
-                    yield Change(Sort.ADDED, at)
-                elif key not in after:
-                    yield Change(Sort.REMOVED, at)
-                else:
-                    yield from self.between(before[key], after[key], at, _below(places, key, key))
-        elif _are_replicas(old) and _are_replicas(new):
-            yield from self._among(old, new, path, places)
-        elif _are_parts(old) and _are_parts(new):
-            yield from self._along(old, new, path, places)
-        elif old != new:
-            whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
-            words = ("", "") if whole else self._words(places)
-            if old is None:
-                yield Change(Sort.ADDED, path, new=words[1])
-            elif new is None:
-                yield Change(Sort.REMOVED, path, old=words[0])
+def _between(old: object, new: object, path: KeyPath) -> Iterator[Change]:
+    # The values themselves are compared, and not their masked forms: another secret is a change.
+    if isinstance(old, Part | Mapping) and isinstance(new, Part | Mapping):
+        before, after = _members(old), _members(new)
+        for key in dict.fromkeys((*before, *after)):
+            at = (*path, key)
+            if key not in before:
+                yield Change(Sort.ADDED, at)
+            elif key not in after:
+                yield Change(Sort.REMOVED, at)
             else:
-                yield Change(Sort.CHANGED, path, *words)
+                yield from _between(before[key], after[key], at)
+    elif _are_replicas(old) and _are_replicas(new):
+        yield from _between_replicas(old, new, path)
+    elif _are_parts(old) and _are_parts(new):
+        yield from _between_lists(old, new, path)
+    elif old != new:
+        whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
+        words = ("", "") if whole else _apart(_text(old, path), _text(new, path))
+        if old is None:
+            yield Change(Sort.ADDED, path, new=words[1])
+        elif new is None:
+            yield Change(Sort.REMOVED, path, old=words[0])
+        else:
+            yield Change(Sort.CHANGED, path, *words)
 
-    def _among(
-        self,
-        old: tuple[Backend, ...],
-        new: tuple[Backend, ...],
-        path: KeyPath,
-        places: tuple[KeyPath, KeyPath],
-    ) -> Iterator[Change]:
-        """Yield the differences of the replicas of a backend; replicas are matched by name, not by position."""
-        if len(old) == len(new) == 1:
-            yield from self.between(old[0], new[0], path, _below(places, 0, 0))
-            return
-        before = {replica_name(one): number for number, one in enumerate(old)}
-        for number, one in enumerate(new):
-            at = (*path, number)
-            was = before.pop(replica_name(one), None)
-            if was is None:
-                yield Change(Sort.ADDED, at, new=_word(replica_name(one)))
-            else:
-                yield from self.between(old[was], one, at, _below(places, was, number))
-        for name, number in before.items():
-            yield Change(Sort.REMOVED, (*path, number), old=_word(name))
 
-    def _along(
-        self, old: tuple[Part, ...], new: tuple[Part, ...], path: KeyPath, places: tuple[KeyPath, KeyPath]
-    ) -> Iterator[Change]:
-        """Yield the differences of two lists, such as matches and tests, by position in the new one."""
-        before, after = ([repr(each) for each in one] for one in (old, new))
-        for _, was, end, number, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-            # What stands between the same neighbours is taken for the same, changed.
-            pairs = min(end - was, last - number)
-            for step in range(pairs):
-                at = _below(places, was + step, number + step)
-                yield from self.between(old[was + step], new[number + step], (*path, number + step), at)
-            for gone in range(was + pairs, end):
-                yield Change(Sort.REMOVED, (*path, gone), old=self._word((*places[0], gone), 0))
-            for come in range(number + pairs, last):
-                yield Change(Sort.ADDED, (*path, come), new=self._word((*places[1], come), 1))
+def _between_replicas(old: tuple[Backend, ...], new: tuple[Backend, ...], path: KeyPath) -> Iterator[Change]:
+    """Yield the differences of the replicas of a backend, matched by name."""
+    if len(old) == len(new) == 1:
+        yield from _between(old[0], new[0], path)
+        return
+    before = {replica_name(one): number for number, one in enumerate(old)}
+    for number, one in enumerate(new):
+        at = (*path, number)
+        was = before.pop(replica_name(one), None)
+        if was is None:
+            yield Change(Sort.ADDED, at, new=_short(_text(replica_name(one), at)))
+        else:
+            yield from _between(old[was], one, at)
+    for name, number in before.items():
+        at = (*path, number)
+        yield Change(Sort.REMOVED, at, old=_short(_text(name, at)))
 
-    @cached_property
-    def _shown(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        old, new = self._configs
-        return shown(old), shown(new)
 
-    def _words(self, places: tuple[KeyPath, KeyPath]) -> tuple[str, str]:
-        old, new = (self._text(place, number) for number, place in enumerate(places))
-        return ("", "") if old == new else _apart(old, new)
+def _between_lists(old: tuple[Part, ...], new: tuple[Part, ...], path: KeyPath) -> Iterator[Change]:
+    """Yield the differences of two lists, such as matches and tests, by position in the new one."""
+    before, after = ([repr(each) for each in one] for one in (old, new))
+    for _, was, end, number, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        # Items between the same neighbours are one item that has changed.
+        pairs = min(end - was, last - number)
+        for step in range(pairs):
+            yield from _between(old[was + step], new[number + step], (*path, number + step))
+        for gone in range(was + pairs, end):
+            yield Change(Sort.REMOVED, (*path, gone), old=_short(_text(old[gone], path)))
+        for come in range(number + pairs, last):
+            yield Change(Sort.ADDED, (*path, come), new=_short(_text(new[come], path)))
 
-    def _word(self, place: KeyPath, number: int) -> str:
-        return _short(self._text(place, number))
 
-    def _text(self, place: KeyPath, number: int) -> str:
-        """Return the masked value at a place of the old configuration (0) or of the new one (1), whole."""
-        tree: object = self._shown[number]
-        found = reduce(_at, place, tree)
-        if isinstance(found, dict):
-            # What is not written there says nothing.
-            found = {key: value for key, value in found.items() if value not in (None, {}, [])}
-        return msgspec.json.encode(found).decode()
+def _text(value: object, path: KeyPath) -> str:
+    """Return a value as JSON, without credentials and hashes of keys."""
+    shown: Any
+    if isinstance(value, StateUrl):
+        shown = value.label
+    elif isinstance(value, tuple) and path[-1:] == ("sha256",):
+        shown = [MASK for _ in value]
+    else:
+        # The name of a header that is turned off is empty.
+        shown = to_jsonable_python(value, by_alias=True) if value != "" else None
+    if isinstance(shown, dict):
+        shown = {key: each for key, each in shown.items() if each not in (None, {}, [])}
+    return msgspec.json.encode(shown).decode()
 
 
 def _are_replicas(value: object) -> TypeGuard[tuple[Backend, ...]]:
@@ -173,25 +150,13 @@ def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
     return value
 
 
-def _below(places: tuple[KeyPath, KeyPath], old: str | int, new: str | int) -> tuple[KeyPath, KeyPath]:
-    return (*places[0], old), (*places[1], new)
-
-
-def _at(tree: object, key: object) -> object:
-    if isinstance(tree, list) and isinstance(key, int):
-        return tree[key] if key < len(tree) else None
-    return tree.get(key) if isinstance(tree, Mapping) else None
-
-
-def _word(name: str) -> str:
-    return _short(msgspec.json.encode(name).decode())
-
-
 def _apart(old: str, new: str) -> tuple[str, str]:
-    """Two texts that differ, cut to where they do."""
+    """Return two texts, cut to where they differ; empty texts if they look alike."""
+    if old == new:
+        return "", ""
     shortest = min(len(old), len(new))
     same = next((at for at in range(shortest) if old[at] != new[at]), shortest)
-    # With a little of what stands before it, so that the place is found again.
+    # A little of the common beginning stays, so that the place is found again.
     skipped = max(same - _BEFORE, 0) if max(len(old), len(new)) > _WIDEST and same >= _WIDEST - _BEFORE else 0
     return _short(old, skipped), _short(new, skipped)
 

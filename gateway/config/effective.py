@@ -42,7 +42,7 @@ from gateway.config.values import SYSTEM, Part, PeerTls
 from gateway.config.yaml import Marks
 
 STANDARD_OUTPUT = Path("-")
-"""Stands for no file, but where the access log goes."""
+"""Stands for standard output."""
 
 _DRAIN_DELAY = 5.0
 
@@ -90,7 +90,7 @@ def drain_delay(config: Config) -> float:
     written = config.gateway.drain.delay
     if written is not None:
         return written
-    # Nobody balances what only this machine can reach.
+    # No load balancer is in front of a loopback listener.
     listeners = [text for text in (config.gateway.listen, config.gateway.listen_grpc) if text is not None]
     return 0.0 if all(read_listen(text).is_loopback for text in listeners) else _DRAIN_DELAY
 
@@ -108,8 +108,8 @@ def unknown_tasks(config: Config, agent: Agent) -> UnknownTasks:
 def tenure(config: Config, agent: Agent) -> bool:
     """Return whether the agent's tasks have owners, so that a ledger is kept of them.
 
-    Not with `isolation: none`. And not where nobody is proven, for want of any `auth:`, unless something in the file
-    asks for it: then there is nothing to protect, and a gateway that is tried out writes no file.
+    They have none with `isolation: none`, and none without `auth:` unless something else in the file asks for it: then
+    there is nothing to protect, and a gateway on trial writes no file.
     """
     if isolation(config, agent) == "none":
         return False
@@ -145,7 +145,7 @@ def limits(config: Config, agent: Agent, tenant: str | None = None) -> Limits:
     """Return the limits of a backend of the agent; None is no limit.
 
     Args:
-        tenant: Whose `by_tenant` backend it is; None for the `backend` of an agent.
+        tenant: The tenant of a `by_tenant` backend; None for the `backend` of an agent.
     """
     own = [] if tenant is None else [agent.by_tenant[tenant].limits]
     return _first([*own, agent.limits, config.defaults.limits, DEFAULT_LIMITS])
@@ -162,7 +162,7 @@ def tenant_limits(config: Config, tenant: str) -> TenantLimits:
 
 
 def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHeaders:
-    """Return the headers by which the agent is told who calls.
+    """Return the identity headers for an agent.
 
     Every one is written, with its name; an empty name is off.
     """
@@ -172,7 +172,7 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     claims: dict[str, str] = {}
     names: dict[str, object] = {}
     for key, usual in USUAL_HEADERS.items():
-        # Who writes a name alone wants the usual value, whatever stands in `defaults`.
+        # A name alone has the usual value, whatever `defaults` has.
         said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
         if key in said.claims:
             claims[key] = said.claims[key]

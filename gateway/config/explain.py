@@ -1,4 +1,4 @@
-"""Where a request would go: for `a2a-gateway route`, `POST /-/route`, and the routing tests of the file."""
+"""Explain the route of a request: for `a2a-gateway route`, `POST /-/route`, and the routing tests of the file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ import msgspec
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.paths import segments
-from gateway.config.client import ClientName, Clients, NobodyKnown
+from gateway.config.client import ClientName, Clients, UnknownClient
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
@@ -72,7 +72,7 @@ def caller(
 
     Raises:
         KeyError: the file has no such key.
-        NobodyKnown: it says nobody's certificate has such a name.
+        UnknownClient: No client has a certificate with this name.
     """
     if certificate is not None:
         return certified(config, certificate)
@@ -92,7 +92,7 @@ def certified(config: Config, subject: str) -> Principal:
     """Return the caller with a certificate that has only this name."""
     mtls = None if config.auth is None else config.auth.mtls
     if mtls is None:
-        raise NobodyKnown("there is no `auth.mtls`")
+        raise UnknownClient("there is no `auth.mtls`")
     name = ClientName.read(subject)
     whose = Clients(mtls.clients).find([name])
     san = () if name.kind == "common_name" else (name.text,)
@@ -184,8 +184,8 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
     """
     try:
         who = caller(config, tenant=inquiry.as_, key=inquiry.key, certificate=inquiry.certificate, claims=inquiry.claim)
-    except NobodyKnown as error:
-        raise LookupError(f"nobody has this certificate: {error}") from error
+    except UnknownClient as error:
+        raise LookupError(f"no client has this certificate: {error}") from error
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
     _agree(inquiry, who)
@@ -223,7 +223,7 @@ def _agree(inquiry: Inquiry, who: Principal | None) -> None:
         LookupError: it cannot.
     """
     if inquiry.certificate is not None and (inquiry.key or inquiry.as_ or inquiry.claim):
-        raise LookupError("a certificate says whose it is: name no key, no tenant and no claims beside it")
+        raise LookupError("the certificate determines the caller: give no key, tenant or claims with it")
     if inquiry.key is not None and who is not None:
         if inquiry.as_ is not None and inquiry.as_ != who.tenant:
             whose = f"the API key {inquiry.key!r} is of the tenant {who.tenant!r}, not of {inquiry.as_!r}"
@@ -231,7 +231,7 @@ def _agree(inquiry: Inquiry, who: Principal | None) -> None:
         if inquiry.claim:
             raise LookupError("a caller shows a key or a token, not both: claims come with a token, so name no key")
     elif inquiry.claim and (inquiry.as_ is None or who is None or who.method == "anonymous"):
-        raise LookupError("nobody has these claims: they come with a token, so name the tenant that it is of")
+        raise LookupError("no caller has these claims: they come with a token, so name the tenant that it is of")
 
 
 def _refuse_odd(inquiry: Inquiry) -> None:

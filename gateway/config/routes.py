@@ -231,7 +231,7 @@ def _divided(config: Config, marks: Marks, processes: int) -> Iterator[Problem]:
     # A file serves all processes of a machine, and where nothing is written it is a file.
     if effective.keeps_state(config) and kept is not None and kept.kind == "memory":
         at: KeyPath = ("gateway", "state")
-        fact = f"{processes} workers would each remember for themselves whose task is whose"
+        fact = f"{processes} workers would each keep a ledger of their own"
         remedy = "write `gateway.state: sqlite:///PATH`, or a Redis where limits have to be exact, or serve with one"
         yield Problem(marks.place(at), at, fact, remedy)
     for name, agent in config.agents.items():

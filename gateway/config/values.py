@@ -103,7 +103,7 @@ def _bandwidth(value: object) -> object:
 
 
 def _header(value: object) -> object:
-    # Whoever is not to be told writes null, false or nothing at all.
+    # null, false and an empty value turn the header off.
     return "" if value is None or value is False or value == "false" else value
 
 

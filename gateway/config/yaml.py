@@ -164,12 +164,12 @@ def _unreadable(error: Exception) -> tuple[str, str]:
 # ---- nodes ---------------------------------------------------------------------------------------------------------
 
 
-class _Refused(Exception):  # noqa: N818 - it is told as a problem
+class _Refused(Exception):  # noqa: N818 - it becomes a problem
     """The whole text is refused at one place: line and column from 1, fact, remedy."""
 
 
 class _Loader(Composer, yaml.CSafeLoader):
-    """Composes nodes whose `tag` is what decorates them in the text: `&anchor`, `!tag`, `*alias` or nothing."""
+    """Composes nodes; `tag` has their anchor, tag or alias as written: `&anchor`, `!tag`, `*alias`, or nothing."""
 
     def __init__(self, text: str) -> None:
         yaml.CSafeLoader.__init__(self, text)

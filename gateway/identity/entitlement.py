@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.a2a.fault import AuthInvalid
-from gateway.config.client import METHOD, ClientName, Clients, NobodyKnown
+from gateway.config.client import METHOD, ClientName, Clients, UnknownClient
 from gateway.config.model import Auth, Issuer
 from gateway.identity.api_key import principal_of
 from gateway.identity.jwt import subject_of, tenant_of
@@ -115,7 +115,7 @@ class Entitlement:
         """Return the caller of this tenant whose certificate has these names, and the claims that are known of it."""
         try:
             whose = None if self._clients is None else self._clients.find(names)
-        except NobodyKnown:
+        except UnknownClient:
             return None
         if whose is None or whose.tenant != tenant:
             return None

@@ -20,7 +20,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
 from gateway.a2a.headers import pass_on
 from gateway.certificate import Certificate
-from gateway.config.client import ClientName, Clients, Mtls, NobodyKnown, is_spiffe
+from gateway.config.client import ClientName, Clients, Mtls, UnknownClient, is_spiffe
 from gateway.identity.token_cache import TokenCache
 from gateway.principal import Principal
 
@@ -156,7 +156,7 @@ class Certificates:
         ]
         try:
             whose = self.clients.find(names)
-        except NobodyKnown as error:
+        except UnknownClient as error:
             raise _unknown(str(error)) from None
         claims = MappingProxyType(
             {

@@ -23,9 +23,9 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
-from gateway.holdings import Holdings
 from gateway.identity.authenticator import Credentials
 from gateway.principal import Principal
+from gateway.resources import Resources
 from gateway.routing.route import Verdict
 from gateway.routing.table import Endpoint
 from gateway.upstream.upstream import PreparedHeaders
@@ -94,10 +94,10 @@ class ConnectionCache:
     """The cache of one head under one snapshot.
 
     Attributes:
-        holdings: The holdings of that snapshot, by which it is known; the snapshot itself is not kept alive.
+        resources: The resources of that snapshot, by which it is known; the snapshot itself is not kept alive.
     """
 
-    holdings: Holdings | None = None
+    resources: Resources | None = None
     location: Location | None = None
     credentials: Credentials | None = None
     caller: TrustedCaller | None = None
@@ -106,10 +106,10 @@ class ConnectionCache:
     prepared: PreparedHeaders = field(default_factory=PreparedHeaders)
 
 
-def cache_of(head: Head, holdings: Holdings | None) -> ConnectionCache:
+def cache_of(head: Head, resources: Resources | None) -> ConnectionCache:
     """Return the cache of a head; a new one where it has none, or one of another snapshot."""
     cache = head.cache
-    if not isinstance(cache, ConnectionCache) or cache.holdings is not holdings:
-        cache = ConnectionCache(holdings)
+    if not isinstance(cache, ConnectionCache) or cache.resources is not resources:
+        cache = ConnectionCache(resources)
         head.remember(cache)
     return cache

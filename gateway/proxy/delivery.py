@@ -24,8 +24,8 @@ from gateway.backing import OWN_IDS, Backing
 from gateway.ownership import is_others, refuse_others
 from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import Exchange, meet
+from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
-from gateway.upstream.repertoire import Interface
 from gateway.upstream.reply import Reply
 
 _LONG = 1024 * 1024

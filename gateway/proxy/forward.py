@@ -35,9 +35,9 @@ from gateway.proxy.responder import Wire
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.proxy.webhooks import Webhooks
 from gateway.upstream.balancer import Replica
-from gateway.upstream.failure import FAILING
+from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.repertoire import Interface
+from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.reply import Reply
 from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt

@@ -51,7 +51,7 @@ from gateway.proxy.reply import ClientAnswer
 from gateway.proxy.request import Exchange
 from gateway.proxy.responder import Wire
 from gateway.tasks.seal import Seal
-from gateway.upstream.failure import FAILING
+from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.reply import AnswerTooLong
 from gateway.upstream.response import Response

@@ -88,7 +88,7 @@ class Line:
     async def serve(self, head: Head, wire: Wire) -> None:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
         snapshot = self._current()
-        exchange = Exchange(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, snapshot.holdings)
+        exchange = Exchange(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, snapshot.resources)
         exchange.client_ip = client_address(head, snapshot.trusted)
         exchange.trace_id = trace_id(head)
         if self._loop is None:

@@ -30,7 +30,7 @@ from gateway.proxy.delivery import Delivery, ReplyHead, head_of
 from gateway.proxy.request import Exchange
 from gateway.proxy.responder import Wire
 from gateway.proxy.stream import Stream
-from gateway.upstream.headers import EXTENSIONS, extensions
+from gateway.upstream.credentials import EXTENSIONS, extensions
 from gateway.upstream.page import refuse_page
 
 _JSON = b"application/json"

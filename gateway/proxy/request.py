@@ -17,12 +17,12 @@ from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overlo
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
-from gateway.holdings import Holdings
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, Kept
 from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
 from gateway.proxy.webhooks import Pushing
+from gateway.resources import Resources
 from gateway.routing.route import Rule
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
@@ -64,7 +64,7 @@ class Exchange:
     started: float
     meter: AgentMeter
     kept: Kept = field(default_factory=Kept)
-    holdings: Holdings | None = None
+    resources: Resources | None = None
     client_ip: str = ""
     trace_id: str | None = None
     binding: Binding = Binding.JSONRPC
@@ -105,7 +105,7 @@ class Exchange:
     @property
     def cache(self) -> ConnectionCache:
         """Return what is remembered with the same head, under the same snapshot."""
-        return cache_of(self.head, self.holdings)
+        return cache_of(self.head, self.resources)
 
     @property
     def outcome(self) -> str:

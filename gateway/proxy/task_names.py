@@ -21,7 +21,7 @@ from gateway.backing import Backing
 from gateway.principal import Principal
 from gateway.proxy.request import Exchange
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
-from gateway.upstream.repertoire import spellings
+from gateway.upstream.dialects import spellings
 
 _MAYBE_NAMED = (
     frozenset(name for name, known in METHODS.items() if known[1] is Version.V0_1)

@@ -18,7 +18,7 @@ from gateway.push.usage import Quota, Usage
 from gateway.tasks.store import Store
 from gateway.telemetry.access_log import short
 from gateway.telemetry.audit_log import Event
-from gateway.upstream.connections import client_tls
+from gateway.upstream.connection_pool import client_tls
 
 
 class PushService:

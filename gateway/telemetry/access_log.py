@@ -1,4 +1,4 @@
-"""The access log: one line per exchange, fields and not sentences, written off the event loop."""
+"""The access log: one line of fields per exchange, written off the event loop."""
 
 import json
 import math
@@ -13,20 +13,19 @@ import msgspec
 from gateway.telemetry.sink import CAPACITY, Sink
 
 LONGEST = 256
-"""Characters of a value that are kept; what a client sends must not decide how long a line is."""
+"""Longest value in characters, because clients choose the values."""
 
 DIGITS = 6
-"""Digits that a number has behind the point."""
+"""Decimal places of numbers."""
 _ALSO = ("reason", "detail", "rpc_code", "task_state", "a2a_tenant", "events", "closed_by", "request_id")
 
 
 class AccessLog:
-    """Writes one line per exchange: JSON with every field, or text for people with those that matter most.
+    """Writes one line per exchange: JSON with all fields, or text for people with the most important ones.
 
-    A value is a string, a number or a bool; anything else is written as its text. Values longer than `LONGEST`
-    characters are cut. What is absent is null in JSON, so that every line has the same fields, and left out of text.
-    Lines are pure ASCII: what a client put into a path or an id can neither start a new line nor reach a terminal as a
-    command.
+    A value is a string, a number or a bool; others are written as text. Values are cut at `LONGEST` characters. Absent
+    values are null in JSON and left out of text. Lines are pure ASCII, so that client data can neither start a new
+    line nor control a terminal.
     """
 
     def __init__(self, stream: BinaryIO, *, form: Literal["json", "text"] = "json", capacity: int = CAPACITY) -> None:
@@ -39,10 +38,10 @@ class AccessLog:
         return self._sink.dropped
 
     def write(self, line: Mapping[str, object], *, flat: bool = False) -> None:
-        """Queue one line, with the time of now as `time`; never blocks.
+        """Queue one line with the current time as `time`; never blocks.
 
         Args:
-            flat: Whether each value is one that `flat` gives, so that none is looked at again.
+            flat: Whether all values were already returned by `flat`.
         """
         # Made here and only written on the sink's thread: it takes a few microseconds, where two threads that want the
         # interpreter in turns cost each other more.
@@ -62,12 +61,12 @@ class AccessLog:
 
 
 def short(text: str | None) -> str | None:
-    """The text as far as it is kept."""
+    """Return the text, cut to the longest value."""
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
 def flat(value: object) -> object:
-    """The value as a line has it."""
+    """Return the value in the form of a line."""
     kind = type(value)
     # In the order of their number: most of what a line holds is nothing, or a short text.
     if value is None or kind is int or kind is bool:
@@ -110,7 +109,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def _text(fields: Mapping[str, object]) -> bytes:
-    """A line for people: when, who, to which agent, what, and how it went; what else matters as `name=value`."""
+    """Return a line for people: time, caller, agent, operation, result; the rest as `name=value`."""
     duration = fields.get("duration_s")
     words = [
         str(fields["time"]),
@@ -129,7 +128,7 @@ def _known(fields: Mapping[str, object], name: str) -> str:
 
 
 def _word(value: object) -> str:
-    """The value, quoted as in JSON if it is not one plain word."""
+    """Return the value, quoted as in JSON unless it is one plain word."""
     if isinstance(value, str) and value and value.isascii() and value.isprintable() and not set(value) & set(' "='):
         return value
     return json.dumps(value, ensure_ascii=True)

@@ -1,7 +1,6 @@
-"""The audit log: one event for each thing that somebody was kept from, or changed, and who that was.
+"""The audit log: one event for each refusal and each change, with its principal; never message contents.
 
-It says who and what, never what was in a message. Where the file writes no place of its own for it (`observe.audit`),
-events are lines of the gateway's own log, under the logger `gateway.audit`.
+Without `observe.audit`, events are lines of the gateway's own log, by the logger `gateway.audit`.
 """
 
 import logging
@@ -17,32 +16,32 @@ from gateway.telemetry.access_log import AccessLog
 logger = logging.getLogger("gateway.audit")
 
 STRANGERS = 10
-"""Refused credentials per second that are written one by one: anybody can make them, as many as they like."""
+"""Refused credentials per second with an event of their own, because anybody can send any number."""
 
 
 class Event(StrEnum):
     """The closed set of the field `event`."""
 
     IDENTITY_REFUSED = "identity_refused"
-    """A credential was missing or proved nothing."""
+    """A credential was missing or invalid."""
     AGENT_DENIED = "agent_denied"
-    """A caller asked for an agent that it may not call, or its words pointed at two."""
+    """A caller asked for an agent that it may not call, or for two."""
     TASK_DENIED = "task_denied"
-    """A call named a task that is not its caller's."""
+    """A call named a task of another owner."""
     ANSWER_WITHHELD = "answer_withheld"
-    """An agent's answer named a task or a context that is another's."""
+    """An agent's answer named a task or a context of another owner."""
     WEBHOOK_REFUSED = "webhook_refused"
-    """A push configuration pointed where none may, or its webhook may not be called any more."""
+    """A push configuration named a forbidden webhook, or one that has become forbidden."""
     NOTIFICATION_REFUSED = "notification_refused"
     """A notification named a task of another owner, or lacked the token of its callback."""
     CONFIGURATION_CHANGED = "configuration_changed"
-    """A configuration was put to use."""
+    """A configuration was activated."""
     ADMIN_CALLED = "admin_called"
-    """Somebody asked the operators' listener for more than health and metrics."""
+    """A request to the admin listener for more than health and metrics."""
     STATE_ERASED = "state_erased"
     """The state of a tenant was erased."""
     KEY_ROTATED = "key_rotated"
-    """Another key was made to sign notifications."""
+    """The key that signs notifications was rotated."""
 
 
 BY_REASON: Mapping[str, Event] = {
@@ -55,7 +54,7 @@ BY_REASON: Mapping[str, Event] = {
     "task_not_owned": Event.TASK_DENIED,
     "push_denied": Event.WEBHOOK_REFUSED,
 }
-"""Which refusals of calls are events."""
+"""The refusals of calls that are events."""
 
 FIELDS = (
     "request_id", "trace_id", "tenant", "principal", "auth_method", "client_ip", "agent", "operation", "a2a_tenant",
@@ -67,11 +66,11 @@ FIELDS = (
 class AuditLog:
     """Writes events; never blocks, and never fails a call.
 
-    Of refused credentials there are at most `STRANGERS` a second; the next one that is written tells in `omitted` how
-    many were not.
+    At most `STRANGERS` refused credentials per second are written; the next event has the number of the others in
+    `omitted`.
 
     Args:
-        stream: Where they go; None for the gateway's own log.
+        stream: The output; None for the gateway's own log.
         clock: Monotonic seconds.
     """
 
@@ -84,12 +83,12 @@ class AuditLog:
 
     @classmethod
     def open(cls, path: Path | None, clock: Callable[[], float] = time.monotonic) -> "AuditLog":
-        """The log at a path, which is appended to; None for the gateway's own log.
+        """Return the log at a path, which is appended to; for None the gateway's own log.
 
-        A new file is its owner's alone. One that was moved away or deleted is followed by another at the same path.
+        A new file is readable by its owner only. After rotation or removal a new file is opened at the same path.
 
         Raises:
-            OSError: it cannot be opened; nobody reads from a pipe there.
+            OSError: It cannot be opened, or it is a pipe without a reader.
         """
         return cls(None if path is None else cast("BinaryIO", _Rotated(path)), clock)
 
@@ -99,7 +98,7 @@ class AuditLog:
         return 0 if self._lines is None else self._lines.dropped
 
     def write(self, event: Event, fields: Mapping[str, object]) -> None:
-        """Write one event with what is known of it."""
+        """Write one event with its fields."""
         if self._lines is not None:
             self._lines.write({"event": event.value, **fields})
             return
@@ -135,9 +134,9 @@ class AuditLog:
 
 
 class _Rotated:
-    """A file that is opened again when there is another one at its path, as after a rotation by renaming.
+    """A file that is reopened when its path has another file, as after log rotation.
 
-    It is looked at once for each write, which has many lines and is done by a thread of its own.
+    The path is checked once per write, in the thread of the writer.
     """
 
     def __init__(self, path: Path) -> None:
@@ -157,7 +156,7 @@ class _Rotated:
         return cast("int | None", self._file.write(data))
 
     def flush(self) -> None:
-        """Nothing waits in it."""
+        """Return at once, because nothing is buffered."""
 
     def close(self) -> None:
         self._file.close()
@@ -174,5 +173,5 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _private(path: str, flags: int) -> int:
-    # A pipe that nobody reads from is an error then, in place of a wait.
+    # A pipe without a reader is an error, and not a wait.
     return os.open(path, flags | os.O_NONBLOCK, 0o600)

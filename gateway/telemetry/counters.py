@@ -1,8 +1,8 @@
 """Counters, gauges and histograms that cost a request next to nothing, and that Prometheus's library renders.
 
 The library's own children take a lock and several calls for each addition, about 25 µs for the dozen additions of one
-request. All additions here are made by one thread, the event loop's; whoever renders, in another one, takes a copy
-of a dictionary in one step of the interpreter.
+request. All additions here are made by the thread of the event loop; rendering, in another one, copies a dictionary in
+one step of the interpreter.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 Labels = tuple[str, ...]
 Gone = Callable[[Labels], bool]
-"""Whether the series of these values is of something that there is no more."""
+"""Returns whether a series with these values is to be dropped."""
 
 
 class Tally(Collector):
@@ -33,7 +33,7 @@ class Tally(Collector):
         self._shares: dict[Labels, dict[str, float]] = {}
 
     def share(self, values: Labels) -> dict[str, float]:
-        """The series of all labels but the last, by the value of that one: for whoever counts often.
+        """Return the series of all labels but the last, by the value of that one, for hot paths.
 
         Ask once, keep it; add to what stands there, if anything does.
         """
@@ -44,16 +44,16 @@ class Tally(Collector):
         self._values[values] = self._values.get(values, 0) + amount
 
     def set(self, values: Labels, amount: float) -> None:
-        """Say how much there is."""
+        """Set a value."""
         self._values[values] = amount
 
     @property
     def labels(self) -> Labels:
-        """Their names."""
+        """Return the names of the labels."""
         return self._labels
 
     def drop(self, is_gone: Gone) -> None:
-        """Have no more of these series; nobody may count them by a `share` that was asked for before."""
+        """Drop these series; a `share` of them must not be used afterwards."""
         for values in [values for values in self._values if is_gone(values)]:
             del self._values[values]
         for last in [last for last in self._shares.get((), ()) if is_gone((last,))]:
@@ -63,7 +63,7 @@ class Tally(Collector):
             del self._shares[values]
 
     def collect(self) -> Iterable[Metric]:
-        """Every series as it is now."""
+        """Yield all series."""
         make = CounterMetricFamily if self._name.endswith("_total") else GaugeMetricFamily
         family = make(self._name, self._words, labels=self._labels)
         for values, amount in self._values.copy().items():
@@ -88,7 +88,7 @@ class Spread:
     sum: float = 0.0
 
     def observe(self, value: float) -> None:
-        """Take in one value."""
+        """Observe one value."""
         # A bound belongs to its bucket: `le` is "less than or equal".
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
@@ -109,7 +109,7 @@ class Distribution(Collector):
         self._spreads: dict[Labels, Spread] = {}
 
     def of(self, values: Labels) -> Spread:
-        """The series of these label values; ask once, keep it."""
+        """Return the series of these label values, to be kept by the caller."""
         spread = self._spreads.get(values)
         if spread is None:
             spread = self._spreads[values] = Spread(self._bounds, [0] * (len(self._bounds) + 1))
@@ -117,7 +117,7 @@ class Distribution(Collector):
 
     @property
     def labels(self) -> Labels:
-        """Their names."""
+        """Return the names of the labels."""
         return self._labels
 
     def drop(self, is_gone: Gone) -> None:
@@ -126,7 +126,7 @@ class Distribution(Collector):
             del self._spreads[values]
 
     def collect(self) -> Iterable[Metric]:
-        """Every series as it is now."""
+        """Yield all series."""
         family = HistogramMetricFamily(self._name, self._words, labels=self._labels)
         names = [*map(str, self._bounds), "+Inf"]
         for values, spread in self._spreads.copy().items():

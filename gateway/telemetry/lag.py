@@ -6,11 +6,11 @@ from gateway.telemetry.metrics import Metrics
 
 _EVERY = 0.05
 STALL = 0.1
-"""Seconds from which on it has stood still."""
+"""Lag in seconds that counts as a stall."""
 
 
 async def watch_lag(metrics: Metrics) -> None:
-    """Measure it, twenty times a second, until cancelled."""
+    """Measure the lag twenty times a second until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _EVERY

@@ -1,6 +1,6 @@
 """The gateway's own log, on standard error: JSON lines or text, with secrets masked and control characters shown.
 
-Everything that Python itself would write there goes through it too: warnings, and exceptions that nobody caught.
+Everything that Python itself would write there goes through it too: warnings, and unhandled exceptions.
 """
 
 import json
@@ -84,7 +84,7 @@ def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | N
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # A library's warning would otherwise stand between the lines as bare text, and so would what nobody caught.
+    # Otherwise warnings of libraries and unhandled exceptions would be bare text between the lines.
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
@@ -183,7 +183,7 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    logger.critical("nobody caught an exception", exc_info=(kind, error, trace))
+    logger.critical("unhandled exception", exc_info=(kind, error, trace))
 
 
 def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:

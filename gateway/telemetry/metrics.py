@@ -1,12 +1,12 @@
-"""The metrics: one catalogue, labels only from the configuration and closed sets.
+"""The metrics of the gateway; labels come from the configuration and closed sets only.
 
-A request pays a dictionary look-up and an addition for each of them (`tally`). A label value that
-is in no closed set becomes `other`; a request that found no agent has the agent `-`, which can be no agent's name.
-What a label may be stands in its metric's help: that bounds the series, whatever clients and agents send. `agents` are
-those of the file and `-`, `backends` those of the file.
+A request costs a dictionary look-up and an addition for each metric (`counters`). A label value outside of its closed
+set becomes `other`; a request that found no agent has the agent `-`, which is not a valid name. The help of each metric
+says what its labels may be, which bounds the number of series: `agents` are those of the file and `-`, `backends` those
+of the file.
 
-What another file has taken away has no series any more once nothing goes on that began before it (`Metrics.sweep`):
-files may name other agents every day.
+Series of removed agents are dropped once the calls of their configuration have ended (`Metrics.sweep`), because files
+may name other agents every day.
 """
 
 import threading
@@ -39,10 +39,10 @@ _LAGS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One figure that is read when the metrics are, such as an age or a pool's size.
+    """A metric that is read at a scrape, such as an age or the size of a pool.
 
     Attributes:
-        name: Without the prefix; a counter's ends in `_total`.
+        name: Name without the prefix; that of a counter ends in `_total`.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Sample:
 
 
 class _Reader(Collector):
-    """Samples of the current snapshot, asked for at each scrape."""
+    """Collects the samples of the current snapshot at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[Sample]]) -> None:
         self._read = read
@@ -71,15 +71,15 @@ class _Reader(Collector):
 
 
 class Metrics:
-    """Every metric of one gateway process.
+    """The metrics of one gateway process.
 
     Args:
-        read: Samples that are taken when the metrics are read.
-        workers: Merges them with those of the other workers; None in a gateway of one process.
+        read: Returns samples at a scrape.
+        workers: Merges the metrics of all workers; None in single-worker mode.
 
     Attributes:
-        meters: Those of all configurations that are in use, or being made, by whatever tells them apart.
-        meeting: Held while one is made, in whichever thread, and while it is found out which there are.
+        meters: The meters of all configurations that are in use or being built.
+        meeting: Held while a meter is made, in any thread, and while all are listed.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.requests = self._tally(
             "requests_total",
-            "Requests by what became of them. Series: agents x 13 operations x 3 bindings x 8 outcomes.",
+            "Requests by outcome. Series: agents x 13 operations x 3 bindings x 8 outcomes.",
             ("agent", "operation", "binding", "outcome"),
         )
         self.tenant_requests = self._tally(
@@ -104,7 +104,7 @@ class Metrics:
         )
         self.rejected = self._tally(
             "rejected_total",
-            "Requests the gateway refused or could not finish, by reason. Series: agents x 30 reasons.",
+            "Requests that the gateway refused or could not finish, by reason. Series: agents x 30 reasons.",
             ("agent", "reason"),
         )
         self.duration = self._distribution(
@@ -121,7 +121,7 @@ class Metrics:
         )
         self.overhead = self._distribution(
             "overhead_seconds",
-            "What the gateway itself added before the first byte of the answer. Series: 6 kinds.",
+            "Time that the gateway adds before the first byte of the answer. Series: 6 kinds.",
             ("kind",),
             _OVERHEADS,
         )
@@ -134,7 +134,7 @@ class Metrics:
         )
         self.streams_closed = self._tally(
             "streams_closed_total",
-            "Streams that ended. Series: agents x 3 who ended them (agent, client, gateway).",
+            "Streams that ended. Series: agents x 3 sides that ended them (agent, client, gateway).",
             ("agent", "by"),
         )
         self.tasks = self._tally(
@@ -144,7 +144,7 @@ class Metrics:
         )
         self.tasks_denied = self._tally(
             "task_access_denied_total",
-            "Calls that named a task which is not their caller's. Series: agents x 13 operations.",
+            "Calls that named a task of another owner. Series: agents x 13 operations.",
             ("agent", "operation"),
         )
         self.translations = self._tally(
@@ -161,7 +161,7 @@ class Metrics:
         )
         self.state_operations = self._tally(
             "state_operations_total",
-            "What the store of the ledger was asked. Series: operations of a store x 2 results (ok, unavailable).",
+            "Operations of the store of the ledger. Series: operations of a store x 2 results (ok, unavailable).",
             ("operation", "result"),
         )
         self.push_deliveries = self._tally(
@@ -176,17 +176,17 @@ class Metrics:
         )
         self.backend_retries = self._tally(
             "backend_retries_total",
-            "Calls sent again, by the backend that missed them. Series: backends x 3 reasons (connect, reset, 503).",
+            "Retries, by the backend that failed. Series: backends x 3 reasons (connect, reset, 503).",
             ("agent", "backend", "reason"),
         )
         self.backend_ejections = self._tally(
             "backend_ejections_total",
-            "How often a replica was left alone because its calls failed. Series: backends.",
+            "Ejections of replicas because their calls failed. Series: backends.",
             ("agent", "backend"),
         )
         self.auth = self._tally(
             "auth_total",
-            "Callers by how they showed who they are. Series: 6 methods (jwt, api_key, mtls, anonymous, none, unknown) "
+            "Authentications by method. Series: 6 methods (jwt, api_key, mtls, anonymous, none, unknown) "
             "x issuers of the file x 6 results (ok, missing, invalid, expired, limited, unavailable).",
             ("method", "issuer", "result"),
         )
@@ -196,22 +196,18 @@ class Metrics:
             ("agent", "result"),
         )
         self.loop_lag = self._distribution(
-            "event_loop_lag_seconds", "How late the event loop runs a timer.", (), _LAGS
+            "event_loop_lag_seconds", "Delay of timers in the event loop.", (), _LAGS
         ).of(())
-        self.loop_stalls = self._tally(
-            "event_loop_stalls_total", "Times that the event loop ran nothing for over 100 ms."
-        )
+        self.loop_stalls = self._tally("event_loop_stalls_total", "Stalls of the event loop for over 100 ms.")
         self.draining = self._tally("draining", "1 while the gateway is shutting down.")
-        self.reload_ok = self._tally(
-            "config_last_reload_successful", "1 if the last configuration that was read is the one that runs."
-        )
+        self.reload_ok = self._tally("config_last_reload_successful", "1 if the last reload was not rejected.")
         self.reload_time = self._tally(
             "config_last_reload_success_timestamp_seconds",
-            "When the running configuration was taken up, in Unix seconds.",
+            "When the running configuration was activated, in Unix seconds.",
         )
         self.reloads = self._tally(
             "config_reloads_total",
-            "Readings of the configuration while another ran. Series: 3 results (applied, unchanged, refused) x 4 "
+            "Reloads of the configuration. Series: 3 results (applied, unchanged, refused) x 4 "
             "triggers (signal, admin, watch, poll).",
             ("result", "trigger"),
         )
@@ -235,7 +231,7 @@ class Metrics:
     def sweep(self) -> None:
         """Drop the series of agents and backends that no configuration in use has any more.
 
-        Those of an agent that comes back begin at 0, as after a restart.
+        Series of an agent that comes back begin at 0, as after a restart.
         """
         with self.meeting:
             living = self._living()
@@ -244,7 +240,7 @@ class Metrics:
                     counted.drop(_gone(counted.labels, living))
 
     def _living(self) -> dict[str, set[str]]:
-        """The agents that there are, with their backends."""
+        """Return the agents in use, with their backends."""
         living: dict[str, set[str]] = {NO_AGENT: set()}
         for meter in [known() for known in self.meters.valuerefs()]:
             if meter is not None:
@@ -252,7 +248,7 @@ class Metrics:
         return living
 
     def render(self) -> bytes:
-        """The text format; slow with many series, so it is called off the event loop."""
+        """Return the text format; slow with many series, so it is called off the event loop."""
         return generate_latest(self.registry) if self._workers is None else self._workers.render(self.registry)
 
 
@@ -272,10 +268,10 @@ class AgentMeter:
     """The metrics of one agent, or of requests that found none.
 
     Args:
-        tenants: Names that `tenant_requests_total` may carry.
+        tenants: Tenants with a label of their own in `tenant_requests_total`.
 
     Attributes:
-        backends: Those that it has, as metrics call them.
+        backends: Its backends, by the names in metrics.
     """
 
     def __init__(self, metrics: Metrics, agent: str, tenants: frozenset[str]) -> None:
@@ -297,7 +293,7 @@ class AgentMeter:
             self._tasks = metrics.tasks.share((agent,))
 
     def close(self) -> None:
-        """Say that no configuration in use has it any more."""
+        """Note that no configuration in use has the agent any more."""
         with self._metrics.meeting:
             self._metrics.meters.pop(id(self), None)
 

@@ -36,7 +36,7 @@ class Sink(Generic[Item]):
         self._queued: list[Item] = []
         self._wanted = threading.Event()
         self._closing = threading.Event()
-        # What the two say, as far as whoever writes has to know: to ask them is a call.
+        # Cached state of the two, because asking them is a call.
         self._closed = self._woken = False
         # Two counters, each written by one thread only.
         self._refused = 0

@@ -2,5 +2,5 @@
 
 `Balancer` picks a replica, `Attempt` calls it and decides about retries, an `Upstream` speaks to one replica. Over HTTP
 a `ConnectionPool` keeps the connections to one origin, a `Connection` carries one exchange at a time, and a
-`ResponseReader` parses the bytes of a `Response`.
+`ResponseParser` parses the bytes of a `Response`.
 """

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from gateway.a2a.fault import NoHealthyBackend
 from gateway.upstream.circuit_breaker import CircuitBreaker
-from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.upstream import Upstream
 
 if TYPE_CHECKING:

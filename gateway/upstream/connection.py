@@ -22,10 +22,10 @@ from typing import Any, Final, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.upstream.alarm import Alarm
-from gateway.upstream.failure import Unsent
+from gateway.upstream.outlier_detection import Unsent
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import CUT, Response, late
+from gateway.upstream.response_parser import ResponseParser
 
 _AT_ONCE: Final = 64 * 1024
 _OF_A_STREAM: Final = 32 * 1024
@@ -184,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
             UpstreamProtocol: the answer is no HTTP.
         """
         transport = self._transport
-        reader = ResponseReader(self._header_bytes, self._header_count, self._plain)
+        reader = ResponseParser(self._header_bytes, self._header_count, self._plain)
         response = self._response = Response(self, reader, alone=not self._is_used)
         self._is_used = True
         if transport is None or transport.is_closing():
@@ -371,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unsent = self._unsent[_SLICE:] if len(self._unsent) > _SLICE else None
             transport.write(piece)
 
-    def _finish(self, response: Response, reader: ResponseReader) -> None:
+    def _finish(self, response: Response, reader: ResponseParser) -> None:
         """End the exchange with a complete answer."""
         transport = self._transport
         self._response = None

@@ -17,11 +17,11 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.dialects import GRPC, Dialects, Interface, Reading
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
 from gateway.upstream.grpc_end import passed
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
-from gateway.upstream.repertoire import GRPC, Interface, Reading, Repertoire
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type", b"user-agent"})
@@ -62,7 +62,7 @@ class GrpcUpstream:
         self.timeouts = timeouts
         self._clock = clock
         self.treatment = treatment
-        repertoire = Repertoire(
+        repertoire = Dialects(
             url=url, cards=cards, relayed=GRPC, tenant=treatment.tenant, binding=Binding.GRPC, version=version
         )
         # As `HttpUpstream` does.

@@ -11,9 +11,9 @@ from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.headers import Pairs
 from gateway.upstream.connection import closing
+from gateway.upstream.credentials import EXTENSIONS
 from gateway.upstream.grpc_end import own_status
 from gateway.upstream.grpc_library import aio, grpc
-from gateway.upstream.headers import EXTENSIONS
 from gateway.upstream.reply import AnswerTooLong, ignore_size
 from gateway.upstream.response import late, silent
 

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset
 from gateway.tls_failure import TlsFailure, of_reason
-from gateway.upstream.failure import FAILING, Away, DeadlinePassed, TlsFailed
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, TlsFailed
 from gateway.upstream.page import too_large
 from gateway.upstream.response import CUT, late
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from gateway.a2a.fault import Draining, Fault, Overloaded
 from gateway.upstream.balancer import Target
-from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.request import request_head
 from gateway.upstream.response import late
 

@@ -13,9 +13,9 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
 from gateway.a2a.paths import rest_path
-from gateway.upstream.connections import ConnectionPool
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
-from gateway.upstream.repertoire import HTTP, Interface, Reading, Repertoire, spellings
+from gateway.upstream.connection_pool import ConnectionPool
+from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.dialects import HTTP, Dialects, Interface, Reading, spellings
 from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
@@ -61,7 +61,7 @@ class HttpUpstream:
         self.pool = pool
         self.timeouts = timeouts
         self.treatment = treatment
-        repertoire = Repertoire(
+        dialects = Dialects(
             url=url,
             cards=cards,
             relayed=HTTP,
@@ -71,10 +71,10 @@ class HttpUpstream:
             public_url=public_url,
         )
         # Bound methods instead of calls to them, one hop less on each.
-        self.interfaces = repertoire.interfaces
-        self.interface = repertoire.interface
-        self.tenant = repertoire.tenant
-        self.restores_tenant = repertoire.restores_tenant
+        self.interfaces = dialects.interfaces
+        self.interface = dialects.interface
+        self.tenant = dialects.tenant
+        self.restores_tenant = dialects.restores_tenant
         self._host = urlsplit(url).netloc.encode("ascii")
         # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}

@@ -6,8 +6,8 @@ from typing import Protocol, Self
 
 from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamReset, UpstreamTimeout
 from gateway.a2a.headers import Pairs, is_event_stream
-from gateway.upstream.reader import ResponseReader
 from gateway.upstream.reply import AnswerTooLong, ignore_size
+from gateway.upstream.response_parser import ResponseParser
 
 CUT = "the agent closed the connection before its answer was complete"
 
@@ -66,7 +66,7 @@ class Response:
         "known", "lag", "patience", "reader", "status",
     )  # fmt: skip
 
-    def __init__(self, connection: Carrier, reader: ResponseReader, *, alone: bool = True) -> None:
+    def __init__(self, connection: Carrier, reader: ResponseParser, *, alone: bool = True) -> None:
         self.status = 0
         self.alone = alone
         self.headers = reader.headers

@@ -48,10 +48,10 @@ from gateway.a2a.fault import (
 from gateway.a2a.operation import Operation
 from gateway.telemetry.metrics import AgentMeter
 from gateway.upstream.balancer import Balancer, Replica
-from gateway.upstream.failure import FAILING, Reclaimed, Unsent, counts, tells_nothing
+from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.outlier_detection import FAILING, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
-from gateway.upstream.repertoire import Interface
 from gateway.upstream.response import Response
 from gateway.upstream.upstream import Caller
 

@@ -9,7 +9,7 @@ import msgspec
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Dialect
 from gateway.principal import Principal
-from gateway.upstream.repertoire import Interface
+from gateway.upstream.dialects import Interface
 from gateway.upstream.response import Response
 
 if TYPE_CHECKING:
@@ -153,16 +153,16 @@ class Upstream(Protocol):
         """Return the number of idle connections."""
 
     def interfaces(self) -> dict[Dialect, Interface]:
-        """As `Repertoire.interfaces`."""
+        """As `Dialects.interfaces`."""
 
     def interface(self, call: Call, meant: tuple[Dialect, ...], /) -> Interface:
-        """As `Repertoire.interface`."""
+        """As `Dialects.interface`."""
 
     def tenant(self, call: Call, interface: Interface, /) -> str | None:
-        """As `Repertoire.tenant`."""
+        """As `Dialects.tenant`."""
 
     def restores_tenant(self, call: Call, interface: Interface, /) -> bool:
-        """As `Repertoire.restores_tenant`."""
+        """As `Dialects.restores_tenant`."""
 
     def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller

@@ -13,7 +13,7 @@ from gateway.a2a.portrait import Discretion, paint
 from gateway.cards.fetch import CardPlace, CardSource, Timing
 from gateway.cards.serve import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
-from gateway.upstream.connections import ConnectionPool, Origin
+from gateway.upstream.connection_pool import ConnectionPool, Origin
 from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
 from tests.doubles.gateway import card_of
 

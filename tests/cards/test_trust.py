@@ -7,8 +7,8 @@ import pytest
 import trustme
 
 from gateway.cards.trust import Trust, authorities
-from gateway.holdings import Holdings
-from gateway.upstream.connections import client_tls
+from gateway.resources import Resources
+from gateway.upstream.connection_pool import client_tls
 
 pytestmark = pytest.mark.anyio
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.anyio
 async def test_each_set_of_authorities_is_made_once(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_bytes(trustme.CA().cert_pem.bytes())
-    holdings = Holdings()
-    trust = Trust(holdings)
+    resources = Resources()
+    trust = Trust(resources)
     system, own = trust.of(), trust.of(file)
     assert trust.of() is system
     assert trust.of(file) is own
     assert system.tls is not own.tls
     assert own.tls.cert_store_stats()["x509_ca"] == 1
-    await holdings.aclose()
+    await resources.aclose()
     assert system.client.is_closed
     assert own.client.is_closed
 

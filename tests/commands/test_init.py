@@ -124,8 +124,8 @@ def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called
         ("http://cards.internal/notes.json", "notes", "over plain http"),
         ("https://cards.example.com/notes.json", "notes 'x", "cannot be split"),
         ("https://cards.example.com/notes.json", "A=1", "names no program"),
-        ("https://cards.example.com/notes.json", "notes \u202ehidden", "cannot be seen"),
-        ("https://cards.example.com/notes.json", "A=\x1b[2J notes", "cannot be seen"),
+        ("https://cards.example.com/notes.json", "notes \u202ehidden", "unprintable"),
+        ("https://cards.example.com/notes.json", "A=\x1b[2J notes", "unprintable"),
     ],
 )
 def test_a_command_that_should_not_be_run_is_not_written(url: str, command: str, why: str) -> None:

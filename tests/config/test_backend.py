@@ -187,8 +187,8 @@ def test_the_short_forms_of_an_agent_behind_grpc_have_it_too() -> None:
         ("{ url: 'grpcs://h/' }", 32, "url", "the URL has something behind its host and port, and gRPC has no paths"),
         ("{ url: 'grpcs://h?x' }", 32, "url", "the URL has something behind its host and port, and gRPC has no paths"),
         ("{ url: 'http://127.0.0.1:1', protocol: grpc }", 64, "protocol",
-         "nobody speaks gRPC behind an http or https URL"),
-        ("{ url: 'grpcs://h', protocol: jsonrpc }", 55, "protocol", "nobody speaks jsonrpc behind a gRPC URL"),
+         "an http or https URL cannot speak gRPC"),
+        ("{ url: 'grpcs://h', protocol: jsonrpc }", 55, "protocol", "a gRPC URL cannot speak jsonrpc"),
         ("{ url: 'grpcs://h', a2a_version: '0.1' }", 58, "a2a_version", "A2A 0.1 knows no gRPC"),
     ],
 )  # fmt: skip
@@ -252,7 +252,7 @@ agents: { a: http://127.0.0.1:1 }
     assert f"relative to {tmp_path}" in found.errors[0].remedy
     assert "none.pem" in found.errors[0].quote
     told = [(one.place.line, one.fact) for one in found.warnings]
-    assert (6, "the issuer is not reached over TLS: nobody has to vouch") in told
+    assert (6, "the issuer is not reached over TLS: `tls` has no effect") in told
 
 
 def test_authorities_of_webhooks_that_the_gateway_does_not_call_are_worth_a_warning() -> None:

@@ -32,7 +32,7 @@ def card(folder: Path, url: str, name: str = "card.json") -> None:
         ('{ stdio: { command: ["a\\0b"] } }', "stdio.command", "a word has a character that no command has"),
         ("{ url: 'http://127.0.0.1:1', stdio: sh }", "stdio", "the backend has a `url` too"),
         ("{ url: 'http://127.0.0.1:1', card: c.json }", "card", "the backend has a `url` too"),
-        ("{ stdio: sh, protocol: rest }", "protocol", "nobody speaks rest on stdio"),
+        ("{ stdio: sh, protocol: rest }", "protocol", "an agent on stdio cannot speak rest"),
         ("{ card: card.json, stdio: [sh] }", "stdio", "the card names the command too"),
         ("{ card: /dev/null }", "card", "the card '/dev/null' cannot be read: it is no ordinary file"),
         ("{ card: none.json }", "card", "the card 'none.json' cannot be read: No such file or directory"),

@@ -26,7 +26,7 @@ def test_a_key_may_have_two_hashes_in_any_case_and_empty_ones_do_not_count() -> 
 def test_two_keys_do_not_share_a_hash_and_the_hash_is_not_told() -> None:
     found = examined(keys(f"sha256: {HASH}", f"sha256: [{OTHER_HASH}, {HASH}]", f"sha256: [{'c' * 64}, {'c' * 64}]"))
     assert [(one.place.line, one.fact) for one in found.errors] == [
-        (5, "'k0' has the same hash (line 4): whose key it is cannot be told"),
+        (5, "'k0' has the same hash (line 4): its owner would be ambiguous"),
         (6, "the same hash is written twice"),
     ]
     assert HASH not in "".join(one.as_text() for one in found.errors)

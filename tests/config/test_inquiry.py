@@ -71,8 +71,8 @@ def test_a_certificate_is_asked_about_by_its_name(tmp_path: Path) -> None:
         assert said["caller"] == {"tenant": "acme", "method": "mtls", "key": None}
     assert reply(config, resolver, Inquiry("/echo", certificate="spiffe://m/acme/x"))["agent"] == "echo"
     for inquiry, words in (
-        (Inquiry("/echo", certificate="fax"), "nobody has this certificate: no entry of auth.mtls.clients fits fax"),
-        (Inquiry("/echo", certificate="CN=fax", as_="acme"), "name no key, no tenant and no claims beside it"),
+        (Inquiry("/echo", certificate="fax"), "no client has this certificate: no entry of auth.mtls.clients fits fax"),
+        (Inquiry("/echo", certificate="CN=fax", as_="acme"), "give no key, tenant or claims with it"),
     ):
         with pytest.raises(LookupError, match=words):
             reply(config, resolver, inquiry)

@@ -39,7 +39,7 @@ def test_audit_events_go_to_standard_output_or_beside_the_file() -> None:
 
 def test_audit_events_that_nobody_would_hear_of_are_told() -> None:
     quiet = "log: { level: warning }"
-    fact = "audit events are told at level info, so that nobody hears of them"
+    fact = "audit events are logged at level info, so that they are lost"
     assert warnings(text(observe=quiet)) == [("observe.log.level", fact)]
     assert warnings(text(observe=f"{quiet}, audit: x.jsonl")) == []
 

@@ -120,9 +120,9 @@ def test_a_match_by_a_key_that_may_not_call_is_worth_a_warning() -> None:
 )
 def test_adopting_tasks_where_several_could_is_worth_a_warning(tenants: str, agents: str, who: str) -> None:
     written = text(f"{tenants}, globex: []" if "globex" not in tenants else tenants, agents)
-    [(path, fact)] = [one for one in warnings(written) if "first names" in one[1]]
+    [(path, fact)] = [one for one in warnings(written) if "first caller" in one[1]]
     assert path == "agents.a.unknown_tasks"
-    assert fact.startswith(f"several callers share the backend of {who}: whoever first names a task")
+    assert fact.startswith(f"several callers share the backend of {who}: the first caller that names")
 
 
 def test_adopting_tasks_is_told_where_it_is_written() -> None:
@@ -153,7 +153,7 @@ BOTH = A + ", b: http://localhost:1/"
     ],
 )
 def test_two_names_of_one_backend_are_worth_a_warning(tenants: str, agents: str, path: str, first: str) -> None:
-    fact = f"its backend is that of {first!r} too: whose a task is that came by one is not known by the other"
+    fact = f"its backend is that of {first!r} too: tasks of one are unknown to the other"
     assert warnings(text(tenants, agents)) == [(path, fact)]
 
 

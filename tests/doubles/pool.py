@@ -1,7 +1,7 @@
 """The connections of a backend that is reached over HTTP."""
 
 from gateway.backing import Backing
-from gateway.upstream.connections import ConnectionPool
+from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.http import HttpUpstream
 
 

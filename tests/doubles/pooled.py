@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gateway.upstream.connections import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
+from gateway.upstream.connection_pool import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
 from gateway.upstream.request import request_head
 from gateway.upstream.response import Response
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, answers, head, whole

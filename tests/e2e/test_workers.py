@@ -351,7 +351,7 @@ def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_p
         assert process.wait() == 1
     finally:
         process.close()
-    assert "2 workers would each remember for themselves whose task is whose" in process.log_text
+    assert "2 workers would each keep a ledger of their own" in process.log_text
 
 
 @pytest.mark.parametrize("key", ["listen", "listen_grpc"])

@@ -9,8 +9,8 @@ import httptools
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.reader import ResponseReader
 from gateway.upstream.request import request_head
+from gateway.upstream.response_parser import ResponseParser
 from tests.fuzz.driver import run
 
 BYTES, COUNT = 2048, 20
@@ -71,7 +71,7 @@ def _answer(data: bytes) -> object:
 
 
 def _read(raw: bytes, size: int) -> tuple[Outcome, bool]:
-    reader = ResponseReader(BYTES, COUNT, PlainHeads(BYTES, COUNT))
+    reader = ResponseParser(BYTES, COUNT, PlainHeads(BYTES, COUNT))
     end = ""
     for at in range(0, len(raw), size):
         try:

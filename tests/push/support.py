@@ -25,7 +25,7 @@ from gateway.push.usage import ENTRY
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
 from gateway.telemetry.audit_log import Event
-from gateway.upstream.connections import client_tls
+from gateway.upstream.connection_pool import client_tls
 from tests.a2a.sample import vector
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend
 

@@ -21,10 +21,10 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamTimeout
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.principal import Principal
-from gateway.upstream.failure import DeadlinePassed
+from gateway.upstream.dialects import spellings
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
-from gateway.upstream.repertoire import spellings
+from gateway.upstream.outlier_detection import DeadlinePassed
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 from tests.doubles.grpc_agent import GrpcAgent, grpc_agent, hangs, says
 

@@ -6,9 +6,9 @@ import pytest
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from gateway.upstream.failure import Away, DeadlinePassed
 from gateway.upstream.grpc_end import own_status, passed
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.outlier_detection import Away, DeadlinePassed
 from gateway.upstream.response import late
 
 CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]

@@ -17,9 +17,9 @@ from gateway.a2a.fault import (
     UpstreamTimeout,
 )
 from gateway.a2a.framing.grpc import frame
-from gateway.upstream.failure import Away, DeadlinePassed
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
+from gateway.upstream.outlier_detection import Away, DeadlinePassed
 from tests.doubles.grpc_agent import fails, grpc_agent, hangs
 from tests.doubles.http2_server import OK, Http2Server, Script, Turn, http2_server
 from tests.doubles.scripted import WAIT, refused_port

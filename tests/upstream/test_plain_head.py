@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.reader import ResponseReader
+from gateway.upstream.response_parser import ResponseParser
 
 BYTES, COUNT = 2048, 8
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nDate: today\r\n\r\n{}"
@@ -64,7 +64,7 @@ def test_whatever_is_unusual_is_left_to_the_parser(data: bytes) -> None:
 def test_of_a_head_that_is_known_every_header_is_the_next_ones_own() -> None:
     kept, found = heads(), []
     for length in (b"2", b"0", b"10", b"2"):
-        made = ResponseReader(BYTES, COUNT, kept)
+        made = ResponseParser(BYTES, COUNT, kept)
         made.feed(GOOD[:-2].replace(b"Length: 2", b"Length: " + length))
         found.append(dict(made.headers)[b"content-length"])
         made.headers.clear()
@@ -96,7 +96,7 @@ STARTS = st.sampled_from(
 
 
 def outcome(plain: PlainHeads | None, raw: bytes) -> tuple[object, ...]:
-    made = ResponseReader(BYTES, COUNT, plain)
+    made = ResponseParser(BYTES, COUNT, plain)
     try:
         made.feed(raw)
         if not made.ended:

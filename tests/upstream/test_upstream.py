@@ -7,11 +7,11 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Draining
 from gateway.a2a.operation import Operation
 from gateway.principal import Principal
-from gateway.upstream.connections import ConnectionPool, Origin
+from gateway.upstream.connection_pool import ConnectionPool, Origin
+from gateway.upstream.dialects import Interface
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.repertoire import Interface
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

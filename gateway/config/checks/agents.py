@@ -117,14 +117,14 @@ def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *,
 
 
 def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
-    """Check that what is spoken is what the URL is for."""
+    """Check that the protocol fits the URL."""
     over_grpc = is_grpc(backend.url)
     if over_grpc and backend.protocol not in (None, "grpc"):
         remedy = "leave `protocol` out, or write an http or https URL"
-        findings.error((*at, "protocol"), f"nobody speaks {backend.protocol} behind a gRPC URL", remedy)
+        findings.error((*at, "protocol"), f"a gRPC URL cannot speak {backend.protocol}", remedy)
     if not over_grpc and backend.protocol == "grpc":
         remedy = "write its URL as grpcs://host:port, or grpc://host:port"
-        findings.error((*at, "protocol"), "nobody speaks gRPC behind an http or https URL", remedy)
+        findings.error((*at, "protocol"), "an http or https URL cannot speak gRPC", remedy)
 
 
 def _dialled(
@@ -155,7 +155,7 @@ def _tls(config: Config, findings: Findings) -> None:
         urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
         if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):
             remedy = "write its URL with https or grpcs, or remove `tls`"
-            fact = "the agent is not reached over TLS: nobody has to vouch"
+            fact = "the agent is not reached over TLS: `tls` has no effect"
             findings.warning(("agents", name, "tls"), fact, remedy)
 
 
@@ -197,7 +197,7 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
 
 
 def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
-    """Check that what is set in a card is served, and not passed over."""
+    """Check that the gateway can set a member of a card."""
     if key in _COMPUTED:
         findings.error_at_key(at, f"the gateway computes `{key}` itself", "remove it")
         return
@@ -299,7 +299,7 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
             continue
         _headless(one, here, findings)
         if is_stdio(replicas[0].url):
-            # That is told there.
+            # Reported at the first replica.
             continue
         if is_grpc(one.url) != is_grpc(replicas[0].url):
             fact = "some replicas are behind gRPC and others are not"
@@ -318,7 +318,7 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
 
 
 def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) -> None:
-    """Check that a command is not one of several: whoever runs several of its processes knows which has which task."""
+    """Check that a command is not one of several replicas; `processes` keeps track of tasks instead."""
     if several:
         remedy = "write it alone, with `processes: N` in `stdio`; or make it another agent"
         findings.error(at, "a command cannot be one of several replicas", remedy)
@@ -327,7 +327,7 @@ def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) ->
 
 
 def _commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
-    """Check that nothing is written at an agent that is of no meaning for a command, where it is nothing else."""
+    """Check that an agent with commands alone has no settings that have no effect on commands."""
     replicas = [one for several, _ in groups(agent, at) for one in several]
     if not replicas or not all(is_stdio(one.url) for one in replicas):
         return
@@ -344,7 +344,7 @@ def _headless(one: Backend, at: KeyPath, findings: Findings) -> None:
     try:
         ipaddress.ip_address(read_backend(one.url).hostname or "")
     except ValueError:
-        # It is a name, or no URL, which is told elsewhere.
+        # It is a name; an invalid URL is reported elsewhere.
         return
     findings.error_at_key((*at, "dns"), "the host is an address already", "write a name that has several, or remove it")
 
@@ -372,7 +372,7 @@ def _health(written: Health, holding: list[Health], at: KeyPath, findings: Findi
     if not any(one.path is not None for one in holding):
         for key in _OF_REQUESTS:
             if key in written.model_fields_set:
-                fact = "nobody is asked how it is without `path`"
+                fact = "there are no health checks without `path`"
                 findings.error_at_key((*at, key), fact, "add `path: /.well-known/agent-card.json`, or remove it")
     eject = written.eject
     if eject.time is not None and eject.longest is not None and eject.longest < eject.time:
@@ -392,7 +392,7 @@ _PATH = os.defpath
 
 
 def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Findings) -> None:
-    """Find what is wrong with a backend that is a command."""
+    """Find mistakes in a backend that is a command."""
     below: KeyPath = (*at, "stdio")
     stdio = Stdio() if backend.stdio is None else backend.stdio
     if not is_stdio(backend.url):
@@ -401,7 +401,7 @@ def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Find
         return
     if backend.protocol not in (None, "jsonrpc"):
         remedy = "leave `protocol` out"
-        findings.error((*at, "protocol"), f"nobody speaks {backend.protocol} on stdio", remedy)
+        findings.error((*at, "protocol"), f"an agent on stdio cannot speak {backend.protocol}", remedy)
     if backend.card is not None and stdio.command:
         findings.error((*below, "command"), "the card names the command too", "keep one of the two")
         return
@@ -413,7 +413,7 @@ def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Find
     if agent.card is not None and agent.card.file is not None and backend.card is not None:
         findings.warning((*at, "card"), "the agent has a `card` of its own, which is served", "keep one of the two")
     if stdio.framing == "ndjson" and (agent.upstream_auth is not None or agent.forward_caller or agent.forward_headers):
-        fact = "messages that are lines have no header, so it is told neither a credential nor any other"
+        fact = "messages that are lines have no headers, so credentials and forwarded headers are not sent"
         findings.warning((*below, "framing"), fact, "write `framing: lsp`, if the agent reads that")
     folder = _folder(stdio, below, findings)
     line = _line(backend, stdio, at, findings)
@@ -429,7 +429,7 @@ def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Find
 
 def _ordinary(path: Path) -> Path:
     if path.exists() and not path.is_file() and not path.is_dir():
-        # Reading a pipe would wait for whoever writes it.
+        # Reading a pipe would wait for a writer.
         raise OSError(errno.EINVAL, "it is no ordinary file")
     return path
 
@@ -519,10 +519,10 @@ _BEARER = re.compile(r"[!-~]+")
 _VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
 # gRPC HTTP/2 §Requests: what a key of metadata looks like, and which belong to gRPC; `-bin` holds what is no text.
 _METADATA = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
-# What an upstream credential may be called; all else of NEVER_FORWARDED frames the message or names the caller, and
-# what is in TO_AGENT comes from the client.
+# Names of upstream credentials. The rest of NEVER_FORWARDED frames messages or names callers, and TO_AGENT comes from
+# the client.
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
-# What by custom tells an agent who calls: reserved for whoever knows that, and so for `identity_headers`.
+# Customary identity headers, which only `identity_headers` may set.
 _IDENTITY = frozenset(
     {
         b"x-a2a-tenant", b"x-a2a-subject", b"remote-user", b"x-remote-user", b"x-forwarded-user", b"x-forwarded-email",
@@ -580,7 +580,7 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
 
 
 def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
-    """Check that the header of a credential is not one by which the agent is told who calls."""
+    """Check that the header of a credential is not an identity header."""
     identity = {_one_spelling(name) for name in told.values()} - _IDENTITY
     for name in auth.header:
         if _one_spelling(name) in identity:
@@ -612,7 +612,7 @@ def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findin
     for number, name in enumerate(agent.forward_headers):
         here: KeyPath = (*at, number)
         if _TOKEN.fullmatch(name) is None or "_" in name or "*" in name:
-            # HTTP would take a * in a name, and whoever writes it here means a pattern.
+            # HTTP permits a * in a name, but here it is meant as a pattern.
             remedy = "write a whole header name such as X-Region, without an underscore"
             findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
         elif name.lower() in ("authorization", "x-api-key"):
@@ -655,7 +655,7 @@ def _is_reserved(name: str) -> bool:
 
 
 def _identity_headers(config: Config, findings: Findings) -> None:
-    """Check that agents are told who calls by headers that say nothing else."""
+    """Check that identity headers have no other meaning."""
     at: KeyPath = ("defaults", "identity_headers")
     _names(config.defaults.identity_headers, at, findings)
     _once(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
@@ -705,7 +705,7 @@ def _once(headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findi
 
 
 def _told(config: Config, agent: Agent) -> dict[str, str]:
-    """Return the headers by which an agent is told who calls."""
+    """Return the identity headers of an agent."""
     return {key: name for key, name in _names_of(effective.identity_headers(config, agent)).items() if name}
 
 

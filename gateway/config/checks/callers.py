@@ -44,7 +44,7 @@ def check_callers(config: Config, findings: Findings, today: date) -> None:
         return
     if not auth.issuers and not auth.api_keys and auth.mtls is None:
         remedy = "add `api_keys`, `issuers` or `mtls`, or remove `auth` to serve anonymous callers"
-        findings.error_at_key(("auth",), "nobody can sign in: there is no key and no issuer", remedy)
+        findings.error_at_key(("auth",), "no caller can sign in: there is no key and no issuer", remedy)
     _keys(auth, findings, today)
     _issuers(auth, findings)
 
@@ -69,7 +69,7 @@ def _keys(auth: Auth, findings: Findings, today: date) -> None:
                 )
                 break
             if first is not at:
-                fact = f"{first[-1]!r} has the same hash ({findings.line(first)}): whose key it is cannot be told"
+                fact = f"{first[-1]!r} has the same hash ({findings.line(first)}): its owner would be ambiguous"
                 findings.error((*at, "sha256"), fact, "make a key of its own: `a2a-gateway key new NAME`")
         if key.expires is not None and key.expires < today:
             remedy = "remove it, or replace it: `a2a-gateway key new NAME`"
@@ -112,7 +112,7 @@ def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
     if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map:
         # Without its last entry the claims of tokens would all at once be names of tenants.
         remedy = "write who is which tenant, or remove it where claims are names of tenants"
-        findings.error_at_key(at, "it maps nobody to a tenant", remedy)
+        findings.error_at_key(at, "the map is empty", remedy)
 
 
 def _urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
@@ -129,7 +129,7 @@ def _tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
         return
     findings.authorities((*at, "tls", "ca"), issuer.tls.ca)
     if not (issuer.jwks or issuer.issuer).lower().startswith("https:"):
-        fact = "the issuer is not reached over TLS: nobody has to vouch"
+        fact = "the issuer is not reached over TLS: `tls` has no effect"
         findings.warning((*at, "tls"), fact, "write its URL with https, or remove `tls`")
 
 
@@ -145,14 +145,14 @@ def _fetched(url: str, at: KeyPath, findings: Findings, why: str, *, query: bool
 
 _MTLS: KeyPath = ("auth", "mtls")
 _Found: TypeAlias = tuple[KeyPath, str, ClientPattern]
-"""Where a pattern is written, and whose it is."""
+"""A pattern with its place and its client."""
 
 
 def _clients(config: Config, findings: Findings, today: date) -> None:
     auth = config.auth
     if auth is not None and METHOD in auth.issuers:
         # Also before there are certificates: what such tokens own would be owned by names on them some day.
-        fact = f"{METHOD!r} stands for certificates, and whose is whose could not be told"
+        fact = f"{METHOD!r} is reserved for certificates, and owners would be ambiguous"
         findings.error_at_key(("auth", "issuers", METHOD), fact, "give the issuer another name")
     if auth is None or auth.mtls is None:
         return
@@ -221,13 +221,13 @@ def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[K
         return
     if not found:
         remedy = "write `uri`, `dns` or `common_name`: the name on its certificates"
-        findings.error_at_key(at, "by which name its certificates are known is not said", remedy)
+        findings.error_at_key(at, "there is no name for its certificates", remedy)
     for here, pattern in found:
         if client.tenant is None and not pattern.has_tenant:
             remedy = "write `tenant`, or {tenant} where the name says it"
-            findings.error(here, "whose certificates these are is not said", remedy)
+            findings.error(here, "there is no tenant for these certificates", remedy)
         elif client.tenant is not None and pattern.has_tenant:
-            fact = "the tenant is said twice, by {tenant} and by `tenant`"
+            fact = "the tenant is given twice, by {tenant} and by `tenant`"
             findings.error(here, fact, "remove `tenant`, or write * for {tenant}")
     yield from found
 
@@ -302,7 +302,7 @@ def _tenant_names(config: Config, findings: Findings) -> None:
             findings.error(at, fact, "name another tenant")
         elif tenant is not None:
             findings.known(at, tenant, config.tenants, "tenant")
-    # What can be no name of a tenant may be a key of `by_tenant` all the same, for those who act for it.
+    # A key of `by_tenant` may be a tenant without a valid name, for callers that act for it.
     acted = _unnameable(config, (entry.act_for for entry in config.tenants.values()))
     divided = _unnameable(config, (agent.by_tenant for agent in config.agents.values()))
     for name, entry in config.tenants.items():
@@ -368,7 +368,7 @@ _SCOPE = re.compile(r"[!#-\[\]-~]+")
 
 
 def _requirements(config: Config, findings: Findings) -> None:
-    """Find requirements that nobody can meet."""
+    """Find requirements that no caller can meet."""
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name, "require")
         require = agent.require
@@ -390,14 +390,14 @@ def _requirements(config: Config, findings: Findings) -> None:
             findings.error(at, "without `auth` no caller has a scope, role or claim", remedy)
         elif not auth.issuers and (auth.mtls is None or require.scope or require.role):
             remedy = "add an issuer to `auth.issuers`, or remove `require`"
-            findings.warning(at, "nobody can call this agent: without an issuer no caller has a token", remedy)
+            findings.warning(at, "no caller can use this agent: without an issuer no caller has a token", remedy)
 
 
 # ---- what tenants may call -----------------------------------------------------------------------------------------
 
 
 def _agreement(config: Config, findings: Findings) -> None:
-    """`allow` and `tenants.X.agents` say the same where both say something of the two."""
+    """Check that `allow` and `tenants.X.agents` agree where both are given."""
     listed = {name: frozenset(entry.agents) for name, entry in config.tenants.items() if entry.agents is not None}
     for name, agent in config.agents.items():
         for number, tenant in enumerate(agent.allow or ()):
@@ -429,11 +429,11 @@ def _unreached(config: Config, reached: Mapping[str, Reach], findings: Findings)
             )
 
 
-# ---- whose tasks they are ------------------------------------------------------------------------------------------
+# ---- owners of tasks -----------------------------------------------------------------------------------------------
 
 
 def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
-    """Warn if the first who names a task could be another than the one who has it."""
+    """Warn if the first caller that names a task may not be its owner."""
     for parts in places(config, reached):
         for part in parts if is_shared(config, parts) else ():
             agent = config.agents[part.agent]
@@ -442,7 +442,7 @@ def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) 
             at: KeyPath = (
                 ("agents", part.agent, "unknown_tasks") if agent.unknown_tasks else ("defaults", "unknown_tasks")
             )
-            fact = f"{_told(parts, part)}: whoever first names a task that the gateway never saw has it from then on"
+            fact = f"{_told(parts, part)}: the first caller that names an unknown task owns it"
             findings.warning(at, fact, "write deny as soon as the tasks from before the gateway are over")
 
 
@@ -455,7 +455,7 @@ def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings)
         for part in others:
             if any(effective.tenure(config, config.agents[one.agent]) for one in (first, part)):
                 also = f"its backend is that of {first.key!r} too"
-                fact = f"{also}: whose a task is that came by one is not known by the other"
+                fact = f"{also}: tasks of one are unknown to the other"
                 findings.warning(part.at, fact, "make one agent of them, with a `match` for each, or two backends")
 
 
@@ -489,7 +489,7 @@ def _limits(config: Config, findings: Findings) -> None:
         return
     for name, tenant in config.tenants.items():
         if tenant.limits.open_tasks is not None:
-            fact = "no agent's tasks have owners, so that nobody's are counted: all of them say `isolation: none`"
+            fact = "no agent's tasks have owners, so that none are counted: all agents have `isolation: none`"
             findings.warning(("tenants", name, "limits", "open_tasks"), fact, "write `isolation: tenant`, or remove it")
 
 

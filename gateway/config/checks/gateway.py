@@ -150,11 +150,11 @@ def _anonymous(config: Config, findings: Findings) -> None:
         findings.warning(at, "callers without a credential are refused before this counts", remedy)
     for name in (ANONYMOUS_TENANT, "*"):
         if name in config.tenants and config.tenants[name].act_for and config.auth is not None:
-            who = "callers without a credential" if name == ANONYMOUS_TENANT else "tenants that nobody named"
+            who = "callers without a credential" if name == ANONYMOUS_TENANT else "tenants without a name in the file"
             findings.error(("tenants", name, "act_for"), f"{who} would act for others", "remove `act_for`")
     everyone = config.tenants.get("*")
     if everyone is not None and everyone.agents is not None and "*" in everyone.agents:
-        fact = "whoever signs in reaches every agent, also those that are added later"
+        fact = "every authenticated tenant reaches every agent, also those that are added later"
         findings.warning(("tenants", "*"), fact, "list the agents that are for everyone")
 
 
@@ -178,7 +178,7 @@ def _proxies(gateway: Gateway, findings: Findings) -> None:
 _CORS: KeyPath = ("gateway", "cors")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DEFAULT_PORT = {"http": 80, "https": 443}
-# What browsers never let a page set, and what no header that passes here is called.
+# Headers that browsers never let a page set, and those that never pass here.
 _NEVER = re.compile(
     r"(?i)(?:proxy-.*|sec-.*|access-control-.*|host|origin|cookie|connection|te|upgrade|content-length)"
 )
@@ -211,7 +211,7 @@ def _origin(origin: str, at: KeyPath, findings: Findings) -> None:
     except ValueError as error:
         findings.error(at, f"the origin {error.args[0]}", "write it as https://host[:port], as browsers send it")
         return
-    # Browsers write an origin so, and it is compared byte by byte.
+    # Origins are compared byte by byte with those of browsers.
     named = parts.netloc if parts.port is None else parts.netloc.rpartition(":")[0]
     port = "" if parts.port in (None, _DEFAULT_PORT[parts.scheme]) else f":{parts.port}"
     written = f"{parts.scheme}://{named.lower()}{port}"
@@ -223,7 +223,7 @@ def _anyone(cors: Cors, findings: Findings) -> None:
     if "*" not in cors.origins:
         return
     if cors.credentials:
-        fact = "every page in the world could call with the credentials of whoever looks at it"
+        fact = "every web page could call with the credentials of its visitors"
         findings.error((*_CORS, "credentials"), fact, "name the origins instead of `*`, or remove `credentials`")
     elif len(cors.origins) > 1:
         findings.error((*_CORS, "origins"), "`*` is every origin already", "keep `*` alone, or remove it")
@@ -240,17 +240,17 @@ _LONGEST_NAME = 255
 def _storage(config: Config, findings: Findings) -> None:
     """Check the places that the gateway writes to.
 
-    That a folder is there is not asked: the file may be checked on another machine than the one that serves it.
+    Missing folders are not reported, because the file may be checked on another machine.
     """
     gateway = config.gateway
     if gateway.state is not None and gateway.state.kind == "sqlite":
         path = gateway.state.beside(findings.marks.folder(_STATE)).path
-        # Where that cannot be told, as of a name that is too long, it is told by who opens it.
+        # A name that is too long is reported when the file is opened.
         if os.path.isdir(path):  # noqa: PTH112 - that of pathlib raises
             findings.error(_STATE, "this is a folder", "name a file in it, such as state.db")
     if gateway.replicas > 1 and (gateway.state is None or not gateway.state.is_shared):
         kept = "memory" if gateway.state is not None and gateway.state.kind == "memory" else "a file"
-        fact = f"each of {gateway.replicas} gateways would remember in {kept} of its own whose task is whose"
+        fact = f"each of {gateway.replicas} gateways would keep a ledger of its own in {kept}"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
     _ledger(config, findings)
     _audit(config, findings)
@@ -267,7 +267,7 @@ def _ledger(config: Config, findings: Findings) -> None:
 def _audit(config: Config, findings: Findings) -> None:
     file = effective.audit(config, findings.marks)
     if file is None and config.observe.log.level in ("warning", "error"):
-        fact = "audit events are told at level info, so that nobody hears of them"
+        fact = "audit events are logged at level info, so that they are lost"
         findings.warning(("observe", "log", "level"), fact, "name a file in `observe.audit`, or write `level: info`")
     if file is None or file == effective.STANDARD_OUTPUT:
         return
@@ -360,7 +360,7 @@ def _validity(config: Config, findings: Findings) -> None:
         *((("agents", name), one.tls) for name, one in config.agents.items()),
     ]
     shown += [((*at, "tls"), None if own is None else own.cert) for at, own in parts]
-    # Days would not do: many certificates last for hours.
+    # Many certificates are valid for hours only.
     now = datetime.now(UTC)
     known: dict[Path, str] = {}
     for at, file in shown:
@@ -380,7 +380,7 @@ def _why(file: Path, now: datetime) -> str:
             return ""
         found = x509.load_pem_x509_certificate(file.read_bytes())
     except (OSError, ValueError, TypeError, x509.InvalidVersion, UserWarning):
-        # Who loads it for TLS says what is wrong with it.
+        # Loading it for TLS reports that.
         return ""
     if found.not_valid_after_utc < now:
         return f"has expired: it was good until {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"

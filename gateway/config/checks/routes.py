@@ -7,7 +7,7 @@ from itertools import islice
 from gateway.a2a.fault import REASONS
 from gateway.a2a.tenant import RESERVED, fits_path
 from gateway.config.agent import Agent
-from gateway.config.client import NobodyKnown
+from gateway.config.client import UnknownClient
 from gateway.config.explain import certified
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
@@ -197,7 +197,7 @@ _SHOWN = 5
 def _grpc(
     config: Config, agents: Mapping[str, AgentRules], reached_by: Mapping[str, Reach], findings: Findings
 ) -> None:
-    """Find agents whose cards list gRPC and that its clients cannot reach, or not for each tenant: it has no paths."""
+    """Find agents that list gRPC on their cards but cannot be reached over it, for some tenant, for want of paths."""
     listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
     found = GrpcRules.build(agents)
     alike: dict[object, list[Rule]] = {}
@@ -279,7 +279,7 @@ def _picked(
     reached: Mapping[str, Reach],
     findings: Findings,
 ) -> None:
-    """Warn of a credential at a path whose callers name other agents in vain: it picks this one for any tenant."""
+    """Warn of a credential that picks this agent for any tenant, so that its callers cannot name another one."""
     if not (agent.by_tenant or agent.tenanted):
         return
     for number, match in enumerate(config.agents[agent.name].match):
@@ -299,14 +299,14 @@ def _picked(
             listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
             written = "claim" if match.key is None else "key"
             fact = (
-                f"over gRPC it picks {agent.name!r} whatever tenant is named: with it nobody reaches others ({listed})"
+                f"over gRPC it picks {agent.name!r} whatever tenant is named: it cannot reach other agents ({listed})"
             )
             remedy = "give its callers another credential for the others"
             findings.warning(("agents", agent.name, "match", number, written), fact, remedy)
 
 
 def _reached_with(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
-    """Return the agents that the callers with an API key may call; None where nobody knows."""
+    """Return the agents that the callers with an API key may call; None if unknown."""
     found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
     if found is None:
         return None
@@ -433,20 +433,20 @@ def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findin
         if test.tenant is not None or test.claim:
             findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
     elif test.claim and test.tenant is None:
-        findings.error((*at, "claim"), "nobody has these claims", "add the caller's `tenant`")
+        findings.error((*at, "claim"), "no caller has these claims", "add the caller's `tenant`")
 
 
 def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
     if test.key is not None or test.tenant is not None or test.claim:
         remedy = "remove `key`, `tenant` and `claim`"
-        findings.error((*at, "certificate"), "a certificate says whose it is, and there is another caller", remedy)
+        findings.error((*at, "certificate"), "the certificate determines the caller, and another one is given", remedy)
         return
     try:
         if test.certificate is not None:
             certified(config, test.certificate)
-    except NobodyKnown as error:
+    except UnknownClient as error:
         remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
-        findings.error((*at, "certificate"), f"nobody has this certificate: {error}", remedy)
+        findings.error((*at, "certificate"), f"no client has this certificate: {error}", remedy)
     except ValueError:
-        # A pattern is none, which is told where it stands.
+        # An invalid pattern is reported at its place.
         return

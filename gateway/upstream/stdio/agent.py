@@ -3,7 +3,7 @@
 A process keeps its tasks in its own memory. So a call about a task goes to the process that made it, then one in a
 context to the process that has the context; any other goes to the process with the fewest open calls.
 
-Processes outlive a configuration: an agent whose `Spec` has not changed keeps them, and their tasks (`holdings.py`).
+Processes outlive a configuration: an agent whose `Spec` has not changed keeps them, and their tasks (`resources.py`).
 Otherwise the new configuration starts its own, and the earlier ones end with their last call.
 """
 

@@ -34,8 +34,8 @@ from gateway.a2a.framing.lsp import HEADER_BYTES, BadFrame, Frame, FrameDecoder,
 from gateway.a2a.json import Members
 from gateway.a2a.progress import Progress, read_jsonrpc
 from gateway.upstream.alarm import Alarm
-from gateway.upstream.reader import ResponseReader
 from gateway.upstream.response import Response, late
+from gateway.upstream.response_parser import ResponseParser
 
 MOST_STRAYS = 1000
 """Frames in a row that belong to no call."""
@@ -314,7 +314,7 @@ class RpcCall:
         self.loop = rpc.loop
         self.bare = False
         self.is_client = True
-        self.response = Response(self, ResponseReader(0, 0))
+        self.response = Response(self, ResponseParser(0, 0))
         self._rpc = rpc
         self._key = key
         self._identity = identity

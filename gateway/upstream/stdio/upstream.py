@@ -14,8 +14,8 @@ from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
-from gateway.upstream.headers import EXTENSIONS, credentials, extensions, identity, session
-from gateway.upstream.repertoire import Interface, Reading, Repertoire
+from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
+from gateway.upstream.dialects import Dialects, Interface, Reading
 from gateway.upstream.response import Response
 from gateway.upstream.stdio.agent import Agent, State
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
@@ -51,7 +51,7 @@ class StdioUpstream:
         self.agent = agent
         self.timeouts = timeouts
         self.treatment = treatment
-        repertoire = Repertoire(
+        dialects = Dialects(
             url=url,
             cards=cards,
             relayed=(Binding.JSONRPC,),
@@ -60,10 +60,10 @@ class StdioUpstream:
             version=version,
         )
         # As in `HttpUpstream`.
-        self.interfaces = repertoire.interfaces
-        self.interface = repertoire.interface
-        self.tenant = repertoire.tenant
-        self.restores_tenant = repertoire.restores_tenant
+        self.interfaces = dialects.interfaces
+        self.interface = dialects.interface
+        self.tenant = dialects.tenant
+        self.restores_tenant = dialects.restores_tenant
         # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own

@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from gateway.a2a.fault import Draining, UpstreamConnect, UpstreamReset
-from gateway.upstream import connections
-from gateway.upstream.connections import ConnectionPool, Origin, PoolLimits
+from gateway.upstream import connection_pool as connections
+from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.a2a.fault import Overloaded, UpstreamReset
-from gateway.upstream.connections import ConnectionPool, PoolLimits
+from gateway.upstream.connection_pool import ConnectionPool, PoolLimits
 from gateway.upstream.response import Response
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.a2a.fault import Overloaded
-from gateway.upstream.connections import ConnectionPool, PoolLimits
-from gateway.upstream.failure import Reclaimed
+from gateway.upstream.connection_pool import ConnectionPool, PoolLimits
+from gateway.upstream.outlier_detection import Reclaimed
 from gateway.upstream.response import Response
 from gateway.upstream.retry import retry_reason
 from tests.doubles.pooled import pooled, send

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.background import Background
-from gateway.holdings import Holdings
+from gateway.resources import Resources
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +26,10 @@ class Thing:
         self.closed += 1
 
 
-def hold(holdings: Holdings, name: str, made_of: object) -> Thing:
-    return holdings.hold((name,), made_of, Thing, run=lambda thing: (name, thing.run), close=lambda thing: thing.aclose)
+def hold(resources: Resources, name: str, made_of: object) -> Thing:
+    return resources.acquire(
+        (name,), made_of, Thing, run=lambda thing: (name, thing.run), close=lambda thing: thing.aclose
+    )
 
 
 async def turn() -> None:
@@ -37,10 +39,10 @@ async def turn() -> None:
 
 async def test_what_is_alike_is_one_and_what_is_not_is_another() -> None:
     background = Background()
-    first = Holdings()
+    first = Resources()
     kept, gone, other = hold(first, "kept", 1), hold(first, "gone", 1), hold(first, "other", 1)
     first.open(background)
-    second = Holdings(first)
+    second = Resources(first)
     assert hold(second, "kept", 1) is kept
     changed = hold(second, "other", 2)
     assert changed is not other
@@ -62,10 +64,10 @@ async def test_what_is_alike_is_one_and_what_is_not_is_another() -> None:
 
 async def test_one_that_comes_to_nothing_touches_nothing_of_the_one_before() -> None:
     background = Background()
-    first = Holdings()
+    first = Resources()
     kept = hold(first, "kept", 1)
     first.open(background)
-    vain = Holdings(first)
+    vain = Resources(first)
     assert hold(vain, "kept", 1) is kept
     new = hold(vain, "new", 1)
     vain.open(background)
@@ -80,14 +82,14 @@ async def test_one_that_comes_to_nothing_touches_nothing_of_the_one_before() -> 
 
 async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None:
     background = Background()
-    first = Holdings()
+    first = Resources()
     early, late = hold(first, "early", 1), hold(first, "late", 1)
     first.open(background)
-    second = Holdings(first)
+    second = Resources(first)
     hold(second, "late", 1)
     second.open(background)
     first.part(second)
-    third = Holdings(second)
+    third = Resources(second)
     third.open(background)
     second.part(third)
     # The calls of the first last longer than those of the second.
@@ -111,19 +113,19 @@ async def test_all_are_closed_at_a_time_and_whatever_one_of_them_does(caplog: py
         await both.wait()
         raise OSError("gone")
 
-    holdings = Holdings()
+    resources = Resources()
     for name, close in (("one", waits), ("two", fails)):
-        holdings.hold((name,), None, object, close=lambda _, close=close: close)  # type: ignore[misc]
+        resources.acquire((name,), None, object, close=lambda _, close=close: close)  # type: ignore[misc]
     async with asyncio.timeout(10):
-        await holdings.aclose()
+        await resources.aclose()
     assert closed == ["waits"]
     assert "could not be closed" in caplog.text
 
 
 async def test_who_takes_a_place_knows_whose_and_is_told_when() -> None:
-    first = Holdings()
+    first = Resources()
     thing = hold(first, "thing", 1)
-    second = Holdings(first)
+    second = Resources(first)
     assert second.before(("thing",)) is thing
     assert second.before(("other",)) is None
     told: list[str] = []
@@ -139,13 +141,13 @@ async def test_who_takes_a_place_knows_whose_and_is_told_when() -> None:
 async def test_what_rests_is_told_that_only_calls_that_have_begun_will_use_it() -> None:
     told: list[str] = []
 
-    def retiring(holdings: Holdings, name: str) -> None:
-        holdings.hold((name,), 1, lambda: name, retire=lambda name: lambda: told.append(name))
+    def retiring(resources: Resources, name: str) -> None:
+        resources.acquire((name,), 1, lambda: name, retire=lambda name: lambda: told.append(name))
 
-    first = Holdings()
+    first = Resources()
     retiring(first, "kept")
     retiring(first, "gone")
-    second = Holdings(first)
+    second = Resources(first)
     retiring(second, "kept")
     first.part(second)
     first.rest()
@@ -154,14 +156,14 @@ async def test_what_rests_is_told_that_only_calls_that_have_begun_will_use_it() 
 
 async def test_what_does_not_linger_ends_when_another_is_in_use() -> None:
     background = Background()
-    first = Holdings()
+    first = Resources()
     things = [
-        first.hold((name,), 1, Thing, run=lambda thing: ("thing", thing.run), lingers=lingers)
+        first.acquire((name,), 1, Thing, run=lambda thing: ("thing", thing.run), lingers=lingers)
         for name, lingers in (("lingers", True), ("ends", False), ("kept", False))
     ]
     first.open(background)
-    second = Holdings(first)
-    assert second.hold(("kept",), 1, Thing) is things[2]
+    second = Resources(first)
+    assert second.acquire(("kept",), 1, Thing) is things[2]
     second.open(background)
     await turn()
     first.part(second)

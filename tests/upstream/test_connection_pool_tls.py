@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from gateway.a2a.fault import UpstreamConnect, UpstreamReset
-from gateway.upstream.connections import ConnectionPool, Origin, client_tls
+from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from tests.doubles.pooled import ask, now, pooled, send
 from tests.doubles.scripted import (
     WAIT,

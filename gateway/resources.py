@@ -2,7 +2,7 @@
 
 Each resource has a name and a specification. In the life of a snapshot:
 
-    hold      at compile time: a resource with an equal specification is taken over, any other is made; nothing runs yet
+    acquire   at compile time: a resource with an equal specification is taken over, any other is made; nothing runs yet
     open      new resources begin to run
     enter     the snapshot is in use, and `on_entry` callbacks run
     part      the next snapshot is in use: resources that it took over are its own; those that do not linger stop
@@ -39,20 +39,20 @@ class _Held:
         self.task: asyncio.Task[None] | None = None
 
 
-class Holdings:
+class Resources:
     """The resources of one snapshot.
 
     Args:
         before: The resources of the current snapshot; None for the first.
     """
 
-    def __init__(self, before: "Holdings | None" = None) -> None:
+    def __init__(self, before: "Resources | None" = None) -> None:
         self._before = None if before is None else before._held  # noqa: SLF001 - its own kind
         self._held: dict[tuple[str, ...], _Held] = {}
         self._rest: tuple[_Held, ...] = ()
         self._entering: list[Callable[[], None]] = []
 
-    def hold(
+    def acquire(
         self,
         name: tuple[str, ...],
         made_of: object,
@@ -105,7 +105,7 @@ class Holdings:
         for tell in entering:
             tell()
 
-    def part(self, after: "Holdings") -> None:
+    def part(self, after: "Resources") -> None:
         """Leave to the next snapshot what it has taken over."""
         kept = after._held  # noqa: SLF001 - its own kind
         self._rest = tuple(held for name, held in self._held.items() if kept.get(name) is not held)

@@ -38,7 +38,7 @@ def unusable(detail: str) -> UpstreamProtocol:
     return UpstreamProtocol("the agent's answer is not valid HTTP", detail=detail)
 
 
-class ResponseReader:
+class ResponseParser:
     """Parses one answer.
 
     Args:

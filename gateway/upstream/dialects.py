@@ -45,7 +45,7 @@ class Reading(Protocol):
         """Return the interfaces of the card, in its order; empty before it was read."""
 
 
-class Repertoire:
+class Dialects:
     """The supported dialects of one backend.
 
     Args:

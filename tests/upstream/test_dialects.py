@@ -15,7 +15,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall, read_rest, segments
-from gateway.upstream.repertoire import GRPC, HTTP, Interface, Repertoire, spellings
+from gateway.upstream.dialects import GRPC, HTTP, Dialects, Interface, spellings
 
 RPC = Dialect(Binding.JSONRPC, Version.V1_0)
 REST = Dialect(Binding.REST, Version.V1_0)
@@ -36,12 +36,12 @@ def offers(*interfaces: tuple[Dialect, str] | tuple[Dialect, str, str]) -> Cards
     return Cards(1, tuple(CardInterface(*interface) for interface in interfaces))
 
 
-def repertoire(cards: Cards | None = None, *, url: str = "http://agent:8000/base", **more: Any) -> Repertoire:
-    return Repertoire(url=url, cards=cards or Cards(), relayed=HTTP, **more)
+def dialects(cards: Cards | None = None, *, url: str = "http://agent:8000/base", **more: Any) -> Dialects:
+    return Dialects(url=url, cards=cards or Cards(), relayed=HTTP, **more)
 
 
-def behind_grpc(cards: Cards | None = None, **more: Any) -> Repertoire:
-    return Repertoire(url="grpc://agent:50051", cards=cards or Cards(), relayed=GRPC, binding=Binding.GRPC, **more)
+def behind_grpc(cards: Cards | None = None, **more: Any) -> Dialects:
+    return Dialects(url="grpc://agent:50051", cards=cards or Cards(), relayed=GRPC, binding=Binding.GRPC, **more)
 
 
 def rpc(method: str, params: object, *, tenant: str | None = None) -> Call:
@@ -59,29 +59,29 @@ def over_grpc(operation: Operation, version: Version = Version.V1_0, **more: Any
     return Call(operation, Dialect(Binding.GRPC, version), method_of(operation, version).path, **more)
 
 
-def where(agent: Repertoire, call: Call) -> Interface:
+def where(agent: Dialects, call: Call) -> Interface:
     return agent.interface(call, spellings(call))
 
 
 def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_where_the_file_says() -> None:
-    agent = repertoire()
+    agent = dialects()
     assert agent.interfaces() == {}
     assert where(agent, rpc("GetTask", {"id": "t"})) == Interface(RPC, "/base")
-    assert where(repertoire(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
+    assert where(dialects(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
 
 
 def test_a_client_of_grpc_is_translated_for_an_agent_over_http_also_while_its_card_is_unread() -> None:
-    assert where(repertoire(), over_grpc(Operation.GET_TASK)) == Interface(RPC, "/base")
-    assert where(repertoire(), over_grpc(Operation.GET_TASK, Version.V0_3)) == Interface(RPC_0_3, "/base")
-    assert where(repertoire(binding=Binding.REST), over_grpc(Operation.GET_TASK)) == Interface(REST, "/base")
-    assert where(repertoire(version=Version.V0_3), over_grpc(Operation.GET_TASK)) == Interface(RPC_0_3, "/base")
+    assert where(dialects(), over_grpc(Operation.GET_TASK)) == Interface(RPC, "/base")
+    assert where(dialects(), over_grpc(Operation.GET_TASK, Version.V0_3)) == Interface(RPC_0_3, "/base")
+    assert where(dialects(binding=Binding.REST), over_grpc(Operation.GET_TASK)) == Interface(REST, "/base")
+    assert where(dialects(version=Version.V0_3), over_grpc(Operation.GET_TASK)) == Interface(RPC_0_3, "/base")
 
 
 def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
-    agent = repertoire(binding=Binding.JSONRPC)
+    agent = dialects(binding=Binding.JSONRPC)
     assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
     assert where(agent, restful("GET", "/tasks/t")).dialect == RPC
-    old = repertoire(version=Version.V0_3)
+    old = dialects(version=Version.V0_3)
     assert where(old, rpc("tasks/get", {"id": "t"})).dialect == RPC_0_3
     assert where(old, rpc("GetTask", {"id": "t"})).dialect == RPC_0_3
     assert where(old, restful("GET", "/tasks/t")).dialect == REST_0_3
@@ -93,7 +93,7 @@ def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_ch
     cards = offers(
         (REST, "http://agent:8000/base/rest"), (RPC, "http://agent:8000/base/rpc/"), (GRPC_1_0, "agent:9000")
     )
-    agent = repertoire(cards)
+    agent = dialects(cards)
     assert list(agent.interfaces().values()) == [Interface(REST, "/base/rest"), Interface(RPC, "/base/rpc/")]
     assert agent.interfaces() is agent.interfaces()
     cards.version, cards.spoken = 2, offers((RPC_0_3, "http://agent:8000/base/old")).spoken
@@ -101,26 +101,26 @@ def test_the_card_says_where_each_dialect_is_spoken_and_is_read_again_when_it_ch
 
 
 def test_only_the_backends_own_origin_and_path_are_ever_dialled() -> None:
-    elsewhere = repertoire(offers((RPC, "http://169.254.169.254/latest")))
+    elsewhere = dialects(offers((RPC, "http://169.254.169.254/latest")))
     assert where(elsewhere, rpc("GetTask", {"id": "t"})).path == "/base"
 
 
 def test_the_file_overrules_the_card() -> None:
     url = "http://agent:8000/base/"
     cards = offers((RPC, url + "rpc"), (RPC_0_3, url + "old"), (REST, url + "rest"))
-    assert list(repertoire(cards, version=Version.V1_0).interfaces()) == [RPC, REST]
-    assert repertoire(cards, binding=Binding.JSONRPC).interfaces() == {
+    assert list(dialects(cards, version=Version.V1_0).interfaces()) == [RPC, REST]
+    assert dialects(cards, binding=Binding.JSONRPC).interfaces() == {
         RPC: Interface(RPC, "/base"),
         RPC_0_3: Interface(RPC_0_3, "/base"),
     }
-    written = repertoire(binding=Binding.REST, version=Version.V0_3)
+    written = dialects(binding=Binding.REST, version=Version.V0_3)
     assert written.interfaces() == {REST_0_3: Interface(REST_0_3, "/base")}
 
 
 def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() -> None:
     url = "http://agent:8000/base/rpc"
     cards = offers((RPC, url, "a"), (RPC, url, "b"), (RPC, url + "2", "c"), (REST, url, ".."), (REST, url, "."))
-    found = repertoire(cards).interfaces()
+    found = dialects(cards).interfaces()
     assert found[RPC] == Interface(RPC, "/base/rpc", ("a", "b"))
     assert found[REST].tenants == ()
 
@@ -138,7 +138,7 @@ def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() ->
 def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
     client: Dialect, offered: list[Dialect], chosen: Dialect
 ) -> None:
-    agent = repertoire(offers(*((dialect, "http://agent:8000/base") for dialect in offered)))
+    agent = dialects(offers(*((dialect, "http://agent:8000/base") for dialect in offered)))
     call = restful("GET", "/tasks/t") if client is REST else rpc("GetTask", {"id": "t"})
     assert agent.interface(call, (client,)).dialect == chosen
 
@@ -146,14 +146,14 @@ def test_an_agent_of_another_dialect_is_asked_where_least_is_lost(
 def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address() -> None:
     for more in ({}, {"binding": Binding.GRPC}):
         with pytest.raises(Fault, match=r"not A2A 1\.0 over JSONRPC") as caught:
-            where(repertoire(offers((GRPC_1_0, "secret:8000")), **more), rpc("GetTask", {"id": "t"}))
+            where(dialects(offers((GRPC_1_0, "secret:8000")), **more), rpc("GetTask", {"id": "t"}))
         assert "secret" not in caught.value.message
 
 
 def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
     call = rpc("tasks/get", {"id": "t"})
     assert spellings(call) == (RPC_0_3, RPC_0_1)
-    assert where(repertoire(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
+    assert where(dialects(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
     config = {"pushNotificationConfig": {"url": "https://hooks.example.net/"}}
     for method, params, meant in (
         ("tasks/pushNotification/get", {"id": "t"}, RPC_0_1),
@@ -172,7 +172,7 @@ def test_what_is_behind_grpc_speaks_nothing_else() -> None:
     cards = offers((RPC, "http://agent:8000/rpc"), (GRPC_0_3, "agent:50051"), (REST, "http://agent:8000/"))
     assert behind_grpc(cards).interfaces() == {GRPC_0_3: Interface(GRPC_0_3, "/")}
     assert where(behind_grpc(cards), rpc("GetTask", {"id": "t"})).dialect == GRPC_0_3
-    assert repertoire(cards).interfaces().keys() == {RPC, REST}
+    assert dialects(cards).interfaces().keys() == {RPC, REST}
 
 
 @pytest.mark.parametrize("cards", [None, offers((RPC_0_3, "http://agent:8000/rpc"))])
@@ -208,7 +208,7 @@ def test_a_client_of_grpc_is_relayed_where_its_generation_is_spoken() -> None:
         assert where(both, over_grpc(Operation.GET_TASK, version)).dialect.version is version
     old = behind_grpc(offers((GRPC_0_3, "agent:50051")))
     assert where(old, over_grpc(Operation.GET_TASK)).dialect == GRPC_0_3
-    with_json = repertoire(offers((RPC_0_3, "http://agent:8000/base"), (GRPC_1_0, "agent:50051")))
+    with_json = dialects(offers((RPC_0_3, "http://agent:8000/base"), (GRPC_1_0, "agent:50051")))
     assert where(with_json, over_grpc(Operation.GET_TASK)).dialect == RPC_0_3
 
 
@@ -250,9 +250,9 @@ def test_a_name_by_which_an_agent_is_found_is_no_tenant_of_the_agents(
 def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() -> None:
     cards = offers((GRPC_1_0, "agent:50051"))
     with pytest.raises(MethodNotAllowed, match=r"not A2A 1\.0 over JSONRPC"):
-        where(repertoire(cards, binding=Binding.REST), rpc("GetTask", {"id": "t"}))
+        where(dialects(cards, binding=Binding.REST), rpc("GetTask", {"id": "t"}))
     with pytest.raises(VersionUnsupported):
-        where(repertoire(cards), rpc("GetTask", {"id": "t"}))
+        where(dialects(cards), rpc("GetTask", {"id": "t"}))
 
 
 SCOPED = "a2a.v1.ScopedA2AService"
@@ -302,24 +302,24 @@ def test_the_file_gives_the_scope_that_the_card_does_not() -> None:
 
 def test_a_tenant_that_no_path_can_say_goes_where_the_message_says_it() -> None:
     url = "http://agent:8000/base"
-    agent = repertoire(offers((REST, url), (RPC, url)), tenant="keep")
+    agent = dialects(offers((REST, url), (RPC, url)), tenant="keep")
     assert where(agent, restful("GET", "/acme/tasks/t")).dialect == REST
     for tenant in ("orgs/42", "..", "tasks", "a b"):
         call = replace(restful("GET", "/tasks/t"), tenant=tenant)
         assert where(agent, call).dialect == RPC
         with pytest.raises(BadParams, match=r"over HTTP\+JSON"):
-            where(repertoire(offers((REST, url)), tenant="keep"), call)
+            where(dialects(offers((REST, url)), tenant="keep"), call)
         with pytest.raises(MethodNotAllowed, match="no path can say its tenant"):
-            where(repertoire(offers((REST, url)), tenant="orgs/7"), call)
+            where(dialects(offers((REST, url)), tenant="orgs/7"), call)
         with pytest.raises(BadParams):
-            where(repertoire(binding=Binding.REST, tenant="keep"), call)
+            where(dialects(binding=Binding.REST, tenant="keep"), call)
 
 
 def test_an_agent_over_http_and_json_is_told_what_its_own_card_asks_for_unless_it_climbs() -> None:
     url = "http://agent:8000/base"
-    agent = repertoire(offers((REST, url, "orgs/42")))
+    agent = dialects(offers((REST, url, "orgs/42")))
     call = restful("GET", "/tasks/t")
     assert agent.tenant(call, where(agent, call)) == "orgs/42"
     for climbing in ("..", ".", "a/../b", "../a", "a/.", "a\\..\\b"):
-        assert repertoire(offers((REST, url, climbing))).interfaces()[REST].tenants == ()
-    assert repertoire(offers((RPC, url, "../a"))).interfaces()[RPC].tenants == ("../a",)
+        assert dialects(offers((REST, url, climbing))).interfaces()[REST].tenants == ()
+    assert dialects(offers((RPC, url, "../a"))).interfaces()[RPC].tenants == ("../a",)

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.reader import ResponseReader
+from gateway.upstream.response_parser import ResponseParser
 from tests.doubles.scripted import chunk, chunked, head, whole
 
 CHUNKS = head(b"transfer-encoding: chunked")
 
 
-def reader() -> ResponseReader:
-    return ResponseReader(32 * 1024, 100, PlainHeads(32 * 1024, 100))
+def reader() -> ResponseParser:
+    return ResponseParser(32 * 1024, 100, PlainHeads(32 * 1024, 100))
 
 
-def read(*pieces: bytes) -> ResponseReader:
+def read(*pieces: bytes) -> ResponseParser:
     made = reader()
     for piece in pieces:
         made.feed(piece)
@@ -151,7 +151,7 @@ def test_within_a_chunk_nothing_is_a_whole_one(begun: bytes) -> None:
     )
 )
 def test_whole_chunks_mean_what_the_parser_says(pieces: list[bytes]) -> None:
-    def outcome(feed: Callable[[ResponseReader, bytes], bytes]) -> tuple[object, ...]:
+    def outcome(feed: Callable[[ResponseParser, bytes], bytes]) -> tuple[object, ...]:
         made, body = read(CHUNKS), b""
         try:
             for piece in pieces:
@@ -160,14 +160,14 @@ def test_whole_chunks_mean_what_the_parser_says(pieces: list[bytes]) -> None:
             return body, "refused"
         return body, made.ended, made.reusable
 
-    def fast(made: ResponseReader, piece: bytes) -> bytes:
+    def fast(made: ResponseParser, piece: bytes) -> bytes:
         whole = made.chunk(piece)
         if whole is not None:
             return whole
         made.feed(piece)
         return made.take()
 
-    def slow(made: ResponseReader, piece: bytes) -> bytes:
+    def slow(made: ResponseParser, piece: bytes) -> bytes:
         made._between = False
         made.feed(piece)
         return made.take()

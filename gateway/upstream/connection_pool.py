@@ -20,7 +20,7 @@ from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.policy.concurrency import Flow, Gate, NoPlace
 from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
-from gateway.upstream.failure import Reclaimed, TlsFailed
+from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.response import Response
 
