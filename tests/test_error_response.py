@@ -11,13 +11,10 @@ from gateway.a2a.fault import Fault
 from gateway.proxy.error_response import refuse
 from gateway.proxy.request import Exchange
 from gateway.telemetry.metrics import AgentMeter, Metrics
+from tests.a2a.test_fault import classes
 from tests.doubles.wire import RecordedWire
 
 pytestmark = pytest.mark.anyio
-
-
-def classes(root: type[Fault] = Fault) -> list[type[Fault]]:
-    return [root, *(found for child in root.__subclasses__() for found in classes(child))]
 
 
 def made(kind: type[Fault]) -> Fault:
