@@ -20,7 +20,7 @@ from benchmarks.page import table
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.mention import mentions
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress, read_jsonrpc
 from gateway.claims import Claims, claims_of
 from gateway.principal import Principal

@@ -25,10 +25,10 @@ from pydantic import BaseModel
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import Translation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v0_3, v1_0
 from gateway.a2a.versions.version import Form, Memo
 

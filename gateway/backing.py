@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.portrait import Discretion
-from gateway.a2a.tree import Tree
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.cards.trust import Trust, Trusting

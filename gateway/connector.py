@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from gateway.a2a.dialect import Binding
 from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_lines
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.cards.fetch import CardAsker, CardSource
 from gateway.cards.fetch_stdio import StdioCards
 from gateway.cards.trust import Trust, Trusting

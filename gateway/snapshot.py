@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from gateway.a2a.bounds import BodyBounds
+from gateway.a2a.json import BodyBounds
 from gateway.background import Background
 from gateway.backing import Backing, Backings
 from gateway.cards.serve import GrpcPlace, PublicUrl

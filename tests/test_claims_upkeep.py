@@ -8,7 +8,7 @@ import pytest
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.fault import StateUnavailable
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
 from gateway.claims import Claims, claims_of
 from gateway.principal import Principal

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
-from gateway.a2a.listing import Listing
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
+from gateway.a2a.task_list import Listing
 from gateway.proxy import list_tasks as module
 from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of

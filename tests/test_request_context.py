@@ -11,7 +11,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import OUTCOMES, Fault
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.proxy.request import FIELDS, Exchange, unread_line, untrusted_line

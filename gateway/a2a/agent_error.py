@@ -33,7 +33,7 @@ from gateway.a2a.fault import (
     INVALID_AGENT_RESPONSE,
     ErrorKind,
 )
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 
 LONGEST_MESSAGE = 2_000
 """Characters of a message."""

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from gateway.a2a import progress
 from gateway.a2a.bindings import echo
-from gateway.a2a.bounds import refuse_crowd
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.headers import is_json
+from gateway.a2a.json import refuse_crowd
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.within import Ambiguous, of_body

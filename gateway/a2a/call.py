@@ -10,7 +10,7 @@ from gateway.a2a.bindings.grpc_method import GrpcMethod
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING, Parameters
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.certificate import Certificate
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gateway.a2a.card import CardInterface, spoken
 from gateway.a2a.dialect import Binding, Version, parse_version
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 
 URL = "stdio:"
 """The URL of an agent on stdio in a card; nobody dials it."""

@@ -32,12 +32,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from gateway.a2a import document, parameter
+from gateway.a2a import json as strict_json
+from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.document import Members
 from gateway.a2a.fault import BadParams
+from gateway.a2a.json import Members
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING, Parameters, Way
 from gateway.a2a.query import named_in, query_value
@@ -151,7 +152,7 @@ def context_places(params: Parameters) -> list[tuple[Way, str]]:
     if params.message:
         way = parameter.way_to_message(params)
         places += [(way, name) for name in _CONTEXT if name in params.message]
-    is_named = any(document.text(way[-1][1] if way else params.members, name) is not None for way, name in places)
+    is_named = any(strict_json.text(way[-1][1] if way else params.members, name) is not None for way, name in places)
     return places if is_named else []
 
 
@@ -217,7 +218,7 @@ def _names_config(operation: Operation, version: Version, params: Parameters) ->
 
 
 def _texts_of(members: Members, names: tuple[str, ...]) -> list[str]:
-    return [said for name in names if name in members and (said := document.text(members, name)) is not None]
+    return [said for name in names if name in members and (said := strict_json.text(members, name)) is not None]
 
 
 def _ids_of(members: Members, *names: str) -> list[str]:
@@ -250,16 +251,16 @@ def _of_resources(names: Iterable[str | None]) -> list[str]:
 def _webhook(push: Members) -> Webhook | None:
     if _IN_WEBHOOK.isdisjoint(push):
         return None
-    url, token, shown = document.text(push, "url"), document.text(push, "token"), {}
+    url, token, shown = strict_json.text(push, "url"), strict_json.text(push, "token"), {}
     if push.get("authentication", _NULL) != _NULL:
-        shown = document.open_object(push["authentication"], "authentication")
+        shown = strict_json.open_object(push["authentication"], "authentication")
     if token is None:
-        token = document.text(shown, "credentials")
+        token = strict_json.text(shown, "credentials")
     return Webhook(url or "", token is not None) if url or token or shown else None
 
 
 def _says(members: Members, name: str, text: str) -> bool:
-    return name in members and document.text(members, name) == text
+    return name in members and strict_json.text(members, name) == text
 
 
 _TASK = ("taskId", "task_id")
@@ -564,7 +565,7 @@ def _has_duplicates(data: bytes | msgspec.Raw, depth: int, *, spaced: bool) -> b
     if len(_encode(members)) != len(data):
         if spaced:
             return _has_duplicates(msgspec.json.format(bytes(data), indent=-1), depth, spaced=False)
-        if document.has_twins(bytes(data), members):
+        if strict_json.has_twins(bytes(data), members):
             return True
     return depth > 1 and not _OPENED.isdisjoint(members) and _inside(members, depth - 1, spaced=spaced)
 

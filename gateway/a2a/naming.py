@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.version import Misfit
 
 LONGEST = 512

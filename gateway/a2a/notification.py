@@ -13,13 +13,13 @@ from typing import Optional
 
 import msgspec
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress, read_bare
 from gateway.a2a.translation import FORMS
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.version import Memo, Misfit
 
 CONTENT_TYPES = {
@@ -100,7 +100,7 @@ def translate(
         return body
     memo = Memo(task_id=task_id or None)
     try:
-        event = _lift(document.read(msgspec.Raw(body)), theirs, memo)
+        event = _lift(strict_json.read(msgspec.Raw(body)), theirs, memo)
         for member, told in event.items():
             if name:
                 told["id" if member == "task" else "taskId"] = name
@@ -108,7 +108,7 @@ def translate(
                 told["contextId"] = session
         memo.task_id = name or memo.task_id
         lowered = _lower(event, ours, memo)
-        return None if lowered is None else document.write(lowered)
+        return None if lowered is None else strict_json.write(lowered)
     except Misfit as misfit:
         words = "the agent's notification is not what its version of A2A says"
         raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit

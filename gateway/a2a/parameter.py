@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from gateway.a2a import document
-from gateway.a2a.document import Members, Tree
+from gateway.a2a import json as strict_json
 from gateway.a2a.fault import BadParams
+from gateway.a2a.json import Members, Tree
 from gateway.a2a.operation import Operation
 
 Way: TypeAlias = tuple[tuple[str, Members], ...]
@@ -61,10 +61,10 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
 
     Raises:
         BadParams: a member is of a wrong shape, or stands in both of its spellings.
-        DuplicateKey: as `document.open_body`.
+        DuplicateKey: as `strict_json.open_body`.
     """
     message: Members = {}
-    tenants = [document.text(members, "tenant")] if "tenant" in members else []
+    tenants = [strict_json.text(members, "tenant")] if "tenant" in members else []
     pushes: list[Way] = []
     if operation.sends:
         # 0.3 calls the message `request` in its protobuf definition, and its servers take both names.
@@ -77,7 +77,7 @@ def read(operation: Operation, members: Members, envelope: Members | None = None
     if not pushes:
         return Parameters(members, message, tuple(tenants), (), envelope)
     inner = tuple(way for way in pushes if "tenant" in way[-1][1])
-    tenants += [document.text(way[-1][1], "tenant") for way in inner]
+    tenants += [strict_json.text(way[-1][1], "tenant") for way in inner]
     return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
 
 
@@ -94,7 +94,7 @@ def given(params: Parameters, *, typed: bool) -> Tree:
         return {name: raw for name, raw in params.members.items() if name != "tenant"}
     opened = {way[0][0] for way in params.inner}
     found: Tree = {
-        name: document.read(raw) if typed or name in opened else raw
+        name: strict_json.read(raw) if typed or name in opened else raw
         for name, raw in params.members.items()
         if name != "tenant"
     }
@@ -113,7 +113,7 @@ def refuse_strays(operation: Operation, params: Parameters) -> None:
 
     Raises:
         BadParams: there is one, or what may hold one is no object.
-        DuplicateKey: as `document.open_object`.
+        DuplicateKey: as `strict_json.open_object`.
     """
     if params.envelope is not None and not _IN_SEND.isdisjoint(params.envelope):
         raise BadParams("a push configuration must stand in params")
@@ -134,11 +134,11 @@ def reread(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
     Raises:
         BadParams, DuplicateKey: as `read`.
     """
-    members = document.open_object(msgspec.Raw(body), "the body") if body else {}
+    members = strict_json.open_object(msgspec.Raw(body), "the body") if body else {}
     if not envelope:
         return read(operation, members)
     raw = members.get("params", _NULL)
-    return read(operation, {} if raw == _NULL else document.open_object(raw, "params"), members)
+    return read(operation, {} if raw == _NULL else strict_json.open_object(raw, "params"), members)
 
 
 def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
@@ -154,7 +154,7 @@ def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
     if tenant is not None or "tenant" in params.members:
         ways.append(())
     for way in ways:
-        body = document.put(body, _path(params, way, "tenant"), written)
+        body = strict_json.put(body, _path(params, way, "tenant"), written)
     return body
 
 
@@ -167,7 +167,7 @@ def with_texts(params: Parameters, body: bytes, places: Iterable[tuple[Way, str]
     """
     written = msgspec.json.encode(text)
     for way, name in places:
-        body = document.put(body, _path(params, way, name), written)
+        body = strict_json.put(body, _path(params, way, name), written)
     return body
 
 
@@ -189,8 +189,8 @@ def text(members: Members, *names: str) -> str | None:
     """
     there = [name for name in names if name in members]
     if len(there) <= 1:
-        return document.text(members, there[0]) if there else None
-    return agreed(names[0], *[document.text(members, name) for name in there])
+        return strict_json.text(members, there[0]) if there else None
+    return agreed(names[0], *[strict_json.text(members, name) for name in there])
 
 
 def ids(message: Members) -> tuple[str | None, str | None]:
@@ -254,7 +254,7 @@ def _opened(members: Members, *names: str) -> Members | None:
             found = name
     if found is None or (raw := members[found]) == _NULL:
         return None
-    return document.open_object(raw, found)
+    return strict_json.open_object(raw, found)
 
 
 _SPELLINGS = (

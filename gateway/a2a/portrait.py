@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.a2a.card import CardInvalid, authorities, mended
+from gateway.a2a.json import MAX_DEPTH, Tree
 from gateway.a2a.redaction import Redaction
-from gateway.a2a.tree import MAX_DEPTH, Tree
 
 MOST_WORK = 16 * 1024 * 1024
 """Most hosts times characters that are searched for one card: 64 hosts in a card of 256 KiB; 30 to 70 ms."""

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.bindings.jsonrpc import open_answer
-from gateway.a2a.document import Members
+from gateway.a2a.json import Members
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
 from gateway.a2a.twins import has_twins
@@ -146,7 +146,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
 
 def read_bare(frame: bytes) -> Progress | None:
     """Read a body or an event of HTTP+JSON; None for no JSON object in UTF-8, or one with an id member twice."""
-    if not (frame.isascii() or document.is_utf8(frame)):
+    if not (frame.isascii() or strict_json.is_utf8(frame)):
         return None
     try:
         frame = _compact(frame) if _SPACED in frame else frame
@@ -168,7 +168,7 @@ def read_bare(frame: bytes) -> Progress | None:
 
 def read_list(body: bytes) -> Progress | None:
     """Read a list that is the body of HTTP+JSON, as 0.3 lists push configurations; None for no list."""
-    if not (body.isascii() or document.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
+    if not (body.isascii() or strict_json.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
         return None
     return _tell_list(body, b"")
 

@@ -10,8 +10,8 @@ import re
 import msgspec
 
 from gateway.a2a.fault import BadParams
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.tree import Tree
 
 LONGEST_ID = 512
 """Characters of the id of a configuration."""

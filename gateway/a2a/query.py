@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.parameter import is_of
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.tenant import fits_path, is_tenant
 
 # Visible ASCII but `#`, and no `;`, which some servers take for an `&`.

@@ -28,8 +28,8 @@ import msgspec
 from gateway.a2a.bindings.grpc_method import SCOPED_0_3
 from gateway.a2a.card import MAX_CARD, CardInvalid
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Portrait
-from gateway.a2a.tree import Tree
 
 Scheme: TypeAlias = Literal["bearer", "api_key", "mtls"]
 """A kind of credential that the gateway accepts; also the scheme's name on the card."""

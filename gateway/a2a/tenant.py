@@ -1,8 +1,8 @@
-"""The A2A `tenant` field: an opaque string, compared exactly. Only in a path has it a grammar (`path.NAME`)."""
+"""The A2A `tenant` field: an opaque string, compared exactly. Only in a path has it a grammar (`paths.NAME`)."""
 
 import re
 
-from gateway.a2a.path import NAME
+from gateway.a2a.paths import NAME
 
 RESERVED = frozenset(
     {
@@ -30,5 +30,5 @@ def is_opaque(value: str) -> bool:
 
 
 def fits_path(tenant: str | None) -> bool:
-    """Return whether a path can carry the tenant: it is one segment of `path.NAME`, or None."""
+    """Return whether a path can carry the tenant: it is one segment of `paths.NAME`, or None."""
     return tenant is None or NAME.fullmatch(tenant) is not None

@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from gateway.a2a import agent_error, envelope, push_config
+from gateway.a2a import agent_error, push_config
 from gateway.a2a.agent_error import AgentError
-from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings import binding, jsonrpc
 from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.ending import Ending, opening
 from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
+from gateway.a2a.final_event import Ending, opening
 from gateway.a2a.framing.sse import encode
+from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Form, Memo, Misfit
@@ -138,7 +138,7 @@ class Translation:
         params: Tree = {}
         if operation is not Operation.GET_EXTENDED_CARD:
             plain = self._plain and operation.sends and is_right(call.params.members, call.params.message)
-            params = envelope.read_params(call, typed=not plain)
+            params = binding.read_params(call, typed=not plain)
             if not plain:
                 try:
                     params = self._ours.lift_params(operation, params, self._memo)
@@ -152,7 +152,7 @@ class Translation:
                 params = self._theirs.lower_params(asked, params, self._memo)
         # A send goes on in the agent's own context of its task, whatever word its client has for it.
         context = self._memo.context_id if self._operation.sends else call.context_id
-        return envelope.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
+        return binding.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
 
     def _learn_params(self, params: Tree, asked: Operation) -> Operation:
         """Remember the ids for the answer, replace the client's by the agent's, and return the operation to ask for."""
@@ -204,10 +204,10 @@ class Translation:
 
     def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
         """Return a result in the client's envelope."""
-        return envelope.answer(self._client, result)
+        return binding.answer(self._client, result)
 
     def _plainly(self, frame: bytes) -> bytes:
-        return self.wrapped(envelope.object_of(envelope.raw_result(self.call, frame)))
+        return self.wrapped(binding.object_of(binding.raw_result(self.call, frame)))
 
     def result(self, frame: bytes) -> Tree:
         """Return a good answer in the hub's words, for `tell`.
@@ -228,7 +228,7 @@ class Translation:
         asked, operation = self.call.operation, self._operation
         if operation is Operation.DELETE_PUSH_CONFIG:
             return {}
-        result: Tree = self._theirs.lift_result(asked, envelope.result(self.call, frame), self._memo)
+        result: Tree = self._theirs.lift_result(asked, binding.result(self.call, frame), self._memo)
         return self._instead(result) if asked is not operation else result
 
     def _tell(self, result: Tree) -> bytes:
@@ -294,7 +294,7 @@ class Translation:
 
     def read_error(self, status: int, frame: bytes) -> AgentError | None:
         """Return the error in an agent's answer, or None where it is no error that A2A knows."""
-        return envelope.error(self.call, status, frame)
+        return binding.error(self.call, status, frame)
 
     def error(self, error: AgentError) -> tuple[int, bytes]:
         """Return the status and the body of an agent's error for the client."""
@@ -331,7 +331,7 @@ class Translation:
         if error is not None:
             return self.fail(error)
         if self._plain:
-            return envelope.event(self._client, envelope.object_of(envelope.raw_result(self.call, data)))
+            return binding.event(self._client, binding.object_of(binding.raw_result(self.call, data)))
         event = _translated(self._lift_event, data)
         before = self.held(last=False)
         if not self._begun:
@@ -376,7 +376,7 @@ class Translation:
         return self.held(last=self._ending.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
-        told = envelope.result(self.call, data, event=True)
+        told = binding.result(self.call, data, event=True)
         if told is None:
             raise Misfit("", "an event without a result")
         event = self._theirs.lift_event(told, self._memo)
@@ -390,7 +390,7 @@ class Translation:
     def _lowered(self, event: Tree, *, last: bool) -> bytes:
         try:
             lowered = self._ours.lower_event(event, self._memo, last=last)
-            return b"".join([envelope.event(self._client, each) for each in lowered])
+            return b"".join([binding.event(self._client, each) for each in lowered])
         except RecursionError as error:
             raise UpstreamProtocol("the agent's event is nested too deeply") from error
 

@@ -25,8 +25,8 @@ import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
 from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion, Portrait, paint
-from gateway.a2a.tree import Tree
 from gateway.tls_failure import kind
 from gateway.upstream.outlier_detection import explained
 

@@ -15,8 +15,8 @@ from gateway.a2a.bindings.grpc_status import CODES, Status
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.document import write
 from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.json import write
 from gateway.a2a.operation import Operation
 from gateway.cards.fetch import Told
 from gateway.upstream.grpc_channel import GrpcChannel

@@ -10,7 +10,7 @@ from gateway.a2a.card import CardInterface, CardInvalid, parse_card
 from gateway.a2a.command import URL, behind_pipe, generations
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.cards.fetch import Told
 from gateway.upstream.stdio.agent import Agent, CardQuery
 

@@ -9,8 +9,8 @@ import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, parse_card, spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.json import Tree
 from gateway.a2a.tenant import fits_path
-from gateway.a2a.tree import Tree
 from gateway.commands.output import CommandFailed
 from gateway.config.address import is_grpc
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.a2a.card import parse_card
 from gateway.a2a.command import CommandLine, command_of
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.config.agent import Backend, Stdio
 
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")

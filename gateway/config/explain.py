@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.fault import BadRequest
-from gateway.a2a.path import segments
+from gateway.a2a.paths import segments
 from gateway.config.client import ClientName, Clients, UnknownClient
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest

@@ -22,8 +22,8 @@ from typing import Final
 import jwt
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
+from gateway.a2a.json import Tree, parse_tree
 from gateway.a2a.tenant import RESERVED
-from gateway.a2a.tree import Tree, parse_tree
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
 from gateway.config.values import NAME

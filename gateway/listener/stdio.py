@@ -24,7 +24,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gateway.a2a import document, progress
+from gateway.a2a import json as strict_json
+from gateway.a2a import progress
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, Heard, course, hear, readdress
 from gateway.a2a.call import Head
@@ -464,7 +465,7 @@ def _content(event: Event) -> bytes | None:
 def _identity(heard: Heard, content: bytes) -> bytes:
     """The raw id of a call; null where it has none, one that JSON-RPC does not know, or two."""
     is_one = heard.id[:1] == b'"' or heard.id.lstrip(b"-")[:1].isdigit()
-    return heard.id if is_one and not document.has_twins(content, heard.members) else _NO_ID
+    return heard.id if is_one and not strict_json.has_twins(content, heard.members) else _NO_ID
 
 
 def _is_last(heard: Heard, content: bytes, version: Version) -> bool:

@@ -6,12 +6,12 @@ from contextlib import suppress
 
 import msgspec
 
-from gateway.a2a import envelope
+from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.headers import A2A_JSON, Pairs, accepts
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.cards.serve import ServedCard, sign_in_card
@@ -124,7 +124,7 @@ async def tell(exchange: Exchange, backing: Backing, call: Call, wire: Wire, clo
     """
     assert exchange.rule is not None
     card = backing.cards.inside(exchange.rule, call.tenant, exchange.head.host, call.dialect)
-    body = envelope.answer(call, msgspec.Raw(card))
+    body = binding.answer(call, msgspec.Raw(card))
     exchange.status = 200
     exchange.first_byte = clock()
     exchange.bytes_out = len(body)

@@ -9,13 +9,13 @@ from concurrent.futures import Executor
 from functools import partial
 
 from gateway.a2a.bindings import jsonrpc, rest
-from gateway.a2a.bounds import BodyBounds
+from gateway.a2a.bindings.binding import read_grpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.envelope import read_grpc
 from gateway.a2a.fault import BadParams, ContentTypeUnsupported, Fault, VersionUnsupported
 from gateway.a2a.headers import is_no_json
-from gateway.a2a.path import WRONG_NAME, PathCall
+from gateway.a2a.json import BodyBounds
+from gateway.a2a.paths import WRONG_NAME, PathCall
 from gateway.a2a.tenant import is_tenant
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import Exchange

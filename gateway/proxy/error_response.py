@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 
-from gateway.a2a import fault_detail
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.grpc_status import Status, of_fault, trailers
 from gateway.a2a.dialect import Binding, Version
@@ -28,7 +27,7 @@ async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str
     if exchange.binding is Binding.GRPC:
         await _end_grpc(exchange, wire, of_fault(fault, id=exchange.id, version=exchange.version), clock=clock)
         return
-    details = fault_detail.details(fault, exchange.id)
+    details = fault.details(exchange.id)
     rpc = exchange.binding is Binding.JSONRPC
     if rpc:
         body = jsonrpc.render(

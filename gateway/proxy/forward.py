@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
-from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamReset
+from gateway.a2a.fault import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, Fault, UpstreamConnect, UpstreamReset
 from gateway.a2a.mention import NONE as NAMELESS
 from gateway.a2a.mention import mentions
 from gateway.a2a.naming import Alias

@@ -21,12 +21,15 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a import agent_error, envelope, error_detail
-from gateway.a2a.agent_error import AgentError
+from gateway.a2a import agent_error
+from gateway.a2a.agent_error import AgentError, error_info
+from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
-from gateway.a2a.error_kind import BY_CODE, INTERNAL_ERROR, INVALID_PARAMS
 from gateway.a2a.fault import (
+    BY_CODE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     BadParams,
     Fault,
     MethodNotAllowed,
@@ -36,9 +39,9 @@ from gateway.a2a.fault import (
     UpstreamReset,
 )
 from gateway.a2a.headers import Pairs
-from gateway.a2a.listing import LONGEST_PAGE, Listing
+from gateway.a2a.json import Tree
+from gateway.a2a.task_list import LONGEST_PAGE, Listing
 from gateway.a2a.task_state import state_of
-from gateway.a2a.tree import Tree
 from gateway.a2a.within import of_tree
 from gateway.backing import Backing
 from gateway.claims import Claims
@@ -205,7 +208,7 @@ async def _good(delivery: Delivery) -> bytes:
         return page
     if told is not None:
         await delivery.refuse_others(told)
-    error = envelope.error(delivery.call, reply.http_status, delivery.unmarked(page))
+    error = binding.error(delivery.call, reply.http_status, delivery.unmarked(page))
     if error is None:
         refuse_page(reply)
         return b""
@@ -393,7 +396,7 @@ class _Pages:
         """Return what a client may be told of an error beyond the first page, which may repeat the agent's token."""
         if error.code != INVALID_PARAMS.code or error.challenges:
             kind = BY_CODE.get(error.code, INTERNAL_ERROR)
-            details = () if error.reason is None else (error_detail.bare(kind),)
+            details = () if error.reason is None else (error_info(kind),)
             return AgentFailed(replace(error, message=kind.words, details=details, data=msgspec.UNSET))
         if self._begun:
             return UpstreamProtocol("the agent does not take the page token that it gave")

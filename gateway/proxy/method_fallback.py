@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from gateway.a2a import envelope
+from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.error_kind import INVALID_REQUEST, METHOD_NOT_FOUND
+from gateway.a2a.fault import INVALID_REQUEST, METHOD_NOT_FOUND
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery
 from gateway.upstream.reply import Reply
@@ -53,7 +53,7 @@ async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
     if any(name == b"content-length" and len(value) > _LENGTHY for name, value in reply.headers):
         # It says more than that it does not know.
         return False
-    error = envelope.error(call, reply.http_status, await delivery.read())
+    error = binding.error(call, reply.http_status, await delivery.read())
     return error is not None and error.code in _UNKNOWN_METHOD
 
 

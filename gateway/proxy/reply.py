@@ -13,8 +13,9 @@ from functools import partial
 
 import msgspec
 
-from gateway.a2a import agent_frame, envelope
+from gateway.a2a import agent_frame
 from gateway.a2a.agent_error import AgentError
+from gateway.a2a.bindings import binding
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
 from gateway.a2a.bindings.jsonrpc_id import with_id
 from gateway.a2a.dialect import Binding, Version
@@ -170,7 +171,7 @@ def _restores_tenant(delivery: Delivery) -> bool:
 async def _card(delivery: Delivery, body: bytes) -> bytes:
     """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
     exchange, call = delivery.exchange, delivery.exchange.call
-    raw = await delivery.work(partial(envelope.raw_result, delivery.call), body)
+    raw = await delivery.work(partial(binding.raw_result, delivery.call), body)
     if raw is None or exchange.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
     card = await delivery.backing.cards.extended(
@@ -181,7 +182,7 @@ async def _card(delivery: Delivery, body: bytes) -> bytes:
         dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
         dual=call.is_open,
     )
-    return envelope.answer(call, msgspec.Raw(card))
+    return binding.answer(call, msgspec.Raw(card))
 
 
 # ---- The client's answer ---------------------------------------------------------------------------------------------

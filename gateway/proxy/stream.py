@@ -14,12 +14,12 @@ from contextlib import suppress
 from gateway.a2a.agent_frame import event_reader
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
 from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
-from gateway.a2a.bounds import refuse_crowd
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.grpc import FrameDecoder, frame
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
+from gateway.a2a.json import refuse_crowd
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import Translation
 from gateway.proxy.answer_memory import ASIDE, FREE

@@ -8,15 +8,15 @@ between two that speak one dialect.
 from collections.abc import Iterable
 
 from gateway.a2a import push_config
+from gateway.a2a.bindings.binding import read_params
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect, Version
-from gateway.a2a.envelope import read_params
 from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
+from gateway.a2a.json import Tree
 from gateway.a2a.mention import Mentions, Webhook
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.translation import FORMS
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.version import Memo, Misfit
 from gateway.claims import Claims
 from gateway.ownership import own

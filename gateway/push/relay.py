@@ -31,9 +31,9 @@ from msgspec.structs import replace
 from gateway.a2a import notification, push_config
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.fault import Fault, PushDenied, StateUnavailable, UpstreamProtocol
+from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
-from gateway.a2a.tree import Tree
 from gateway.push.delivery import Result
 from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued
 from gateway.push.ssrf import Target, WebhookPolicy

@@ -5,8 +5,8 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
+from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
-from gateway.a2a.tree import Tree
 from gateway.config.push import Push
 from gateway.push.delivery import Deliverer, RetryPolicy
 from gateway.push.queue import DeliveryQueue

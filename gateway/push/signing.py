@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from jwt.algorithms import ECAlgorithm
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.tasks.store import Note, Store, StoreBroken
 
 ALGORITHM: Final = "ES256"

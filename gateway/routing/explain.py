@@ -20,7 +20,7 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import agreed
-from gateway.a2a.path import WRONG_NAME, PathCall, read_rest, segments
+from gateway.a2a.paths import WRONG_NAME, PathCall, read_rest, segments
 from gateway.a2a.query import of_card, split_query
 from gateway.a2a.tenant import is_tenant
 from gateway.principal import Principal

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
+from gateway.a2a.id_rewriting import status_without, without
+from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
-from gateway.a2a.renaming import status_without, without
-from gateway.a2a.tree import Tree
 
 
 class Mark(msgspec.Struct, frozen=True):

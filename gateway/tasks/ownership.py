@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
+from gateway.a2a.id_rewriting import with_context, with_task
 from gateway.a2a.mention import Mentions, mentions
 from gateway.a2a.progress import Progress
-from gateway.a2a.renaming import with_context, with_task
 from gateway.a2a.within import Others, of_details
 from gateway.principal import Principal
 from gateway.tasks.context_prefix import NO_MARK, Mark

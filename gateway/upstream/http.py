@@ -12,7 +12,7 @@ from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
-from gateway.a2a.path import rest_path
+from gateway.a2a.paths import rest_path
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.dialects import HTTP, Dialects, Interface, Reading, spellings

@@ -15,7 +15,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import read_rest, segments
+from gateway.a2a.paths import read_rest, segments
 from gateway.a2a.translation import FORMS, can_ask
 from gateway.a2a.versions.version import Memo
 

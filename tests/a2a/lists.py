@@ -9,17 +9,17 @@ import msgspec
 from a2a.types import a2a_pb2
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
-from gateway.a2a import document, envelope
-from gateway.a2a.bindings import grpc, jsonrpc, rest
+from gateway.a2a import json as strict_json
+from gateway.a2a.bindings import binding, grpc, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.framing.grpc import unframe
-from gateway.a2a.listing import can_list
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import read_rest
+from gateway.a2a.paths import read_rest
+from gateway.a2a.task_list import can_list
 from gateway.a2a.translation import FORMS
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.version import Memo
 
 LIST = Operation.LIST_TASKS
@@ -52,7 +52,7 @@ def page_of(theirs: Dialect, tasks: list[Tree], next_token: str = "") -> bytes:
     """The agent's answer that tells of these tasks of the hub, among everybody's."""
     result = {"tasks": deepcopy(tasks), "nextPageToken": next_token, "pageSize": 50, "totalSize": 4711}
     lowered = FORMS[theirs].lower_result(LIST, result, Memo())
-    answer = envelope.answer(msgspec.structs.replace(listed(theirs), id=b'"1"'), lowered)
+    answer = binding.answer(msgspec.structs.replace(listed(theirs), id=b'"1"'), lowered)
     return unframe(answer)[0] if theirs.binding is Binding.GRPC else answer
 
 
@@ -61,5 +61,5 @@ def result_of(ours: Dialect, answer: bytes) -> Tree:
     if ours.binding is Binding.GRPC:
         [message] = unframe(answer)
         return dict(grpc.read_answer(LIST, ours.version, message))
-    found = document.read(msgspec.Raw(answer))
+    found = strict_json.read(msgspec.Raw(answer))
     return dict(found["result"] if ours.binding is Binding.JSONRPC else found)

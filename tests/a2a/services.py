@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion, paint
 from gateway.a2a.served_card import DUAL, OLD, Edition, Scheme, Served, ServedInterface
 from gateway.a2a.served_card import rebuild as rebuild_from
-from gateway.a2a.tree import Tree
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 EXTENDED: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "GetExtendedAgentCard.json").read_text())

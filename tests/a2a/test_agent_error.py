@@ -28,7 +28,7 @@ from gateway.a2a.agent_error import (
 )
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, BY_REASON, ERROR_INFO, INTERNAL_ERROR, ErrorKind
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from tests.a2a.sample import vector
 
 V0_1, V0_3, V1_0 = Version

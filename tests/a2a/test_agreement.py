@@ -22,7 +22,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, ENVELOPE, SEND, VALUES
 from tests.doubles.node import Node
 

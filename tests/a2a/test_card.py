@@ -22,7 +22,7 @@ from gateway.a2a.card import (
     spoken,
 )
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 DUAL = "dual (one document read by 0.3 and 1.0 clients)"

@@ -10,7 +10,7 @@ from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
 from tests.doubles.yardstick import cpu_seconds
 

@@ -16,7 +16,7 @@ from gateway.a2a.fault import BadParams
 from gateway.a2a.mention import NONE, Mentions, Webhook, mentions
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
-from gateway.a2a.path import PathCall, read_rest
+from gateway.a2a.paths import PathCall, read_rest
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
 from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, pair_name, pairs, vector

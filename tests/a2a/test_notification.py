@@ -8,8 +8,8 @@ import pytest
 from gateway.a2a import notification
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
-from gateway.a2a.tree import Tree
 from tests.a2a.sample import vector
 
 V0_1, V0_3, V1_0 = Version.V0_1, Version.V0_3, Version.V1_0

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gateway.a2a import parameter
-from gateway.a2a.document import open_body
 from gateway.a2a.fault import BadParams, DuplicateKey
+from gateway.a2a.json import open_body
 from gateway.a2a.operation import Operation
 
 SEND = Operation.SEND_MESSAGE

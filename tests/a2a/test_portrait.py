@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.redaction import REMOVED
-from gateway.a2a.tree import Tree
 from tests.doubles.yardstick import cpu_seconds
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())

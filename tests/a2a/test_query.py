@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.query import named_in, refuse_other_ids, split_query, with_context
 
 TASK = PathCall(Operation.GET_TASK, task_id="t")

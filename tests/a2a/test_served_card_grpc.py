@@ -11,10 +11,10 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 
 from gateway.a2a.card import spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion, paint
 from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card
 from gateway.a2a.served_card import rebuild as rebuild_from
-from gateway.a2a.tree import Tree
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 SAID: Tree = VECTORS["dual (one document read by 0.3 and 1.0 clients)"]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gateway.a2a.card import mended, spoken
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.portrait import Discretion
 from gateway.a2a.served_card import DUAL, OLD, Edition, Served, encode_card
-from gateway.a2a.tree import Tree
 from tests.a2a.services import (
     BOTH,
     EDITIONS,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.query import of_card
 from gateway.a2a.tenant import RESERVED, fits_path, is_opaque, is_tenant
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 
 ECHO: Tree = {
     "name": "Echo",

@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.a2a.path import WRONG_NAME
+from gateway.a2a.paths import WRONG_NAME
 from gateway.config.explain import Inquiry, reply
 from gateway.config.routes import table
 from gateway.config.yaml import Marks

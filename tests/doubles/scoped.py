@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import read_rest, segments
+from gateway.a2a.paths import read_rest, segments
 from tests.a2a.dialects import events_of, vector
 from tests.doubles.gateway import JSON, Answer, Pairs, Running, agent, running
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, chunk, head

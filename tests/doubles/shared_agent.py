@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
-from gateway.a2a.listing import Listing
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
+from gateway.a2a.task_list import Listing
 from gateway.proxy.list_tasks import Ask, walk
 from gateway.tasks.seal import Seal
 from tests.a2a.dialects import asked, hub_params

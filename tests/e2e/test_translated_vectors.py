@@ -16,7 +16,7 @@ from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import read_rest, segments
+from gateway.a2a.paths import read_rest, segments
 from tests.a2a.dialects import (
     DIALECTS,
     FILES,

@@ -9,16 +9,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gateway.a2a import document, parameter, progress
+from gateway.a2a import json as strict_json
+from gateway.a2a import parameter, progress
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.bindings.jsonrpc_id import answers
-from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest, ParseFailed
+from gateway.a2a.json import BodyBounds
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
 from tests.fuzz.driver import run
 
@@ -178,7 +179,7 @@ def _answer(data: bytes) -> object:
             restored = restore_tenant(data, binding, "mine")
         except BadRequest:
             continue
-        document.open_body(restored) if restored[:1] == b"{" else None
+        strict_json.open_body(restored) if restored[:1] == b"{" else None
     return None if told is None else told.event
 
 

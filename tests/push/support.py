@@ -12,9 +12,9 @@ import trustme
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import StateUnavailable
+from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
-from gateway.a2a.tree import Tree
 from gateway.config.push import read_pattern
 from gateway.push.delivery import Deliverer, Delivery, Outcome, Result, RetryPolicy
 from gateway.push.queue import DeliveryQueue, Enqueued

@@ -14,7 +14,7 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall, read_rest, segments
+from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.upstream.dialects import GRPC, HTTP, Dialects, Interface, spellings
 
 RPC = Dialect(Binding.JSONRPC, Version.V1_0)

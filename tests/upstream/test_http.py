@@ -14,7 +14,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall, read_rest, segments
+from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.principal import Principal
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.http import Caller, HttpUpstream, Interface, Timeouts, Treatment, spellings

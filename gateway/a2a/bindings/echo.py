@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.dialect import Binding
-from gateway.a2a.document import Members
 from gateway.a2a.fault import ParseFailed
+from gateway.a2a.json import Members
 
 
 def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
@@ -24,7 +24,7 @@ def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
     """
     if binding is not Binding.JSONRPC:
         return _restored(body, tenant)
-    members = document.open_body(body)
+    members = strict_json.open_body(body)
     result = members.get("result")
     if result is None:
         return body
@@ -49,7 +49,7 @@ def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
 def with_result(members: Members, result: bytes) -> bytes:
     """Return the JSON-RPC answer with another result, without members that the envelope does not know."""
     kept = {name: members[name] for name in ("jsonrpc", "id") if name in members}
-    return document.write({**kept, "result": msgspec.Raw(result)})
+    return strict_json.write({**kept, "result": msgspec.Raw(result)})
 
 
 def _restored(raw: bytes, tenant: str | None) -> bytes:
@@ -68,14 +68,14 @@ def _of_one(raw: bytes, tenant: str | None) -> bytes:
     """Return a configuration, or an object with a list of them under `configs`, with another tenant."""
     if raw.lstrip()[:1] != b"{":
         return raw
-    members = document.open_body(raw)
+    members = strict_json.open_body(raw)
     configs = members.get("configs")
     if configs is not None and bytes(configs)[:1] == b"[":
         changed = _restored(bytes(configs), tenant)
-        return raw if changed == bytes(configs) else document.put(raw, ("configs",), changed)
+        return raw if changed == bytes(configs) else strict_json.put(raw, ("configs",), changed)
     if "tenant" not in members:
         return raw
-    return document.put(raw, ("tenant",), None if tenant is None else msgspec.json.encode(tenant))
+    return strict_json.put(raw, ("tenant",), None if tenant is None else msgspec.json.encode(tenant))
 
 
 _ENVELOPE = frozenset({"jsonrpc", "id", "result"})

@@ -14,10 +14,10 @@ from urllib.parse import quote, unquote_plus
 
 import msgspec
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import decode_id, encode_id
+from gateway.a2a.paths import decode_id, encode_id
 from gateway.a2a.task_state import HUB_STATES
 
 
@@ -136,7 +136,7 @@ def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str
     for name in names:
         value = params.get(name)
         if type(value) is msgspec.Raw:
-            value = document.read(value)
+            value = strict_json.read(value)
         if value is None:
             continue
         text = kind.write(value)

@@ -19,12 +19,11 @@ from gateway.a2a.bindings.grpc_json import from_tree, to_tree
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
 from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, write_name
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
-from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol
+from gateway.a2a.json import BOUNDS, BodyBounds, Tree
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.version import Misfit
 
 # ---- Calls -----------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, gather
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import is_of
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 
 _DETAILS = (error_details_pb2, struct_pb2)
 """Schemas of the usual details of a status, imported so that their messages can be found by name."""
@@ -133,7 +133,7 @@ def with_context(call: Call, context: str) -> bytes:
 
 
 def without(data: bytes, mark: str, *, version: Version, operation: Operation, event: bool) -> bytes:
-    """As `renaming.without`, of a message; what its class does not know stays as it is.
+    """As `id_rewriting.without`, of a message; what its class does not know stays as it is.
 
     Raises:
         UpstreamProtocol: it is no such message.
@@ -149,7 +149,7 @@ def without(data: bytes, mark: str, *, version: Version, operation: Operation, e
 
 
 def status_without(status: Status, mark: str) -> Status:
-    """As `renaming.status_without`."""
+    """As `id_rewriting.status_without`."""
     message, details = status.message.replace(mark, ""), status.details
     if mark.encode("ascii") in details:
         try:

@@ -17,7 +17,7 @@ from google.protobuf.json_format import (  # type: ignore[import-untyped]  # pro
 )
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # as above
 
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.version import Misfit
 
 # Beyond it doubles leave integers out, and nobody knows which one was meant.

@@ -12,9 +12,9 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]  # p
 
 from gateway.a2a.bindings.field import path_id
 from gateway.a2a.fault import BadParams
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
-from gateway.a2a.tree import Tree
+from gateway.a2a.paths import PathCall
 
 BY_NAME = frozenset({
     Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK, Operation.GET_PUSH_CONFIG,

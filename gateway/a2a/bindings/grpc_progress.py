@@ -9,9 +9,9 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 
 from gateway.a2a.bindings.grpc_field import refuse_crowd
 from gateway.a2a.bindings.grpc_schema import result_class
-from gateway.a2a.bounds import BOUNDS
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
+from gateway.a2a.json import BOUNDS
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.push_task import task_of_resource

@@ -52,7 +52,7 @@ from gateway.a2a.fault import (
     Fault,
 )
 from gateway.a2a.headers import Pairs
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 
 LONGEST_TRAILERS = 7 * 1024
 """Bytes of message and details as the trailers of a status write them; the rest of 8 KiB is for other trailers.

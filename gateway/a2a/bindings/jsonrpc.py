@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a import document, parameter
-from gateway.a2a.bounds import BOUNDS, BodyBounds
+from gateway.a2a import json as strict_json
+from gateway.a2a import parameter
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.document import Members
 from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound
+from gateway.a2a.json import BOUNDS, BodyBounds, Members
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.query import split_query
 
 METHODS: dict[str, tuple[Operation, Version]] = {
@@ -61,10 +61,10 @@ def open_envelope(body: bytes, bounds: BodyBounds = BOUNDS) -> Envelope:
     """Return the envelope of a request.
 
     Raises:
-        ParseFailed, BadRequest, DuplicateKey: as `document.open_body`.
+        ParseFailed, BadRequest, DuplicateKey: as `strict_json.open_body`.
         BadRequest: the id is missing, or no string, integer or null.
     """
-    members = document.open_body(body, bounds)
+    members = strict_json.open_body(body, bounds)
     raw = members.get("id")
     if raw is None:
         # A2A has no notifications: a call without an id would run without an answer.
@@ -103,7 +103,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     if operation is not Operation.GET_EXTENDED_CARD or not _is_unset(raw):
         if raw is None:
             raise BadParams("params is missing")
-        members = document.open_object(raw, "params")
+        members = strict_json.open_object(raw, "params")
     params = parameter.read(operation, members, outer)
     parameter.refuse_strays(operation, params)
     queried, passed = split_query(query)
@@ -183,7 +183,7 @@ def write_call(
     if not params and version is not Version.V1_0:
         # The older generations' only operation without parameters has no such member.
         return method, head + b"}"
-    return method, b'%b,"params":%b}' % (head, document.write(params))
+    return method, b'%b,"params":%b}' % (head, strict_json.write(params))
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -207,7 +207,7 @@ def open_answer(frame: bytes) -> Answer | None:
     version is required: `{"error": ...}` alone may come from any server on the way. a2a-go leaves a null result out
     (protocol §4.3).
     """
-    if not (frame.isascii() or document.is_utf8(frame)):
+    if not (frame.isascii() or strict_json.is_utf8(frame)):
         return None
     try:
         answer = _answer.decode(frame)
@@ -230,7 +230,7 @@ def open_answer(frame: bytes) -> Answer | None:
 
 def _has_twins(frame: bytes) -> bool:
     try:
-        return document.has_twins(frame, _members.decode(frame))
+        return strict_json.has_twins(frame, _members.decode(frame))
     except (msgspec.DecodeError, RecursionError):
         # A member that the envelope does not have may be unreadable.
         return True
@@ -243,7 +243,7 @@ def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-
         id: The client's raw id.
         result: A tree or `msgspec.Raw`; None for null.
     """
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, document.write(result))
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, strict_json.write(result))
 
 
 def write_error(id: bytes, code: int, message: str) -> bytes:  # noqa: A002 - JSON-RPC's word
@@ -335,7 +335,7 @@ _OF_A_TASK = frozenset({"taskId", "task_id"})
 
 def _objects_version(message: Members) -> Version | None:
     """Return the generation of a message's objects, by its role; None where it has none."""
-    role = document.text(message, "role")
+    role = strict_json.text(message, "role")
     if role is None:
         return None
     return Version.V1_0 if role.startswith("ROLE_") else Version.V0_3

@@ -4,7 +4,7 @@ import math
 
 import msgspec
 
-from gateway.a2a.document import put
+from gateway.a2a.json import put
 
 # Six characters for each of the 512 that an id may have (`bindings.jsonrpc`), were all of them escaped.
 _LONGEST_ID = 6 * 512

@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a import document, parameter
+from gateway.a2a import json as strict_json
+from gateway.a2a import parameter
 from gateway.a2a.bindings.field import path_id, read_query, write_query
-from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.document import Members
 from gateway.a2a.fault import BY_REASON, BadParams, BadRequest, Fault
+from gateway.a2a.json import BOUNDS, BodyBounds, Members
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import Parameters
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.query import query_value, refuse_other_ids, split_query
 
 _WITH_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
@@ -27,7 +27,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     """Return the call in path, query and body.
 
     Raises:
-        ParseFailed, BadRequest, DuplicateKey: the body, as `document.open_body`.
+        ParseFailed, BadRequest, DuplicateKey: the body, as `strict_json.open_body`.
         BadParams: wrong shapes, two places with different tenants or tasks, or a push configuration in a wrong place.
     """
     operation = path.operation
@@ -35,7 +35,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
         raise BadRequest("the path names no operation")
     members: Members = {}
     if body and operation in _MAY_HAVE_BODY:
-        members = document.open_body(body, bounds)
+        members = strict_json.open_body(body, bounds)
     elif operation in _WITH_BODY:
         raise BadRequest("the request has no body")
     params = parameter.read(operation, members)
@@ -133,7 +133,7 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
     for members in (params.members, *(way[-1][1] for way in params.pushes)):
         parameter.agreed("taskId", task_id, parameter.text(members, "taskId", "task_id"))
         for name in ("name", "parent"):
-            said = document.text(members, name) if name in members else None
+            said = strict_json.text(members, name) if name in members else None
             if said is not None and not parameter.is_of(said, task_id):
                 raise BadParams(f"{name} names another task than the path", field=name)
     if operation is Operation.CANCEL_TASK or params.pushes:
@@ -146,7 +146,7 @@ class RestCall(msgspec.Struct, frozen=True):
 
     Attributes:
         method: The HTTP method.
-        path: The ids in the path; `path.rest_path` writes it.
+        path: The ids in the path; `paths.rest_path` writes it.
         query: The query without the question mark.
         body: The body; empty for none.
     """
@@ -179,7 +179,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         if operation is Operation.CREATE_PUSH_CONFIG and not newest:
             # Only the path names the task there, and parsers refuse members that their protobuf does not have.
             params = {name: value for name, value in params.items() if name not in ("taskId", "task_id")}
-        body = document.write(params)
+        body = strict_json.write(params)
     method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
     if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
         method = "POST"
@@ -190,7 +190,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """Return the body of a successful answer; the result is a tree or `msgspec.Raw`, and ignored for a deletion."""
     # Some clients take an empty body for a failure (protocol trap 30).
-    return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else document.write(result)
+    return b"{}" if operation is Operation.DELETE_PUSH_CONFIG else strict_json.write(result)
 
 
 def render(fault: Fault, *, version: Version, details: list[dict[str, Any]]) -> bytes:

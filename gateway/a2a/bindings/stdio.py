@@ -14,10 +14,10 @@ from enum import Enum
 
 import msgspec
 
-from gateway.a2a import document
-from gateway.a2a.bounds import refuse_crowd
+from gateway.a2a import json as strict_json
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.json import refuse_crowd
 from gateway.a2a.progress import Progress
 
 STREAM_HEADER = b"a2a-stream"
@@ -44,7 +44,7 @@ class Heard(msgspec.Struct, frozen=True):
 
     id: bytes
     method: bool
-    members: document.Members
+    members: strict_json.Members
 
 
 def hear(content: bytes) -> Heard | None:
@@ -66,7 +66,7 @@ def addressee(content: bytes) -> bytes:
     return b"" if found is None else found[1]
 
 
-def readdress(members: document.Members, identity: bytes) -> bytes:
+def readdress(members: strict_json.Members, identity: bytes) -> bytes:
     """Return the message under another id, on one line.
 
     Args:
@@ -83,7 +83,7 @@ def refusal(identity: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (identity, METHOD_NOT_FOUND)
 
 
-def course(members: document.Members, told: Progress | None, version: Version) -> Course:
+def course(members: strict_json.Members, told: Progress | None, version: Version) -> Course:
     """Return the state of a stream after an event.
 
     Args:
@@ -110,12 +110,12 @@ def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(name == STREAM_HEADER and value.lower() == b"end" for name, value in headers)
 
 
-def is_empty(members: document.Members) -> bool:
+def is_empty(members: strict_json.Members) -> bool:
     """Return whether an answer has only a null result, which is the end of a stream and no event."""
     return members.get("result") == _NULL and "error" not in members
 
 
-def _is_final(members: document.Members) -> bool:
+def _is_final(members: strict_json.Members) -> bool:
     try:
         return _final.decode(members.get("result", _NULL)).final
     except (msgspec.DecodeError, RecursionError):
@@ -126,7 +126,7 @@ class _Final(msgspec.Struct, gc=False):
     final: bool = False
 
 
-_members = msgspec.json.Decoder(document.Members)
+_members = msgspec.json.Decoder(strict_json.Members)
 _encoder = msgspec.json.Encoder()
 _final = msgspec.json.Decoder(_Final)
 _FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("[^"\\]{1,64}")\s*,')

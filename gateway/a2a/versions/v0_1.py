@@ -27,10 +27,10 @@ from hashlib import blake2b
 import msgspec
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.task_state import STATES as WORDS
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v0_3
 from gateway.a2a.versions.schema import (
     ANSWERED_MOMENT,

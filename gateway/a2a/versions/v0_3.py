@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.task_state import STATES as WORDS
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.schema import (
     ANY,
     BOOL,

@@ -20,9 +20,9 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
 
 from gateway.a2a.dialect import Version
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.schema import (
     BOOL,
     COUNT,

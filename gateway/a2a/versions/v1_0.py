@@ -12,10 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.document import Members
+from gateway.a2a.json import Members, Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.schema import (
     ANSWERED_MOMENT,
     ANY,

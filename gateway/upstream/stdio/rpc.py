@@ -28,10 +28,10 @@ import msgspec
 from gateway.a2a.bindings.stdio import Course, Heard, addressee, course, hear, is_empty, readdress, refusal, says_end
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.document import Members
 from gateway.a2a.fault import BodyTooLarge, Fault, NoHealthyBackend, Overloaded, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing import sse
 from gateway.a2a.framing.lsp import HEADER_BYTES, BadFrame, Frame, FrameDecoder, Framing, whole
+from gateway.a2a.json import Members
 from gateway.a2a.progress import Progress, read_jsonrpc
 from gateway.upstream.alarm import Alarm
 from gateway.upstream.response import Response, late

@@ -10,7 +10,7 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.compat.v0_3.proto_utils import FromProto
 from a2a.types import a2a_pb2 as new
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc
 from gateway.a2a.card import parse_card, spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -29,7 +29,7 @@ BOTH: tuple[Scheme, ...] = ("bearer", "api_key")
 def card(version: Version) -> dict[str, Any]:
     """The card of the vectors, as an agent answers with it."""
     told = b64decode(VECTOR[f"v{version}-grpc"]["message_b64"])
-    return parse_card(document.write(grpc.read_answer(CARD, version, told)))
+    return parse_card(strict_json.write(grpc.read_answer(CARD, version, told)))
 
 
 def portrait(version: Version) -> Portrait:

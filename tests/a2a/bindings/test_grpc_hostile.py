@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
 from gateway.a2a.bindings.grpc_schema import request_class
@@ -50,9 +50,9 @@ def test_a_message_with_a_byte_changed_is_a_call_or_a_fault(method: GrpcMethod, 
 @given(METHODS, st.binary(max_size=80))
 def test_any_bytes_are_an_answer_or_a_fault(method: GrpcMethod, message: bytes) -> None:
     with suppress(UpstreamProtocol):
-        document.write(grpc.read_answer(method.operation, method.version, message))
+        strict_json.write(grpc.read_answer(method.operation, method.version, message))
     with suppress(UpstreamProtocol):
-        document.write(grpc.read_event(method.version, message))
+        strict_json.write(grpc.read_event(method.version, message))
     with suppress(UpstreamProtocol):
         grpc.restore_tenant(method.operation, method.version, message, "acme")
 

@@ -10,7 +10,7 @@ from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from tests.a2a.bindings.grpc_sample import methods
 
 TASKS = (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.a2a import document
+from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc, grpc_progress
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
 from gateway.a2a.bindings.grpc_schema import event_class
@@ -45,7 +45,7 @@ def in_json(tree: Any) -> Progress | None:
         if isinstance(held, dict) and isinstance(held.get("status"), dict):
             # Left out in ProtoJSON, because it is the first.
             held["status"].setdefault("state", "TASK_STATE_UNSPECIFIED")
-    told = read_bare(document.write(tree.get("message", tree)))
+    told = read_bare(strict_json.write(tree.get("message", tree)))
     return replace(told, event="message") if told is not None and "message" in tree else told
 
 

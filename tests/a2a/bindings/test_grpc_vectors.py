@@ -12,7 +12,7 @@ from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Form, Memo
 from tests.a2a import dialects

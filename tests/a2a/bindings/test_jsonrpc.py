@@ -14,7 +14,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadParams, BadRequest, Fault
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
 
 [CASES] = (cases for name, cases in vector("errors").items() if name.startswith("jsonrpc_envelope"))

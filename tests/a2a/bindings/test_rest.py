@@ -15,7 +15,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import PathCall, read_rest, segments
+from gateway.a2a.paths import PathCall, read_rest, segments
 from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
 
 SEND = PathCall(Operation.SEND_MESSAGE)

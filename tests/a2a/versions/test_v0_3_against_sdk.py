@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo
 from tests.a2a.versions.trees import IDS, Hub

@@ -13,8 +13,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo
 from tests.a2a.versions.trees import TEXTS, Hub

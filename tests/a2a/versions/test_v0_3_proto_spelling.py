@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 

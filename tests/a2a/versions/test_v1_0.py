@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.v1_0 import FORM
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.sample import VECTORS, vector

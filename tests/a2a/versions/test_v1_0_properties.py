@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions.v1_0 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 

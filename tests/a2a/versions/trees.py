@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.tree import Tree
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)

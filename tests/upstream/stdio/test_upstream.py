@@ -14,7 +14,7 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BodyTooLarge, NoHealthyBackend
 from gateway.a2a.framing.lsp import Framing
-from gateway.a2a.path import PathCall
+from gateway.a2a.paths import PathCall
 from gateway.principal import Principal
 from gateway.upstream.stdio.agent import Agent, Spec
 from gateway.upstream.stdio.upstream import StdioUpstream

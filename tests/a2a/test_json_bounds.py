@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a import document
-from gateway.a2a.document import BOUNDS, BodyBounds, refuse_numbers, skeleton
 from gateway.a2a.fault import BadRequest
+from gateway.a2a.json import BOUNDS, BodyBounds, refuse_numbers, skeleton
 from tests.doubles.yardstick import cpu_seconds
 
 NARROW = BodyBounds(depth=4, members=20, elements=30)
@@ -75,7 +74,7 @@ def test_what_is_counted_is_what_a_parser_counts(tree: object, indent: int | Non
         assert within(body, narrow) == fits
     whole = skeleton(body, BOUNDS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document, "SLICE", slice_size)
+        patch.setattr("gateway.a2a.json.SLICE", slice_size)
         assert skeleton(body, BOUNDS) == whole
 
 

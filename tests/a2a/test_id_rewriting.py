@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.a2a import envelope
-from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings import binding, jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
+from gateway.a2a.id_rewriting import with_context, with_task, without
 from gateway.a2a.mention import mentions
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING
-from gateway.a2a.path import PathCall
-from gateway.a2a.renaming import with_context, with_task, without
+from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
 from tests.a2a.dialects import DIALECTS, Case, asked, call_of, hub_params, pair_name, pairs, vector
@@ -134,7 +133,7 @@ def test_the_query_of_a_list_has_the_other_context_and_every_other_byte() -> Non
     call = over_http("GET", "tasks", query=b"pageToken=tok%3D%3D&contextId=a%20b&historyLength=%201")
     changed = with_context(call, MARK + "a b/\u00e4&x=1")
     assert changed.query == b"pageToken=tok%3D%3D&contextId=gw-0123abcd-a%20b%2F%C3%A4%26x%3D1&historyLength=%201"
-    assert envelope.read_params(changed, typed=True)["contextId"] == MARK + "a b/\u00e4&x=1"
+    assert binding.read_params(changed, typed=True)["contextId"] == MARK + "a b/\u00e4&x=1"
 
 
 def test_a_context_in_the_query_of_json_rpc_is_replaced_as_well() -> None:
@@ -149,7 +148,7 @@ def test_the_body_of_a_send_over_http_has_the_other_context(version: Version) ->
     call = over_http("POST", "message:send", tree, version=version)
     changed = with_context(call, "d")
     assert json.loads(changed.body) == {**tree, "request": {**tree["request"], "context_id": "d"}}
-    assert envelope.read_params(changed, typed=True)["request"]["context_id"] == "d"
+    assert binding.read_params(changed, typed=True)["request"]["context_id"] == "d"
     assert (changed.tenant, changed.params.tenants) == (call.tenant, call.params.tenants)
 
 

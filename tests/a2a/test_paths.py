@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import NAME, PathCall, decode_id, encode_id, read_rest, rest_path, segments
+from gateway.a2a.paths import NAME, PathCall, decode_id, encode_id, read_rest, rest_path, segments
 from tests.a2a.sample import TASK, TENANT, Sample, samples
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.a2a import document, parameter
+from gateway.a2a import json as strict_json
+from gateway.a2a import parameter
 from gateway.a2a.fault import ParseFailed
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import Parameters
@@ -34,7 +35,7 @@ def test_members_are_given_as_trees() -> None:
     ],
 )
 def test_no_place_for_a_tenant_is_left(operation: Operation, tree: dict[str, Any], *, typed: bool) -> None:
-    assert b"tenant" not in document.write(parameter.given(read(tree, operation), typed=typed))
+    assert b"tenant" not in strict_json.write(parameter.given(read(tree, operation), typed=typed))
 
 
 def test_a_tenant_that_is_none_of_the_protocol_stays() -> None:
@@ -44,7 +45,7 @@ def test_a_tenant_that_is_none_of_the_protocol_stays() -> None:
 
 @pytest.mark.parametrize("number", ["1.0", "12345678901234567890123", "0.10", "1E+5"])
 def test_numbers_keep_their_digits(number: str) -> None:
-    assert document.write(document.read(msgspec.Raw(number.encode()))) == number.encode()
+    assert strict_json.write(strict_json.read(msgspec.Raw(number.encode()))) == number.encode()
 
 
 @pytest.mark.parametrize(
@@ -52,4 +53,4 @@ def test_numbers_keep_their_digits(number: str) -> None:
 )
 def test_what_cannot_be_read_is_a_parse_error(raw: bytes) -> None:
     with pytest.raises(ParseFailed):
-        document.read(msgspec.Raw(raw))
+        strict_json.read(msgspec.Raw(raw))

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a import document
-from gateway.a2a.bounds import SLICE
-from gateway.a2a.document import open_body, open_object, text, write
+from gateway.a2a import json as strict_json
 from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey, ParseFailed
+from gateway.a2a.json import SLICE, open_body, open_object, text, write
 
 
 def raw(body: bytes) -> dict[str, bytes]:
@@ -61,7 +60,7 @@ def test_a_member_that_stands_twice_is_refused_however_it_is_written(body: bytes
     with pytest.raises(DuplicateKey):
         open_body(body)
     with pytest.raises(DuplicateKey):
-        open_object(document.Raw(body), "params")
+        open_object(strict_json.Raw(body), "params")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_a_document_is_accepted_only_if_each_name_stands_once(body: str) -> None
 @pytest.mark.parametrize("value", [b"null", b"1", b'"a"', b"[]"])
 def test_a_value_that_must_be_an_object_and_is_none_is_named(value: bytes) -> None:
     with pytest.raises(BadParams, match=r"params\.message must be an object"):
-        open_object(document.Raw(value), "params.message")
+        open_object(strict_json.Raw(value), "params.message")
 
 
 def test_a_string_is_read_and_what_is_unset_is_none() -> None:

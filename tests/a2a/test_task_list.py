@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.framing.grpc import unframe
-from gateway.a2a.listing import LONGEST_PAGE, Listing, can_list
+from gateway.a2a.json import Tree
+from gateway.a2a.task_list import LONGEST_PAGE, Listing, can_list
 from gateway.a2a.translation import Translation
-from gateway.a2a.tree import Tree
 from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_params, hub_result, vector
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, LIST, PAIRS, REST, listed, page_of, result_of
 from tests.a2a.versions.trees import HUB, Hub

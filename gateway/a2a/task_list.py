@@ -14,14 +14,15 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a import document, envelope
+from gateway.a2a import json as strict_json
+from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.translation import FORMS, can_ask
-from gateway.a2a.tree import Tree
 from gateway.a2a.versions import v1_0
 from gateway.a2a.versions.version import Memo, Misfit
 
@@ -106,7 +107,7 @@ class Listing:
             params["pageToken"] = page_token
         lowered = FORMS[self._theirs].lower_params(Operation.LIST_TASKS, params, Memo())
         try:
-            return envelope.write_call(
+            return binding.write_call(
                 self._client,
                 Operation.LIST_TASKS,
                 self._theirs,
@@ -160,17 +161,17 @@ class Listing:
         """
         result: Tree = {"tasks": tasks, "nextPageToken": next_token, "pageSize": self.page_size, "totalSize": total}
         try:
-            return envelope.answer(self._client, self._ours.lower_result(Operation.LIST_TASKS, result, Memo()))
+            return binding.answer(self._client, self._ours.lower_result(Operation.LIST_TASKS, result, Memo()))
         except RecursionError as error:
             raise _unread("nested too deeply") from error
 
     def _split_json(self, frame: bytes) -> "_Split":
-        raw = envelope.raw_result(replace(self._client, dialect=self._theirs), frame)
-        page = _page.decode(envelope.object_of(raw))
+        raw = binding.raw_result(replace(self._client, dialect=self._theirs), frame)
+        page = _page.decode(binding.object_of(raw))
         token, twin = page.next_page_token or "", page.next_page_token_ or ""
         if token and twin and token != twin:
             raise Misfit("next_page_token", "is another name of nextPageToken, which says something else")
-        return token or twin, [(_named.decode(task).id, partial(document.read, task)) for task in page.tasks or ()]
+        return token or twin, [(_named.decode(task).id, partial(strict_json.read, task)) for task in page.tasks or ()]
 
     def _lifted(self, task: Any) -> Tree:  # noqa: ANN401 - any JSON
         page = FORMS[self._theirs].lift_result(Operation.LIST_TASKS, {"tasks": [task]}, Memo())
@@ -195,7 +196,7 @@ def _params(call: Call) -> Tree:
 
     Unknown members are left out: an agent might take one for a known one, such as another page token.
     """
-    params = envelope.read_params(call, typed=True)
+    params = binding.read_params(call, typed=True)
     try:
         params = FORMS[call.dialect].lift_params(Operation.LIST_TASKS, params, Memo())
         # The hub's own form checks page sizes and names that mean the same; older ones do not.
@@ -232,7 +233,7 @@ _named = msgspec.json.Decoder(_Named)
 
 
 def _split_message(frame: bytes) -> _Split:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415 - as `envelope._grpc`
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415 - as `binding._grpc`
 
     from gateway.a2a.bindings import grpc_json, grpc_schema  # noqa: PLC0415 - as above
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.ending import Ending, opening
+from gateway.a2a.final_event import Ending, opening
 
 
 def status(state: str, **more: Any) -> dict[str, Any]:

@@ -8,16 +8,16 @@ import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
-from gateway.a2a import envelope
+from gateway.a2a.bindings import binding
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
-from gateway.a2a.bounds import BOUNDS, BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
 from gateway.a2a.framing.grpc import frame, unframe
+from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
-from gateway.a2a.path import rest_path
+from gateway.a2a.paths import rest_path
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 RPC, RPC_0_3 = Dialect(Binding.JSONRPC, V1_0), Dialect(Binding.JSONRPC, V0_3)
@@ -42,18 +42,18 @@ def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> C
 def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
     method = method_of(Operation.GET_TASK, dialect.version)
     message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
-    call = envelope.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
+    call = binding.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
     assert (call.operation, call.dialect, call.task_id, call.body) == (Operation.GET_TASK, dialect, "t", message)
-    assert envelope.read_params(call, typed=True) == {"id": "t"}
+    assert binding.read_params(call, typed=True) == {"id": "t"}
     with pytest.raises(ParseFailed):
-        envelope.read_grpc(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
+        binding.read_grpc(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
     with pytest.raises(BadRequest):
-        envelope.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BodyBounds(members=0, elements=0))
+        binding.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BodyBounds(members=0, elements=0))
 
 
 def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant: str | None = "acme") -> Call:
     given = Call(operation=operation, dialect=RPC, method=operation.value, task_id="t", context_id="c")
-    return envelope.write_call(given, operation, theirs, params, tenant=tenant, id="r-1", context_id=given.context_id)
+    return binding.write_call(given, operation, theirs, params, tenant=tenant, id="r-1", context_id=given.context_id)
 
 
 SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
@@ -138,20 +138,20 @@ ANSWERS = {
 def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
     wrong = {RPC: b'{"jsonrpc":"2.0","id":7,', REST: b'{"id":', GRPC: b"\x0a\xff"}[dialect]
     with pytest.raises(ParseFailed if dialect is REST else UpstreamProtocol):
-        envelope.result(GET[dialect], wrong)
+        binding.result(GET[dialect], wrong)
     if dialect is RPC:
         with pytest.raises(UpstreamProtocol, match="no JSON-RPC answer"):
-            envelope.raw_result(GET[dialect], b"[]")
+            binding.raw_result(GET[dialect], b"[]")
 
 
 def test_an_answer_of_nothing_is_none_over_http_json_and_an_empty_message_over_grpc() -> None:
-    assert envelope.raw_result(GET[REST], b" \n") is None
-    assert envelope.result(GET[REST], b"") is None
-    assert envelope.result(GET[GRPC], b"") == {}
+    assert binding.raw_result(GET[REST], b" \n") is None
+    assert binding.result(GET[REST], b"") is None
+    assert binding.result(GET[GRPC], b"") == {}
 
 
 def test_a_deletion_is_told_in_each_binding() -> None:
-    told = {d: envelope.answer(made(Operation.DELETE_PUSH_CONFIG, d), {}) for d in (RPC, REST, GRPC)}
+    told = {d: binding.answer(made(Operation.DELETE_PUSH_CONFIG, d), {}) for d in (RPC, REST, GRPC)}
     assert json.loads(told[RPC])["result"] == {}
     assert told[REST] == b"{}"
     assert told[GRPC] == frame(b"")
@@ -163,7 +163,7 @@ STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for 
 @pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
 def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
     for dialect in (RPC, REST):
-        event = envelope.event(STREAMS[dialect], wrap(UPDATE))
+        event = binding.event(STREAMS[dialect], wrap(UPDATE))
         assert event.startswith(b"data: {")
         assert event.endswith(b"}\n\n")
         assert event.count(b"\n") == 2
@@ -172,15 +172,15 @@ def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
 
 
 def test_an_event_over_grpc_is_a_message_behind_its_length() -> None:
-    [message] = unframe(envelope.event(STREAMS[GRPC], UPDATE))
+    [message] = unframe(binding.event(STREAMS[GRPC], UPDATE))
     assert new.StreamResponse.FromString(message).status_update.task_id == "t"
-    assert envelope.result(STREAMS[GRPC], message, event=True) == UPDATE
+    assert binding.result(STREAMS[GRPC], message, event=True) == UPDATE
 
 
 def test_what_grpc_has_no_place_for_is_no_answer() -> None:
     wrong: tuple[Any, ...] = ({"id": 5}, [], {"history": {}})
     for tree in wrong:
         with pytest.raises(UpstreamProtocol):
-            envelope.answer(GET[GRPC], tree)
+            binding.answer(GET[GRPC], tree)
     with pytest.raises(UpstreamProtocol):
-        envelope.event(STREAMS[GRPC], {"statusUpdate": {"taskId": 5}})
+        binding.event(STREAMS[GRPC], {"statusUpdate": {"taskId": 5}})

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from gateway.a2a import agent_error, document
+from gateway.a2a import agent_error
+from gateway.a2a import json as strict_json
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import GrpcMethod, method_of
-from gateway.a2a.bounds import BodyBounds
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.document import Tree
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing import grpc as framing
 from gateway.a2a.framing import sse
+from gateway.a2a.json import BodyBounds, Tree
 from gateway.a2a.operation import Operation
 
 
@@ -120,7 +120,7 @@ def raw_result(call: Call, frame: bytes) -> msgspec.Raw | None:
         case Binding.REST:
             return msgspec.Raw(frame) if frame.strip() else None
         case Binding.GRPC:
-            return msgspec.Raw(document.write(_grpc().read_answer(call.operation, call.dialect.version, frame)))
+            return msgspec.Raw(strict_json.write(_grpc().read_answer(call.operation, call.dialect.version, frame)))
     answer = jsonrpc.open_answer(frame)
     if answer is None:
         raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
@@ -156,7 +156,7 @@ def result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: AN
             return _grpc().read_event(call.dialect.version, frame)
         return _grpc().read_answer(call.operation, call.dialect.version, frame)
     raw = raw_result(call, frame)
-    return None if raw is None else document.read(raw)
+    return None if raw is None else strict_json.read(raw)
 
 
 def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
@@ -174,7 +174,7 @@ def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
         case Binding.REST:
             return rest.write_answer(call.operation, told)
         case Binding.GRPC:
-            tree = document.read(told) if isinstance(told, msgspec.Raw) else told
+            tree = strict_json.read(told) if isinstance(told, msgspec.Raw) else told
             return framing.frame(_grpc().write_answer(call.operation, call.dialect.version, tree))
 
 

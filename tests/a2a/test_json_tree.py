@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from gateway.a2a.document import MAX_DEPTH, MAX_PARTS, TreeInvalid, parse_tree
+from gateway.a2a.json import MAX_DEPTH, MAX_PARTS, TreeInvalid, parse_tree
 from tests.doubles.yardstick import cpu_seconds
 
 

@@ -6,7 +6,7 @@ back until another one comes or the stream ends.
 """
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.tree import Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL
 
 
