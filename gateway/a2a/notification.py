@@ -18,8 +18,8 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress, read_bare
-from gateway.a2a.translation import FORMS
 from gateway.a2a.tree import Tree
+from gateway.a2a.versions import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 
 CONTENT_TYPES = {

@@ -18,8 +18,8 @@ from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.listing import can_list
 from gateway.a2a.operation import Operation
 from gateway.a2a.path import read_rest
-from gateway.a2a.translation import FORMS
 from gateway.a2a.tree import Tree
+from gateway.a2a.versions import FORMS
 from gateway.a2a.versions.version import Memo
 
 LIST = Operation.LIST_TASKS

@@ -19,7 +19,8 @@ from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
 from gateway.a2a.portrait import Discretion, paint
 from gateway.a2a.served_card import Edition, Served, ServedInterface, rebuild
-from gateway.a2a.translation import FORMS, Translation
+from gateway.a2a.translation import Translation
+from gateway.a2a.versions import FORMS
 from tests.a2a.dialects import call_of
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
