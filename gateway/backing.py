@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from gateway.a2a.card import parse_card
 from gateway.a2a.operation import CALLABLE, Kind, Operation
-from gateway.a2a.portrait import Discretion
+from gateway.a2a.sanitized_card import Discretion
 from gateway.a2a.tree import Tree
 from gateway.approach import BINDINGS, Approach
 from gateway.catalog.cards import CardPlace, CardReport, CardSource, CardWatch

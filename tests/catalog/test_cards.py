@@ -13,7 +13,7 @@ import pytest
 
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.portrait import Discretion
+from gateway.a2a.sanitized_card import Discretion
 from gateway.a2a.tree import Tree
 from gateway.catalog import cards
 from gateway.catalog.cards import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
@@ -158,7 +158,7 @@ async def test_long_cards_are_worked_on_in_a_thread(
         monkeypatch.setattr(module, name, watched)
 
     watch(cards, "parse_card")
-    watch(cards, "paint")
+    watch(cards, "sanitize")
     async with agent(always(reply({**ECHO, "description": "x" * length}))) as echo:
         assert await CardSource(CardPlace(echo.url), client).refresh() is CardReport.READ
     assert (threads == {threading.get_ident()}) is (length == 0)
