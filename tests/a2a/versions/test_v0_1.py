@@ -548,6 +548,7 @@ def test_what_is_remembered_of_artifacts_has_a_bound() -> None:
     [
         ({"parts": None}, "parts"),
         ({"index": True}, "index"),
+        ({"index": 2**31}, "index"),
         ({"name": 1}, "name"),
         ({"description": []}, "description"),
         ({"append": "yes"}, "append"),
