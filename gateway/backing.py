@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from gateway.a2a.card import parse_card
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
-from gateway.a2a.portrait import Discretion
+from gateway.a2a.sanitized_card import Discretion
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.cards.trust import Trust, Trusting
