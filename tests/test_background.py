@@ -40,9 +40,7 @@ async def test_work_that_raises_is_logged_by_name_and_started_again(caplog: pyte
     with caplog.at_level(logging.ERROR, "gateway.background"):
         await keeper.start("fetch", work)
     assert ran == 3
-    assert [record.getMessage() for record in caplog.records] == [
-        "background task fetch failed; restart in 0.0 s"
-    ] * 2
+    assert [record.getMessage() for record in caplog.records] == ["background task fetch failed; restart in 0.0 s"] * 2
 
 
 async def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
