@@ -1,7 +1,7 @@
 """An endpoint: a host and a path with the rules found there, and the choice of the rule that wins.
 
-Rules are indexed by one of their conditions (tenant, else key, else claim). A look-up reads only rules that may hold, so
-it costs the same with ten rules or ten thousand.
+Rules are indexed by one of their conditions (tenant, else key, else claim). A look-up reads only rules that may hold,
+so it costs the same with ten rules or ten thousand.
 """
 
 import re
