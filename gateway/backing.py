@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from gateway.a2a.card import parse_card
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
-from gateway.a2a.portrait import Discretion
+from gateway.a2a.sanitized_card import Discretion
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.cards.trust import Trust, Trusting
@@ -22,6 +22,7 @@ from gateway.config.agent import (
     Agent,
     Backend,
     Card,
+    Eject,
     Health,
     IdentityHeaders,
     Retry,
@@ -275,10 +276,10 @@ class Backings:
             name=name,
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
-        before = self._resources.before(("card", key))
+        before, fetches = self._resources.before(("card", key)), self._metrics.card_fetches
 
         def make() -> CardSource:
-            watch = CardWatch(on_report=_CardCounter(self._metrics, name))
+            watch = CardWatch(on_report=lambda report: fetches.add((name, _CARD_RESULTS.get(report, "error"))))
             asker = connector.card_asker()
             source = CardSource(place, trusted.client, watch, discretion=discretion, asker=asker, turns=trusted.turns)
             if isinstance(connector, StdioConnector):
@@ -425,14 +426,15 @@ class _Site:
         # A replica that is added to a backend starts slowly; those of a new backend do not.
         is_new = before(name) is None and before(("card", self.key)) is not None
         since = time.monotonic() if is_new else None
-        return self.resources.acquire(name, self._watched, lambda: self._condition(since))
+        return self.resources.acquire(name, self._watched, lambda: _condition(self.health.eject, since))
 
     def discovery(self, connector: NetworkConnector) -> Discovery:
         """Return the DNS discovery of its name."""
-        endpoint = connector.endpoint(self.written)
+        endpoint, eject = connector.endpoint(self.written), self.health.eject
 
+        # It outlives this configuration, so it refers to nothing else of it.
         def make(address: str, since: float | None) -> Target:
-            return Target(endpoint.open(address), self._condition(since), address)
+            return Target(endpoint.open(address), _condition(eject, since), address)
 
         return self.resources.acquire(
             ("addresses", self.key, self.name),
@@ -463,9 +465,9 @@ class _Site:
         eject = self.health.eject
         return self.written.url, eject.after, eject.time, eject.longest, self.health.path
 
-    def _condition(self, since: float | None) -> Condition:
-        eject = self.health.eject
-        return Condition(CircuitBreaker(eject.after or 0, eject.time or 10.0, eject.longest or 300.0), since)
+
+def _condition(eject: Eject, since: float | None) -> Condition:
+    return Condition(CircuitBreaker(eject.after or 0, eject.time or 10.0, eject.longest or 300.0), since)
 
 
 def _resolved(site: _Site, connector: NetworkConnector, cards: CardSource, target: Target) -> Replica:
@@ -480,15 +482,6 @@ def _address(url: str) -> set[tuple[str, int]]:
         return {(str(ipaddress.ip_address(urlsplit(url).hostname or "")), port_of(url))}
     except ValueError:
         return set()
-
-
-@dataclass(frozen=True, slots=True)
-class _CardCounter:
-    metrics: Metrics
-    agent: str
-
-    def __call__(self, report: CardReport) -> None:
-        self.metrics.card_fetches.add((self.agent, _CARD_RESULTS.get(report, "error")))
 
 
 def _without_push(methods: frozenset[Operation] | None) -> frozenset[Operation]:

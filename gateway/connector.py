@@ -1,7 +1,7 @@
 """Connectors: how the replicas of one backend are reached, and where their card comes from.
 
-A connector makes three things: connections, upstreams on them, and the reader of the card. Whatever can survive a
-configuration change is kept in `Resources`, by what it is made of.
+A connector makes three things: connections, upstreams on them, and the reader of the card. What survives a
+configuration change is a shared resource, acquired by its specification.
 """
 
 import os
@@ -39,7 +39,7 @@ BINDINGS = {binding.label: binding for binding in Binding}
 
 @dataclass(frozen=True, slots=True)
 class HttpEndpoint:
-    """What HTTP connections are made of; equal endpoints may share them."""
+    """The specification of HTTP connections; equal endpoints share them."""
 
     origin: Origin
     limits: PoolLimits
@@ -65,7 +65,7 @@ class HttpEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class GrpcEndpoint:
-    """What a gRPC connection is made of; see `GrpcChannel`."""
+    """The specification of a gRPC connection; see `GrpcChannel`."""
 
     url: str
     bounds: "GrpcBounds"

@@ -1,4 +1,4 @@
-"""What a snapshot holds open: connections, key sets, child processes; the next snapshot takes over what is alike.
+"""Shared resources of a snapshot: connections, key sets, child processes. The next snapshot takes over equal ones.
 
 Each resource has a name and a specification. In the life of a snapshot:
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SERVE = frozenset({"serve", "demo"})
 
 

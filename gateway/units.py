@@ -21,10 +21,10 @@ _SIZE_FACTOR = {
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in a duration such as `250ms`, `3s`, `10m`, `1h30m`, `2d`.
+    """Return the seconds of a duration such as `250ms`, `3s`, `10m`, `1h30m`, `2d`.
 
     Raises:
-        ValueError: the text is no duration; units are required, so that `30` cannot mean minutes.
+        ValueError: The text is not a duration; units are required, so that `30` cannot mean minutes.
     """
     seconds = 0.0
     end = 0
@@ -39,10 +39,10 @@ def parse_duration(text: str) -> float:
 
 
 def parse_size(text: str) -> int:
-    """Bytes in a size such as `512`, `64KiB`, `10MiB`, `1GB`.
+    """Return the bytes of a size such as `512`, `64KiB`, `10MiB`, `1GB`.
 
     Raises:
-        ValueError: the text is no size.
+        ValueError: The text is not a size.
     """
     found = _SIZE.fullmatch(text)
     if found is None:
@@ -51,10 +51,10 @@ def parse_size(text: str) -> int:
 
 
 def parse_rate(text: str) -> tuple[float, float]:
-    """How many in how many seconds, of a rate such as `50/s`, `600/min`, `1000/h`; as many may come at once.
+    """Return count and period in seconds of a rate such as `50/s`, `600/min`, `1000/h`; the count is also the burst.
 
     Raises:
-        ValueError: the text is no rate, or nothing would ever pass.
+        ValueError: The text is not a rate, or the count is 0.
     """
     found = _RATE.fullmatch(text)
     if found is None or int(found[1]) == 0:

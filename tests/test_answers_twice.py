@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import Running, running
-from tests.doubles.interpreted import MESSAGE_0_3, MESSAGE_1_0, document, stream
 from tests.doubles.scripted import ScriptedBackend, Wire, whole
+from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, document, stream
 from tests.test_webhooks import RELAY, site
 
 pytestmark = pytest.mark.anyio

@@ -40,9 +40,7 @@ async def test_work_that_raises_is_logged_by_name_and_started_again(caplog: pyte
     with caplog.at_level(logging.ERROR, "gateway.background"):
         await keeper.start("fetch", work)
     assert ran == 3
-    assert [record.getMessage() for record in caplog.records] == [
-        "background task fetch failed; starting it again in 0.0 s"
-    ] * 2
+    assert [record.getMessage() for record in caplog.records] == ["background task fetch failed; restart in 0.0 s"] * 2
 
 
 async def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +111,4 @@ async def test_work_that_fails_as_it_is_ended_is_not_started_again(caplog: pytes
     async with asyncio.timeout(10):
         await keeper.aclose()
     assert (ran, task.cancelled()) == (1, True)
-    assert [record.getMessage() for record in caplog.records] == ["background task post failed as it ended"]
+    assert [record.getMessage() for record in caplog.records] == ["background task post failed during its cancellation"]

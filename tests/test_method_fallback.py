@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, Script, Wire, head
+from tests.doubles.translated import (
     TASK_0_3,
     Answer,
     agent,
@@ -20,7 +21,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, Script, Wire, head
 from tests.e2e.running import Running
 
 pytestmark = pytest.mark.anyio

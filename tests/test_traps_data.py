@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, whole
+from tests.doubles.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,
@@ -30,7 +31,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, whole
 from tests.e2e.running import Running
 from tests.test_traps_dialect import HOOK, MODERN
 

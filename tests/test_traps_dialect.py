@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, Script
+from tests.doubles.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -30,7 +31,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, Script
 from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.doubles.gateway import card_of, fronted
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, whole
+from tests.doubles.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,
@@ -26,7 +27,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, whole
 from tests.test_traps_dialect import MODERN, bare_event, streamed, told
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.doubles.gateway import running as from_text
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, ScriptedBackend, head, whole
+from tests.doubles.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -28,7 +29,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, ScriptedBackend, head, whole
 from tests.test_traps_dialect import CARD, HOOK, MODERN, described
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.interpreted import TASK_1_0, agent, call, complaint, plain, plays, result
+from tests.doubles.translated import TASK_1_0, agent, call, complaint, plain, plays, result
 from tests.test_traps_dialect import MODERN
 
 pytestmark = pytest.mark.anyio

@@ -21,8 +21,8 @@ from tests.doubles.gateway import Answer, Client, Running, bearer, keys, running
 from tests.doubles.grpc_agent import Asked, GrpcAgent, grpc_agent, grpc_over
 from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_gateway import LISTENS, dialled
-from tests.doubles.interpreted import MESSAGE_0_1, MESSAGE_0_3, MESSAGE_1_0, document
 from tests.doubles.scripted import ScriptedBackend, Wire
+from tests.doubles.translated import MESSAGE_0_1, MESSAGE_0_3, MESSAGE_1_0, document
 
 __all__ = ["grpc_over"]
 pytestmark = pytest.mark.anyio

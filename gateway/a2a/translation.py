@@ -25,25 +25,12 @@ from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
-from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions import FORMS, v0_3_proto
 from gateway.a2a.versions.v1_0 import is_right
-from gateway.a2a.versions.version import Form, Memo, Misfit
+from gateway.a2a.versions.version import Memo, Misfit
 
 _T = TypeVar("_T")
 _G = TypeVar("_G")
-
-FORMS: dict[Dialect, Form] = {
-    Dialect(Binding.JSONRPC, Version.V0_1): v0_1.FORM,
-    Dialect(Binding.JSONRPC, Version.V0_3): v0_3.FORM,
-    Dialect(Binding.REST, Version.V0_3): v0_3_proto.FORM,
-    Dialect(Binding.JSONRPC, Version.V1_0): v1_0.FORM,
-    Dialect(Binding.REST, Version.V1_0): v1_0.FORM,
-    # Protobuf has the objects that ProtoJSON writes.
-    Dialect(Binding.GRPC, Version.V0_3): v0_3_proto.FORM,
-    Dialect(Binding.GRPC, Version.V1_0): v1_0.FORM,
-}
-"""The form of each dialect that can be translated."""
-
 
 JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 

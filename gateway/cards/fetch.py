@@ -26,7 +26,7 @@ import httpx
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
 from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Discretion, Portrait, paint
+from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from gateway.tls_failure import kind
 from gateway.upstream.outlier_detection import explained
 
@@ -251,7 +251,7 @@ class CardSource:
         self.longest = place.longest
         self.card: Tree | None = None
         self.spoken: tuple[CardInterface, ...] = ()
-        self.portrait: Portrait | None = None
+        self.portrait: SanitizedCard | None = None
         self.version = 0
         self.fetched_at: float | None = None
         self.error: str | None = None
@@ -271,7 +271,7 @@ class CardSource:
         self._begun = False
         if place.static is not None:
             try:
-                self._hold(place.static, paint(place.static, self.discretion))
+                self._hold(place.static, sanitize(place.static, self.discretion))
             except CardInvalid as error:
                 self.error = f"not a card: {error}"
                 logger.warning("no card of %s: %s", place.shown, error)
@@ -296,7 +296,7 @@ class CardSource:
         Raises:
             CardInvalid: It cannot be served.
         """
-        self._hold(card, paint(card, self.discretion))
+        self._hold(card, sanitize(card, self.discretion))
         self._begun = True
 
     def follow(self, before: "CardSource") -> None:
@@ -436,13 +436,13 @@ class CardSource:
             self._begun = False
             return
         try:
-            portrait = await aside(size, lambda: paint(card, self.discretion))
+            portrait = await aside(size, lambda: sanitize(card, self.discretion))
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         self._hold(card, portrait)
         self._begun = False
 
-    def _hold(self, card: Tree, portrait: Portrait) -> None:
+    def _hold(self, card: Tree, portrait: SanitizedCard) -> None:
         self.card, self.spoken, self.portrait = card, spoken(card, services=True), portrait
         self.version += 1
         self._watch.on_change()

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import CardInvalid, parse_card
+from gateway.a2a.card_rewriting import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.portrait import Portrait, paint
-from gateway.a2a.served_card import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
+from gateway.a2a.sanitized_card import SanitizedCard, sanitize
 from gateway.a2a.tenant import fits_path
 from gateway.cards.fetch import ASIDE, CardReport, CardSource
 from gateway.routing.route import GrpcAddress, Rule
@@ -236,14 +236,14 @@ class ServedCards:
         if not served.interfaces:
             raise CardInvalid("no way to call this agent is known yet, or none that `expose` names")
         longest = self._source.longest
-        portrait = paint(parse_card(raw, longest=longest), self._source.discretion)
+        portrait = sanitize(parse_card(raw, longest=longest), self._source.discretion)
         return self._encode(portrait, served, edition)
 
-    def _encode(self, portrait: Portrait, served: Served, edition: Edition) -> ServedCard:
+    def _encode(self, portrait: SanitizedCard, served: Served, edition: Edition) -> ServedCard:
         body = encode_card(rebuild(portrait, served, edition), longest=self._source.longest)
         return ServedCard(body, etag(body))
 
-    def _available(self) -> Portrait:
+    def _available(self) -> SanitizedCard:
         source = self._source
         if source.portrait is None or source.stale:
             if source.report is CardReport.UNUSABLE:
@@ -339,7 +339,7 @@ def sign_in_card(
         for version in (Version.V1_0, Version.V0_3)
         for binding in (Binding.JSONRPC, Binding.REST)
     )
-    portrait = Portrait(
+    portrait = SanitizedCard(
         name=urlsplit(url).hostname or "", description="Ask again with a credential: it says which agent answers here."
     )
     taken: tuple[Any, ...] = schemes

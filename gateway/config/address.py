@@ -20,7 +20,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen; port 0 lets the system pick."""
+    """An address to listen at; port 0 lets the system pick."""
 
     host: str
     port: int

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from gateway.a2a.call import Head
-from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
+from gateway.a2a.fault import BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
 from gateway.config.limit import Http
 from gateway.listener.request_parser import Unreadable, host_name
+from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.proxy.responder import Wire
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -25,12 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Serve: TypeAlias = Callable[[Head, Wire], Coroutine[Any, Any, None]]
 
-_BODILESS = (204, 304)
 _HEALTH = b"/-/"
-_SHORT = 64 * 1024
-"""Bytes of a body that an answer waits for."""
-_MOMENT = 0.25
-"""Seconds for which it does."""
 # RFC 9110 §7.6.1: they concern the connection, which is the server's. The length of a body is known by its bytes.
 _OF_THE_CONNECTION = frozenset(
     {b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"}
@@ -179,9 +175,7 @@ class AsgiResponder:
             BodyTooSlow: nothing of it came for `body_idle`.
             ClientGone: the client left before its end.
         """
-        too_large = BodyTooLarge(f"the body exceeds {limit} bytes")
-        if self._length is not None and self._length > limit:
-            raise too_large
+        check_length(self._length or 0, limit)
         body: bytes | bytearray = b""
         more = True
         while more:
@@ -195,8 +189,7 @@ class AsgiResponder:
                 raise ClientGone("the client left")
             more = message.get("more_body", False)
             part = message.get("body", b"")
-            if len(body) + len(part) > limit:
-                raise too_large
+            check_length(len(body) + len(part), limit)
             body = body + part if body else part
         self._watcher = asyncio.create_task(self._watch())  # noqa: TID251 - ends with the exchange
         return bytes(body)
@@ -217,15 +210,15 @@ class AsgiResponder:
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a whole answer."""
-        if self._watcher is None and self._length is not None and 0 < self._length <= _SHORT:
+        if self._watcher is None and self._length is not None and 0 < self._length <= SHORT:
             # Servers end a connection, and some an answer, whose request was not read: a short one is on its way.
             with suppress(Fault, TimeoutError):
-                async with asyncio.timeout(_MOMENT):
-                    await self.read(_SHORT)
-        length = None if status in _BODILESS else len(body)
+                async with asyncio.timeout(MOMENT):
+                    await self.read(SHORT)
+        length = None if status in BODILESS else len(body)
         self.opened = True
         await self._tell(_start(status, [*headers, *self.extra], length))
-        empty = self._bodiless or status in _BODILESS
+        empty = self._bodiless or status in BODILESS
         await self._tell({"type": "http.response.body", "body": b"" if empty else body})
         self._complete = True
 

@@ -33,7 +33,7 @@ from gateway.config.model import Gateway
 from gateway.identity.mtls import read_certificate
 from gateway.listener.grpc_health import Answer, Health
 from gateway.listener.grpc_reflection import Reflection
-from gateway.listener.grpc_responder import GrpcWire, Metadata, Pace
+from gateway.listener.grpc_responder import GrpcWire, Metadata
 from gateway.listener.server import ListenFailed, address_of, client_limits
 from gateway.listener.tls import PemTls
 from gateway.proxy.pipeline import Line
@@ -267,8 +267,6 @@ class GrpcListener:
         self._line = line
         self._health = Health(ready, SERVICES)
         self._reflection = Reflection(gateway.grpc.scope_field)
-        http = gateway.http
-        self._pace = Pace(stall=http.write_stall, idle=http.body_idle, rate=http.body_rate)
         self._aside = 0
         self._aside_handlers: dict[str, Any] = {
             path: grpc.stream_stream_rpc_method_handler(partial(self._answer_aside, answer))
@@ -401,7 +399,7 @@ class GrpcListener:
         remaining = context.time_remaining()
         # Always a head of its own, as a stream drops its content.
         head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
-        wire = GrpcWire(context, self._pace, streams=method.operation.streams)
+        wire = GrpcWire(context, self._written.http, streams=method.operation.streams)
         task = asyncio.get_running_loop().create_task(self._serve(head, wire, kept))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -16,13 +16,12 @@ from collections import deque
 from collections.abc import Callable
 from urllib.parse import unquote
 
-import msgspec
-
 from gateway.a2a.bindings.grpc_status import CODES, Status
 from gateway.a2a.bindings.grpc_status import trailers as status_trailers
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, ClientGone
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.headers import Pairs
+from gateway.config.limit import Http
 from gateway.upstream.grpc_library import aio, grpc
 
 FULL = 64 * 1024
@@ -37,25 +36,12 @@ _NEWS = 0.05
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
-class Pace(msgspec.Struct, frozen=True):
-    """Deadlines for a slow client.
-
-    Attributes:
-        stall: Seconds that a message of a stream may wait for the client, beside its time at the slowest rate.
-        idle: Seconds for a request's message, beside its time at `rate`.
-        rate: Fewest bytes a second of a request's message; 0 for no such bound.
-    """
-
-    stall: float = 30.0
-    idle: float = 30.0
-    rate: int = 1024
-
-
 class GrpcWire:
     """The client's side of one call (`gateway.proxy.responder.Wire`).
 
     Args:
         context: The call, as grpc.aio has it.
+        limits: Deadlines of a message and of an answer.
         streams: Whether the method answers with a stream.
 
     Attributes:
@@ -64,13 +50,25 @@ class GrpcWire:
     """
 
     __slots__ = (
-        "_context", "_drained", "_ended", "_gone", "_lost", "_opening", "_out", "_pace", "_size", "_status", "_streams",
-        "_written", "extra", "opened",
+        "_context",
+        "_drained",
+        "_ended",
+        "_gone",
+        "_limits",
+        "_lost",
+        "_opening",
+        "_out",
+        "_size",
+        "_status",
+        "_streams",
+        "_written",
+        "extra",
+        "opened",
     )  # fmt: skip
 
-    def __init__(self, context: aio.ServicerContext, pace: Pace, *, streams: bool) -> None:
+    def __init__(self, context: aio.ServicerContext, limits: Http, *, streams: bool) -> None:
         self._context = context
-        self._pace = pace
+        self._limits = limits
         self._streams = streams
         self._opening: Pairs | None = None
         self._out: deque[bytes] = deque()
@@ -102,8 +100,8 @@ class GrpcWire:
             BodyTooSlow: it did not come in time.
             ClientGone: the client left before its end.
         """
-        pace = self._pace
-        patience = pace.idle + limit / pace.rate if pace.rate else None
+        limits = self._limits
+        patience = limits.body_idle + limit / limits.body_rate if limits.body_rate else None
         try:
             async with asyncio.timeout(patience):
                 message = await self._context.read()
@@ -253,7 +251,7 @@ class GrpcWire:
         while self._out:
             message = self._out.popleft()
             try:
-                async with asyncio.timeout(self._pace.stall + len(message) / _SLOWEST):
+                async with asyncio.timeout(self._limits.write_stall + len(message) / _SLOWEST):
                     await self._context.write(message)
             except TimeoutError:
                 # grpc.aio cannot reset a call: the client finds this status behind what it has not read.

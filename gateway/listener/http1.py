@@ -38,12 +38,13 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from gateway.a2a.call import Head
-from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone
+from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.identity.throttle import network_of
 from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
+from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import UNMET, introduced
 
 logger = logging.getLogger("gateway.listener")
@@ -329,14 +330,9 @@ class Edge:
 
 _SLICE = 64 * 1024
 """Bytes that are written at once."""
-_SHORT = 64 * 1024
-"""Bytes of a body that an answer waits for; as many are kept unread."""
-_MOMENT = 0.25
-"""Seconds for which it does."""
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 # An agent may answer with any of them; one that has no name has none here either (RFC 9112 §4).
 _STATUS = {status: b"HTTP/1.1 %d %b\r\n" % (status, _PHRASES.get(status, b"")) for status in range(100, 600)}
-_BODILESS = (204, 304)
 
 
 def status_line(status: int) -> bytes:
@@ -410,11 +406,9 @@ class ClientWire:
             ClientGone: the client left before its end.
         """
         if not self._whole:
-            if self._length is not None and self._length > limit:
-                raise BodyTooLarge(f"the body exceeds {limit} bytes")
+            check_length(self._length or 0, limit)
             await self._arrived(limit)
-        if self.unread > limit:
-            raise BodyTooLarge(f"the body exceeds {limit} bytes")
+        check_length(self.unread, limit)
         body, self._body = self._body, b""
         self.unread = 0
         return bytes(body)
@@ -440,13 +434,13 @@ class ClientWire:
         """A whole answer; the connection ends with it if the request has not come whole."""
         if self._over:
             return
-        if not self._whole and not self._expects and self._length is not None and self._length <= _SHORT:
+        if not self._whole and not self._expects and self._length is not None and self._length <= SHORT:
             await self._come()
             if self._over:
                 return
         connection = self._connection
-        head = self._head(status, headers, None if status in _BODILESS else len(body))
-        if self._bodiless or status in _BODILESS:
+        head = self._head(status, headers, None if status in BODILESS else len(body))
+        if self._bodiless or status in BODILESS:
             body = b""
         if len(body) <= _SLICE:
             connection.write(head + body)
@@ -456,14 +450,10 @@ class ClientWire:
         self._end()
 
     async def _come(self) -> None:
-        """Give a short body that is on its way a moment to arrive.
-
-        Many clients send it right behind the head, in a packet of its own. A refusal in between would cost them the
-        connection, and its headers would tell how fast the packets came.
-        """
+        """Give a short body that is on its way a moment to arrive."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
-        timer = loop.call_later(_MOMENT, self._wake)
+        timer = loop.call_later(MOMENT, self._wake)
         try:
             await self._waiter
         finally:

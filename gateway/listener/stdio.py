@@ -30,11 +30,11 @@ from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, Heard, course, hear, readdress
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Framing, encode
 from gateway.a2a.framing.sse import Event, SseDecoder
 from gateway.a2a.headers import TO_AGENT, Pairs
 from gateway.background import Background
+from gateway.listener.responder import check_length
 from gateway.proxy.responder import Wire
 
 _CHUNK = 64 * 1024
@@ -255,8 +255,7 @@ class StdioWire:
             BodyTooLarge: it is longer than `limit` bytes.
         """
         body, self._body = self._body, b""
-        if len(body) > limit:
-            raise BodyTooLarge(f"the body exceeds {limit} bytes")
+        check_length(len(body), limit)
         return body
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - the envelope tells all

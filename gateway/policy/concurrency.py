@@ -38,23 +38,23 @@ _PATIENCE = 0.25
 """Part of `timeout` after which a slot is reclaimed."""
 
 
-class NoPlace(Exception):  # noqa: N818 - callers turn it into a fault
+class NoSlot(Exception):  # noqa: N818 - callers turn it into a fault
     """The queue is full, or the call timed out; the text says which, for logs."""
 
 
 class Flow:
-    """The calls of one tenant at one gate.
+    """The calls of one tenant at one limiter.
 
     Attributes:
         held: Slots that it holds.
         waiting: Its queued calls, the oldest first.
-        due: The virtual time of its next call, unless that of the gate is later.
-        listed: Whether the gate's heap has an entry for it, possibly an outdated one.
+        due: The virtual time of its next call, unless that of the limiter is later.
+        listed: Whether the limiter's heap has an entry for it, possibly an outdated one.
     """
 
     __slots__ = ("due", "gate", "held", "listed", "waiting", "weight")
 
-    def __init__(self, gate: "Gate", weight: float) -> None:
+    def __init__(self, gate: "ConcurrencyLimiter", weight: float) -> None:
         self.gate = gate
         self.weight = weight
         self.held = 0
@@ -73,7 +73,7 @@ class Flow:
             gate.serve()
 
 
-class Gate:
+class ConcurrencyLimiter:
     """Slots for calls, and the queue for them.
 
     Attributes:
@@ -106,7 +106,7 @@ class Gate:
         *,
         more: float = _MORE,
     ) -> None:
-        """A gate with all slots free.
+        """A limiter with all slots free.
 
         Args:
             limit: `math.inf` for no limit.
@@ -160,7 +160,7 @@ class Gate:
             reclaim: Takes a slot from a flow at once, if it can; None if no slot is to be reclaimed for this call.
 
         Raises:
-            NoPlace: The queue is full, the wait timed out, or another tenant needs the room.
+            NoSlot: The queue is full, the wait timed out, or another tenant needs the room.
         """
         entered = self.enter(tenant, weight)
         if entered is not None:
@@ -169,11 +169,11 @@ class Gate:
         if self.waiting >= self.queue:
             victim = self._victim(flow)
             if victim is None:
-                raise NoPlace("the queue is full")
+                raise NoSlot("the queue is full")
             turn = victim.waiting.pop()
             self._left(victim)
             if not turn.done():
-                turn.set_exception(NoPlace("another tenant has less than its share of the queue"))
+                turn.set_exception(NoSlot("another tenant has less than its share of the queue"))
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         self._join(flow, turn)
@@ -236,7 +236,7 @@ class Gate:
         for entry in passed:
             heapq.heappush(heap, entry)
         due, _, flow = chosen
-        # Not before the gate's own time: idle time is not made up for.
+        # Not before the limiter's own time: idle time is not made up for.
         self._now = max(self._now, due)
         flow.due = self._now + 1.0 / flow.weight
         flow.listed = False
@@ -286,7 +286,7 @@ class Gate:
     def _expire(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
         if not turn.done():
             self._drop(flow, turn)
-            turn.set_exception(NoPlace(f"no place within {self.timeout:g} s"))
+            turn.set_exception(NoSlot(f"no place within {self.timeout:g} s"))
 
     def _drop(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
         """Leave the queue, unless a slot was granted meanwhile."""

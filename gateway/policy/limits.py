@@ -33,7 +33,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.concurrency import Flow, Gate, NoPlace
+from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.policy.shared import Rate, SharedRates
 from gateway.policy.token_bucket import Bucket
 
@@ -117,7 +117,7 @@ _UNLIMITED = Rate(math.inf, math.inf)
 
 
 @dataclass(slots=True, eq=False)
-class Account:
+class LimiterState:
     """The limits of one tenant or agent, and their current use.
 
     Attributes:
@@ -142,7 +142,7 @@ class Account:
     rate: Rate = _UNLIMITED
     whole: Told = _UNTOLD
     bandwidth: Bucket | None = None
-    gate: Gate | None = None
+    gate: ConcurrencyLimiter | None = None
     streams: float = math.inf
     open: int = 0
     body: float = math.inf
@@ -207,7 +207,7 @@ class Account:
             return
         figures = (math.ceil(quota.concurrency / replicas), math.ceil(quota.queue / replicas), quota.queue_timeout)
         if self.gate is None:
-            self.gate = Gate(*figures)
+            self.gate = ConcurrencyLimiter(*figures)
         else:
             self.gate.change(*figures)
 
@@ -256,7 +256,7 @@ class Permit:
 
     __slots__ = ("_agent", "_agent_place", "_stream", "_tenant", "_tenant_place")
 
-    def __init__(self, tenant: Account, agent: Account) -> None:
+    def __init__(self, tenant: LimiterState, agent: LimiterState) -> None:
         self._tenant = tenant
         self._agent = agent
         self._tenant_place: Flow | None = None
@@ -325,12 +325,12 @@ class Limits:
         self._shared = shared
         self._clock = clock
         self._replicas = 1
-        self._tenants: dict[str, Account] = {}
-        self._agents: dict[str, Account] = {}
+        self._tenants: dict[str, LimiterState] = {}
+        self._agents: dict[str, LimiterState] = {}
         # The account of everything that has no limit.
-        self._nobody = Account("", "")
+        self._nobody = LimiterState("", "")
         self._unnamed: Quota | None = None
-        self._strangers: OrderedDict[str, Account] = OrderedDict()
+        self._strangers: OrderedDict[str, LimiterState] = OrderedDict()
         self._metered = False
 
     def share(self, rates: SharedRates | None) -> None:
@@ -349,10 +349,10 @@ class Limits:
         """
         now = self._clock()
         unnamed = tenants.get(UNNAMED)
-        named: dict[str, Account] = {}
+        named: dict[str, LimiterState] = {}
         for name, quota in tenants.items():
             if name != UNNAMED:
-                account = self._tenants.pop(name, None) or self._strangers.get(name) or Account("tenant", name)
+                account = self._tenants.pop(name, None) or self._strangers.get(name) or LimiterState("tenant", name)
                 self._strangers.pop(name, None)
                 account.label = name
                 account.change(quota, replicas, now)
@@ -371,9 +371,9 @@ class Limits:
         self._metered = any(quota.bandwidth is not None for quota in (*tenants.values(), *agents.values()))
 
     def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:
-        named: dict[str, Account] = {}
+        named: dict[str, LimiterState] = {}
         for name, quota in agents.items():
-            account = self._agents.pop(name, None) or Account("agent", name, name)
+            account = self._agents.pop(name, None) or LimiterState("agent", name, name)
             account.change(quota, replicas, now)
             named[name] = account
         for account in self._agents.values():
@@ -479,7 +479,7 @@ class Limits:
 
     # ---- Waiting -------------------------------------------------------------------------------------------------
 
-    async def _arrive_shared(self, shared: SharedRates, account: Account, own: Bucket, now: float) -> Standing:
+    async def _arrive_shared(self, shared: SharedRates, account: LimiterState, own: Bucket, now: float) -> Standing:
         delay, left = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
         # Headers show the limit that was applied: while Redis is away that is this process's share.
         rate, told = (account.rate.per_second, account.whole) if shared.up else (own.rate, account.share)
@@ -487,7 +487,7 @@ class Limits:
             raise self._over_rate(account, delay, told)
         return account.standing(left, rate, told)
 
-    async def _wait(self, tenant: str, mine: Account, theirs: Account, *, stream: bool) -> Permit:
+    async def _wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, *, stream: bool) -> Permit:
         permit = Permit(mine, theirs)
         admitted = False
         try:
@@ -505,13 +505,13 @@ class Limits:
                 permit.release()
         return permit
 
-    async def _place(self, account: Account, gate: Gate, tenant: str, weight: float) -> Flow:
+    async def _place(self, account: LimiterState, gate: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
         try:
             return await gate.wait(tenant, weight)
-        except NoPlace as error:
+        except NoSlot as error:
             raise self._no_place(account, gate, str(error)) from None
 
-    async def _charge(self, account: Account, own: Bucket) -> None:
+    async def _charge(self, account: LimiterState, own: Bucket) -> None:
         now = self._clock()
         if self._shared is None:
             delay = own.take(now)
@@ -522,20 +522,20 @@ class Limits:
 
     # ---- Accounts ------------------------------------------------------------------------------------------------
 
-    def _tenant(self, tenant: str) -> Account:
+    def _tenant(self, tenant: str) -> LimiterState:
         account = self._tenants.get(tenant)
         if account is not None:
             return account
         return self._nobody if self._unnamed is None else self._stranger(tenant, self._unnamed)
 
-    def _stranger(self, tenant: str, quota: Quota) -> Account:
+    def _stranger(self, tenant: str, quota: Quota) -> LimiterState:
         account = self._strangers.get(tenant)
         if account is not None:
             self._strangers.move_to_end(tenant)
             return account
         if len(self._strangers) >= self._most_unnamed:
             self._forget()
-        account = self._strangers[tenant] = Account("tenant", tenant)
+        account = self._strangers[tenant] = LimiterState("tenant", tenant)
         account.label = OTHER
         account.change(quota, self._replicas, self._clock())
         return account
@@ -550,7 +550,7 @@ class Limits:
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 
-    def _over_rate(self, account: Account, delay: float, told: Told) -> OverRate:
+    def _over_rate(self, account: LimiterState, delay: float, told: Told) -> OverRate:
         self.on_hit("requests", account.scope, account.label)
         return OverRate(
             f"more requests than the {told.limit} in {told.window} s that are allowed",
@@ -558,21 +558,21 @@ class Limits:
             standing=Standing(*told, 0, delay),
         )
 
-    def _asked_too_often(self, account: Account, delay: float) -> RateLimited:
+    def _asked_too_often(self, account: LimiterState, delay: float) -> RateLimited:
         # The rate of all tenants together is not shown to one tenant.
         self.on_hit("requests", account.scope, account.label)
         return RateLimited("more requests than this agent takes", retry_after=delay)
 
-    def _in_debt(self, account: Account, delay: float) -> RateLimited:
+    def _in_debt(self, account: LimiterState, delay: float) -> RateLimited:
         self.on_hit("bandwidth", account.scope, account.label)
         return RateLimited(f"more bytes than {_whose(account)} may move", retry_after=delay)
 
-    def _refuse_stream(self, account: Account) -> None:
+    def _refuse_stream(self, account: LimiterState) -> None:
         if account.open >= account.streams:
             self.on_hit("streams", account.scope, account.label)
             raise StreamsLimited(f"as many streams are open as {_whose(account)} may have", retry_after=_STREAMS_AGAIN)
 
-    def _refuse_wait(self, tenant: str, mine: Account, theirs: Account, now: float) -> None:
+    def _refuse_wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, now: float) -> None:
         """Refuse a call at once that would wait in vain."""
         # Checked only; it is charged when there is a slot.
         if theirs.requests is not None and self._shared is None and (delay := theirs.requests.delay(now)):
@@ -583,7 +583,7 @@ class Limits:
         elif theirs.gate is not None and theirs.gate.full(tenant, mine.weight):
             raise self._no_place(theirs, theirs.gate, "the queue is full")
 
-    def _no_place(self, account: Account, gate: Gate, detail: str) -> ConcurrencyLimited:
+    def _no_place(self, account: LimiterState, gate: ConcurrencyLimiter, detail: str) -> ConcurrencyLimited:
         self.on_hit("concurrency", account.scope, account.label)
         return ConcurrencyLimited(
             f"as many calls are under way as {_whose(account)} may have",
@@ -592,5 +592,5 @@ class Limits:
         )
 
 
-def _whose(account: Account) -> str:
+def _whose(account: LimiterState) -> str:
     return "this tenant" if account.scope == "tenant" else "this agent"

@@ -44,11 +44,13 @@ class ReplyHead(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         content_type: As the agent wrote it.
+        is_stream: As `Reply.is_stream`.
         passed: The headers that every answer made of this reply has, but for the request id.
         json_headers: The headers of an answer whose body is this reply's JSON, but for the request id.
     """
 
     content_type: bytes | None
+    is_stream: bool
     passed: Pairs
     json_headers: Pairs
 
@@ -68,7 +70,7 @@ def head_of(reply: Reply) -> ReplyHead:
     # Without parameters: no charset makes a client read other text than the gateway did.
     json = (b"content-type", media if is_json(media) else b"application/json")
     passed = [*pass_on(reply.headers, _TO_CLIENT), _NO_STORE]
-    head = ReplyHead(content_type, passed, [*passed, json])
+    head = ReplyHead(content_type, reply.is_stream, passed, [*passed, json])
     if known is not None:
         known[ReplyHead] = head
     return head
@@ -137,17 +139,17 @@ class Delivery:
         """Release the body."""
         self._body = None
 
-    def refuse_unasked(self) -> None:
+    def refuse_unasked(self, head: ReplyHead) -> None:
         """Refuse a redirect, a part of an answer, and a stream that answers no streaming call.
 
         Raises:
             UpstreamProtocol: it is one.
         """
-        status, is_stream = self.reply.http_status, self.reply.is_stream
+        status = self.reply.http_status
         if 300 <= status < 400 or status == 206:
             # Never followed, and never shown: `Location` is an address of the agent's.
             raise UpstreamProtocol("the agent answered with a redirect or a part", detail=f"status {status}")
-        if is_stream and (status != 200 or not self.call.operation.streams):
+        if head.is_stream and (status != 200 or not self.call.operation.streams):
             raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
 
     async def judge(self, body: bytes) -> Progress | None:
@@ -157,7 +159,8 @@ class Delivery:
             UpstreamProtocol: it is no answer of A2A, answers another call, or is an error that tells of another's task.
             UpstreamLimited, UpstreamBusy, BodyTooLarge, WrongHttpMethod: as `refuse_page`.
         """
-        reply, content_type = self.reply, head_of(self.reply).content_type
+        reply = self.reply
+        content_type = head_of(reply).content_type if self.call.dialect.binding is not Binding.GRPC else None
         if reply.http_status >= 400:
             refuse_challenge(reply)
             error = await self._aside(lambda each: agent_frame.read_error(self.call, each, content_type), body)

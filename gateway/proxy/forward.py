@@ -202,7 +202,7 @@ class Forwarder:
             reply = await asking.unless_busy(call, reply, partial(asking.over_http, call))
             if reply.status in FAILING:
                 asking.answered(reply.status)
-        if exchange.on_event is None and call.operation.streams and reply.http_status not in FAILING:
+        if call.operation.streams and reply.http_status not in FAILING:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
             exchange.on_event = partial(asking.answered, reply.http_status)
         if translation is not None and call.operation in method_fallback.TWO_WAYS:
@@ -211,6 +211,7 @@ class Forwarder:
         delivery = self._delivery(asking, reply, translation, call)
         try:
             if call.operation in method_fallback.TWO_WAYS and isinstance(reply, Response):
+                delivery = await self._by_the_other_verb(asking, delivery)
                 delivery = await self._otherwise(asking, delivery)
             asking.status = delivery.reply.http_status
             exchange.received = self._clock()
@@ -237,15 +238,20 @@ class Forwarder:
             call=call,
         )
 
+    async def _by_the_other_verb(self, asking: "_Asking", delivery: Delivery) -> Delivery:
+        """Return the delivery, or that of the reply to a subscription by the HTTP method that the agent knows."""
+        is_subscription = delivery.call.operation is Operation.SUBSCRIBE_TO_TASK
+        if not is_subscription or not await method_fallback.is_unknown_path(delivery):
+            return delivery
+        delivery.reply.close()
+        call = method_fallback.by_the_other_verb(delivery.call)
+        return self._delivery(asking, await asking.over_http(call), delivery.translation, call)
+
     async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
         """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
         exchange, backing, client, call = asking.exchange, asking.backing, asking.exchange.call, delivery.call
         if client is None or not isinstance(backing.upstream, HttpUpstream):
             return delivery
-        if call.operation is Operation.SUBSCRIBE_TO_TASK and await method_fallback.is_unknown_path(delivery):
-            delivery.reply.close()
-            call = method_fallback.by_the_other_verb(call)
-            delivery = self._delivery(asking, await asking.over_http(call), delivery.translation, call)
         if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
             return delivery
         asking.answered(delivery.reply.http_status)

@@ -201,7 +201,7 @@ async def _good(delivery: Delivery) -> bytes:
     reply = delivery.reply
     if reply.failure is not None:
         raise AgentFailed(delivery.error_of(await delivery.failure(reply.failure)))
-    delivery.refuse_unasked()
+    delivery.refuse_unasked(head_of(reply))
     page = await delivery.read()
     told = await delivery.judge(page)
     if told is not None and told.error is None:

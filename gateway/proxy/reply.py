@@ -57,8 +57,10 @@ async def deliver(delivery: Delivery, wire: Wire) -> None:
             await _deliver_failure(delivery, wire, reply.failure)
             return
         head = head_of(reply)
-        delivery.refuse_unasked()
-        await (_deliver_stream if reply.is_stream else _deliver_frame)(delivery, wire, head)
+        delivery.refuse_unasked(head)
+        delivering = (_deliver_stream if head.is_stream else _deliver_frame)(delivery, wire, head)
+        del head
+        await delivering
     except (UpstreamLimited, UpstreamBusy):
         raise
     except UpstreamProtocol:
@@ -68,7 +70,8 @@ async def deliver(delivery: Delivery, wire: Wire) -> None:
 
 async def _deliver_failure(delivery: Delivery, wire: Wire, status: Status) -> None:
     """Deliver the status of a gRPC call that ended badly before anything came of it."""
-    exchange, translation, answer = delivery.exchange, delivery.translation, _answer_of(delivery, wire)
+    exchange, translation = delivery.exchange, delivery.translation
+    answer = _answer_of(delivery, wire, head_of(delivery.reply))
     status = await delivery.failure(status)
     error = delivery.error_of(status)
     exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
@@ -84,16 +87,19 @@ async def _deliver_stream(delivery: Delivery, wire: Wire, head: ReplyHead) -> No
     if _is_relayed_http(delivery):
         headers = [*head.passed, (b"content-type", _EVENTS), _request_id(exchange)]
     else:
-        headers = _answer_of(delivery, wire).headers(_EVENTS)
+        headers = _answer_of(delivery, wire, head).headers(_EVENTS)
     if exchange.binding is not Binding.GRPC:
         headers.append(_UNBUFFERED)
+    stream = Stream(delivery, wire, headers)
+    # A stream may last for hours.
+    del head, headers
     try:
-        await Stream(delivery, wire).run(headers)
+        await stream.run()
     except UpstreamReset:
         if translation is None or translation.complaint is None or wire.opened:
             raise
         # The error is the first thing that the agent says, and this client's dialect has no event for it.
-        await _answer_of(delivery, wire).complain(translation.complaint, translation.error)
+        await _answer_of(delivery, wire, head_of(delivery.reply)).complain(translation.complaint, translation.error)
 
 
 # ---- One frame -------------------------------------------------------------------------------------------------------
@@ -104,14 +110,15 @@ async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> Non
     body = await delivery.read()
     exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
     told = await delivery.judge(body)
+    delivery.forget()
     if told is not None:
         told = await delivery.observe(told)
     is_good = told is not None and told.error is None
     if exchange.claims is not None and exchange.claims.mark.raw:
         body = await delivery.work(delivery.unmarked, body)
     if translation is not None:
-        delivery.forget()
-        delivering = _deliver_translated(delivery, wire, translation, body, is_good=is_good)
+        answer = _answer_of(delivery, wire, head)
+        delivering = _deliver_translated(delivery, answer, translation, body, is_good=is_good)
         # The agent's bytes are released while the client reads.
         del body
         await delivering
@@ -121,7 +128,9 @@ async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> Non
     elif is_good and _restores_tenant(delivery):
         body = await delivery.work(partial(agent_frame.with_tenant, call), body)
     if not _is_relayed_http(delivery):
-        await _answer_of(delivery, wire).tell(body if call.operation is Operation.GET_EXTENDED_CARD else frame(body))
+        await _answer_of(delivery, wire, head).tell(
+            body if call.operation is Operation.GET_EXTENDED_CARD else frame(body)
+        )
         return
     if delivery.is_renumbered:
         body = with_id(body, call.id)
@@ -130,9 +139,9 @@ async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> Non
 
 
 async def _deliver_translated(
-    delivery: Delivery, wire: Wire, translation: Translation, body: bytes, *, is_good: bool
+    delivery: Delivery, answer: "ClientAnswer", translation: Translation, body: bytes, *, is_good: bool
 ) -> None:
-    exchange, reply, answer = delivery.exchange, delivery.reply, _answer_of(delivery, wire)
+    exchange, reply = delivery.exchange, delivery.reply
     if not is_good:
         error = await delivery.work(partial(translation.read_error, reply.http_status), body)
         if error is None:
@@ -271,11 +280,11 @@ class ClientAnswer:
         return _JSON
 
 
-def _answer_of(delivery: Delivery, wire: Wire) -> ClientAnswer:
+def _answer_of(delivery: Delivery, wire: Wire, head: ReplyHead) -> ClientAnswer:
     reply = delivery.reply
     # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
     theirs = [*reply.headers, *reply.metadata]
-    return ClientAnswer(delivery.exchange, delivery.clock, wire, head_of(reply).passed, theirs)
+    return ClientAnswer(delivery.exchange, delivery.clock, wire, head.passed, theirs)
 
 
 def _is_relayed_http(delivery: Delivery) -> bool:

@@ -37,9 +37,13 @@ _BLANK = Progress()
 
 
 class Stream:
-    """Delivers the events of one reply."""
+    """Delivers the events of one reply.
 
-    def __init__(self, delivery: Delivery, wire: Wire) -> None:
+    Args:
+        headers: Of the answer to the client.
+    """
+
+    def __init__(self, delivery: Delivery, wire: Wire, headers: Pairs) -> None:
         backing = delivery.backing
         self._delivery = delivery
         self._exchange = delivery.exchange
@@ -57,7 +61,7 @@ class Stream:
         self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
         self._read = event_reader(self._call)
         # The headers, until they go out with the first event.
-        self._headers: Pairs | None = None
+        self._headers: Pairs | None = headers
         # Pieces of a long chunk that are not decoded yet, the first one last; bytes that wait at the connection.
         self._pieces: list[bytes] = []
         self._behind = 0
@@ -78,11 +82,8 @@ class Stream:
         self._beat: asyncio.TimerHandle | None = None
         self._release: asyncio.TimerHandle | None = None
 
-    async def run(self, headers: Pairs) -> None:
+    async def run(self) -> None:
         """Deliver the events, to the last one.
-
-        Args:
-            headers: Of the answer to the client.
 
         Raises:
             UpstreamProtocol: an event is none that A2A knows, or belongs to another call.
@@ -94,7 +95,7 @@ class Stream:
         meter.streaming(1)
         closed_by = "gateway"
         try:
-            self._begin(headers)
+            self._begin()
             await self._flow()
             self._stop_beating()
             await self._finish()
@@ -119,9 +120,8 @@ class Stream:
             meter.streaming(-1)
             meter.stream_closed(closed_by)
 
-    def _begin(self, headers: Pairs) -> None:
+    def _begin(self) -> None:
         exchange = self._exchange
-        self._headers = headers
         if self._translation is None or self._translation.tells_failures:
             self._open()
         if exchange.permit is not None:

@@ -73,7 +73,7 @@ class Enqueued(Enum):
 
     TAKEN = "taken"
     DUPLICATE = "duplicate"
-    """It is, or was shortly before, in the queue."""
+    """The same notification is, or was shortly before, in the queue."""
     FULL = "full"
     """So many wait for this webhook, or for all of its tenant's, that no more are taken."""
 

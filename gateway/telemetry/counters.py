@@ -17,7 +17,7 @@ Gone = Callable[[Labels], bool]
 """Returns whether a series with these values is to be dropped."""
 
 
-class Tally(Collector):
+class Counter(Collector):
     """A counter, or a gauge, for each combination of its labels' values.
 
     Args:
@@ -75,7 +75,7 @@ class Tally(Collector):
 
 
 @dataclass(slots=True)
-class Spread:
+class Buckets:
     """The buckets of one series of a histogram.
 
     Attributes:
@@ -94,7 +94,7 @@ class Spread:
         self.sum += value
 
 
-class Distribution(Collector):
+class Histogram(Collector):
     """A histogram for each combination of its labels' values.
 
     Args:
@@ -106,14 +106,14 @@ class Distribution(Collector):
         self._words = words
         self._labels = tuple(labels)
         self._bounds = tuple(float(bound) for bound in bounds)
-        self._spreads: dict[Labels, Spread] = {}
+        self._buckets: dict[Labels, Buckets] = {}
 
-    def of(self, values: Labels) -> Spread:
+    def of(self, values: Labels) -> Buckets:
         """Return the series of these label values, to be kept by the caller."""
-        spread = self._spreads.get(values)
-        if spread is None:
-            spread = self._spreads[values] = Spread(self._bounds, [0] * (len(self._bounds) + 1))
-        return spread
+        buckets = self._buckets.get(values)
+        if buckets is None:
+            buckets = self._buckets[values] = Buckets(self._bounds, [0] * (len(self._bounds) + 1))
+        return buckets
 
     @property
     def labels(self) -> Labels:
@@ -121,19 +121,19 @@ class Distribution(Collector):
         return self._labels
 
     def drop(self, is_gone: Gone) -> None:
-        """Drop series; as `Tally.drop`."""
-        for values in [values for values in self._spreads if is_gone(values)]:
-            del self._spreads[values]
+        """Drop series; as `Counter.drop`."""
+        for values in [values for values in self._buckets if is_gone(values)]:
+            del self._buckets[values]
 
     def collect(self) -> Iterable[Metric]:
         """Yield all series."""
         family = HistogramMetricFamily(self._name, self._words, labels=self._labels)
         names = [*map(str, self._bounds), "+Inf"]
-        for values, spread in self._spreads.copy().items():
+        for values, buckets in self._buckets.copy().items():
             # A copy first: what is added meanwhile would make the sum of the buckets differ from the count.
-            total, buckets = 0, []
-            for name, count in zip(names, spread.counts.copy(), strict=True):
+            total, cumulative = 0, []
+            for name, count in zip(names, buckets.counts.copy(), strict=True):
                 total += count
-                buckets.append((name, float(total)))
-            family.add_metric(values, buckets, spread.sum)
+                cumulative.append((name, float(total)))
+            family.add_metric(values, cumulative, buckets.sum)
         yield family

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
-from gateway.telemetry.counters import Distribution, Gone, Labels, Spread, Tally
+from gateway.telemetry.counters import Buckets, Counter, Gone, Histogram, Labels
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 NO_AGENT = "-"
@@ -89,123 +89,125 @@ class Metrics:
         self._workers = workers
         self.meters: WeakValueDictionary[int, AgentMeter] = WeakValueDictionary()
         self.meeting = threading.Lock()
-        self._counted: list[Tally | Distribution] = []
+        self._counted: list[Counter | Histogram] = []
         self.registry = registry = CollectorRegistry()
-        self.requests = self._tally(
+        self.requests = self._counter(
             "requests_total",
             "Requests by outcome. Series: agents x 13 operations x 3 bindings x 8 outcomes.",
             ("agent", "operation", "binding", "outcome"),
         )
-        self.tenant_requests = self._tally(
+        self.tenant_requests = self._counter(
             "tenant_requests_total",
             "Requests by the caller's tenant: those of the file, at most observe.metrics.max_tenants, other, and - for "
             "a caller who is not known. Series: tenants x agents x 8 outcomes.",
             ("tenant", "agent", "outcome"),
         )
-        self.rejected = self._tally(
+        self.rejected = self._counter(
             "rejected_total",
             "Requests that the gateway refused or could not finish, by reason. Series: agents x 30 reasons.",
             ("agent", "reason"),
         )
-        self.duration = self._distribution(
+        self.duration = self._histogram(
             "request_duration_seconds",
             "From the head of a request to the last byte of its answer. Series: agents x 6 kinds.",
             ("agent", "kind"),
             _DURATIONS,
         )
-        self.first_byte = self._distribution(
+        self.first_byte = self._histogram(
             "first_byte_seconds",
             "From the head of a request to the first byte of its answer. Series: agents x 6 kinds.",
             ("agent", "kind"),
             _DURATIONS,
         )
-        self.overhead = self._distribution(
+        self.overhead = self._histogram(
             "overhead_seconds",
             "Time that the gateway adds before the first byte of the answer. Series: 6 kinds.",
             ("kind",),
             _OVERHEADS,
         )
-        self.in_flight = self._tally("requests_in_flight", "Requests being forwarded now. Series: agents.", ("agent",))
-        self.streams_open = self._tally("streams_open", "Streams open now. Series: agents.", ("agent",))
-        self.stream_events = self._tally(
+        self.in_flight = self._counter(
+            "requests_in_flight", "Requests that are being forwarded. Series: agents.", ("agent",)
+        )
+        self.streams_open = self._counter("streams_open", "Streams open now. Series: agents.", ("agent",))
+        self.stream_events = self._counter(
             "stream_events_total",
             "Events relayed. Series: agents x 6 events (task, message, status, artifact, error, other).",
             ("agent", "event"),
         )
-        self.streams_closed = self._tally(
+        self.streams_closed = self._counter(
             "streams_closed_total",
             "Streams that ended. Series: agents x 3 sides that ended them (agent, client, gateway).",
             ("agent", "by"),
         )
-        self.tasks = self._tally(
+        self.tasks = self._counter(
             "tasks_total",
             "Tasks by the state in which an answer or a stream of a send left them. Series: agents x 9 states.",
             ("agent", "state"),
         )
-        self.tasks_denied = self._tally(
+        self.tasks_denied = self._counter(
             "task_access_denied_total",
             "Calls that named a task of another owner. Series: agents x 13 operations.",
             ("agent", "operation"),
         )
-        self.translations = self._tally(
+        self.translations = self._counter(
             "translations_total",
             "Calls that were translated, by the dialects of client and agent, such as jsonrpc/0.3. Series: agents x 7 "
             "dialects x 6 others.",
             ("agent", "from", "to"),
         )
-        self.limit_hits = self._tally(
+        self.limit_hits = self._counter(
             "limit_hits_total",
             "Calls that a limit refused. Series: 2 scopes (tenant, agent) x names of the file and other x 6 limits "
             "(requests, concurrency, streams, open_tasks, body, bandwidth).",
             ("limit", "scope", "name"),
         )
-        self.state_operations = self._tally(
+        self.state_operations = self._counter(
             "state_operations_total",
             "Operations of the store of the ledger. Series: operations of a store x 2 results (ok, unavailable).",
             ("operation", "result"),
         )
-        self.push_deliveries = self._tally(
+        self.push_deliveries = self._counter(
             "push_deliveries_total",
             "Notifications on their way to webhooks. Series: agents x 4 results (delivered, retried, dead, refused).",
             ("agent", "result"),
         )
-        self.backend_requests = self._tally(
+        self.backend_requests = self._counter(
             "backend_requests_total",
             "Requests sent to backends, by the class of the answer. Series: backends x 6 (1xx to 5xx, error).",
             ("agent", "backend", "status"),
         )
-        self.backend_retries = self._tally(
+        self.backend_retries = self._counter(
             "backend_retries_total",
             "Retries, by the backend that failed. Series: backends x 3 reasons (connect, reset, 503).",
             ("agent", "backend", "reason"),
         )
-        self.backend_ejections = self._tally(
+        self.backend_ejections = self._counter(
             "backend_ejections_total",
             "Ejections of replicas because their calls failed. Series: backends.",
             ("agent", "backend"),
         )
-        self.auth = self._tally(
+        self.auth = self._counter(
             "auth_total",
             "Authentications by method. Series: 6 methods (jwt, api_key, mtls, anonymous, none, unknown) "
             "x issuers of the file x 6 results (ok, missing, invalid, expired, limited, unavailable).",
             ("method", "issuer", "result"),
         )
-        self.card_fetches = self._tally(
+        self.card_fetches = self._counter(
             "card_fetches_total",
             "Reads of agents' cards. Series: agents x 3 results (ok, not_modified, error).",
             ("agent", "result"),
         )
-        self.loop_lag = self._distribution(
-            "event_loop_lag_seconds", "Delay of timers in the event loop.", (), _LAGS
-        ).of(())
-        self.loop_stalls = self._tally("event_loop_stalls_total", "Stalls of the event loop for over 100 ms.")
-        self.draining = self._tally("draining", "1 while the gateway is shutting down.")
-        self.reload_ok = self._tally("config_last_reload_successful", "1 if the last reload was not rejected.")
-        self.reload_time = self._tally(
+        self.loop_lag = self._histogram("event_loop_lag_seconds", "Delay of timers in the event loop.", (), _LAGS).of(
+            ()
+        )
+        self.loop_stalls = self._counter("event_loop_stalls_total", "Stalls of the event loop for over 100 ms.")
+        self.draining = self._counter("draining", "1 while the gateway is shutting down.")
+        self.reload_ok = self._counter("config_last_reload_successful", "1 if the last reload was not rejected.")
+        self.reload_time = self._counter(
             "config_last_reload_success_timestamp_seconds",
             "When the running configuration was activated, in Unix seconds.",
         )
-        self.reloads = self._tally(
+        self.reloads = self._counter(
             "config_reloads_total",
             "Reloads of the configuration. Series: 3 results (applied, unchanged, refused) x 4 "
             "triggers (signal, admin, watch, poll).",
@@ -213,20 +215,20 @@ class Metrics:
         )
         for gauge in (self.loop_stalls, self.draining, self.reload_ok, self.reload_time):
             gauge.set((), 0)
-        self._tally("build_info", "Always 1.", ("version",)).set((version,), 1)
+        self._counter("build_info", "Always 1.", ("version",)).set((version,), 1)
         registry.register(_Reader(read))
 
-    def _tally(self, name: str, words: str, labels: tuple[str, ...] = ()) -> Tally:
-        tally = Tally(_PREFIX + name, words, labels)
-        self._counted.append(tally)
-        self.registry.register(tally)
-        return tally
+    def _counter(self, name: str, words: str, labels: tuple[str, ...] = ()) -> Counter:
+        counter = Counter(_PREFIX + name, words, labels)
+        self._counted.append(counter)
+        self.registry.register(counter)
+        return counter
 
-    def _distribution(self, name: str, words: str, labels: tuple[str, ...], bounds: tuple[float, ...]) -> Distribution:
-        distribution = Distribution(_PREFIX + name, words, labels, bounds)
-        self._counted.append(distribution)
-        self.registry.register(distribution)
-        return distribution
+    def _histogram(self, name: str, words: str, labels: tuple[str, ...], bounds: tuple[float, ...]) -> Histogram:
+        histogram = Histogram(_PREFIX + name, words, labels, bounds)
+        self._counted.append(histogram)
+        self.registry.register(histogram)
+        return histogram
 
     def sweep(self) -> None:
         """Drop the series of agents and backends that no configuration in use has any more.
@@ -280,7 +282,7 @@ class AgentMeter:
         self.backends: frozenset[str] = frozenset()
         self._tenants = tenants if NO_TENANT in tenants else tenants | {NO_TENANT}
         self._requests: dict[tuple[str, str], dict[str, float]] = {}
-        self._times: dict[Kind, tuple[Spread, Spread, Spread]] = {}
+        self._times: dict[Kind, tuple[Buckets, Buckets, Buckets]] = {}
         with metrics.meeting:
             metrics.meters[id(self)] = self
             # An agent that was never called has these two series all the same: a gauge that is not there is no zero.
@@ -321,11 +323,11 @@ class AgentMeter:
                 metrics.first_byte.of((self.agent, kind.value)),
                 metrics.overhead.of((kind.value,)),
             )
-        for spread, seconds in zip(times, (duration, first_byte, overhead), strict=True):
+        for buckets, seconds in zip(times, (duration, first_byte, overhead), strict=True):
             if seconds is not None:
                 # As `observe`, three times a request.
-                spread.counts[bisect_left(spread.bounds, seconds)] += 1
-                spread.sum += seconds
+                buckets.counts[bisect_left(buckets.bounds, seconds)] += 1
+                buckets.sum += seconds
 
     def forwarding(self, change: int) -> None:
         """One request more (1) or fewer (-1) is being forwarded."""

@@ -4,7 +4,7 @@ Each worker writes its metrics to a file of its own once a second, and when it e
 up, and counts of workers that ended are kept, so that no counter goes back. At most the last second of a killed worker
 is lost. Gauges are added up too, but for those that describe the whole gateway (`_COMBINE`).
 
-prometheus-client can do this with memory-mapped values; they cost a request 70 µs more than the counters of `tally`.
+prometheus-client can do this with memory-mapped values; they cost a request 70 µs more than those of `counters`.
 """
 
 import asyncio

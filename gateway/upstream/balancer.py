@@ -35,7 +35,7 @@ _LEAST = 0.1
 
 
 class Condition:
-    """What is known about one replica.
+    """The health of one replica, as far as calls and health checks show it.
 
     Args:
         ejection: Its circuit breaker.

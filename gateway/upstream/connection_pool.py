@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect
-from gateway.policy.concurrency import Flow, Gate, NoPlace
+from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
@@ -131,7 +131,7 @@ class ConnectionPool:
         self._named = not _is_address(self._host)
         self._limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
-        self._gate = Gate(limits.connections, limits.queue, limits.queue_timeout, more=0)
+        self._gate = ConcurrencyLimiter(limits.connections, limits.queue, limits.queue_timeout, more=0)
         self._begun = 0
         # In the order of age: the newest is taken first, and any leaves in constant time.
         self._resting: dict[Connection, None] = {}
@@ -236,7 +236,7 @@ class ConnectionPool:
     async def _turn(self, tenant: str, weight: float) -> Flow:
         try:
             return await self._gate.wait(tenant, weight, self._reclaim if tenant else None)
-        except NoPlace as error:
+        except NoSlot as error:
             raise Overloaded(
                 "too many calls wait for this agent",
                 detail=f"{error}: {self.active} active, {self.waiting} waiting at {self._place}",

@@ -1,4 +1,4 @@
-"""What the bytes of one answer mean: bytes in, a status, headers and a body out. Knows no socket.
+"""The parser of one answer: bytes in, a status, headers and a body out. It knows no socket.
 
 States, in order:
 
@@ -6,14 +6,13 @@ States, in order:
     BODY      `status` is set. One of three: as many bytes as `Content-Length` says, chunks, or all until the close.
     ENDED     `ended` is set. Any further byte is refused.
 
-Everything that two readers could understand in two ways is refused, not repaired (RFC 9112 §6.3, §11.2): both lengths,
-several lengths, transfer codings other than `chunked`, bare line feeds, folded lines, bytes after the end.
-The parser (llhttp) sets no limits, so bytes and fields of the head are counted here.
+Ambiguous framing is refused, not repaired (RFC 9112 §6.3, §11.2): both lengths, several lengths, transfer codings other
+than `chunked`, bare line feeds, folded lines, bytes after the end. llhttp sets no limits, so the bytes and fields of
+the head are counted here.
 
-A head that comes in one piece and looks as most do is read without the parser (`plain_head`). A stream comes event by
-event, and nearly always one chunk in one read. Such a read is recognised by its own length, without the parser: between
-two chunks it looks at a size and nothing else, so whole chunks may pass it by. Whatever looks in any way different a
-parser reads, made when the first such thing comes: a stream that waits has none.
+Two fast paths avoid llhttp: a plain head in one piece (`plain_head`), and a read that is exactly one chunk, as the
+events of a stream nearly always are. llhttp reads everything else, and is made when it is needed: a stream that waits
+has no parser.
 """
 
 import httptools

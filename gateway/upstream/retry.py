@@ -215,7 +215,7 @@ _GRPC_UNAVAILABLE = 14
 
 
 class Backend(Protocol):
-    """What retries need to know of a backend."""
+    """A backend, as far as retries are concerned."""
 
     @property
     def balancer(self) -> Balancer:

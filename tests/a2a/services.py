@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
+from gateway.a2a.card_rewriting import DUAL, OLD, Edition, Scheme, Served, ServedInterface
+from gateway.a2a.card_rewriting import rebuild as rebuild_from
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Discretion, paint
-from gateway.a2a.served_card import DUAL, OLD, Edition, Scheme, Served, ServedInterface
-from gateway.a2a.served_card import rebuild as rebuild_from
+from gateway.a2a.sanitized_card import Discretion, sanitize
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 EXTENDED: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "GetExtendedAgentCard.json").read_text())
@@ -52,4 +52,4 @@ def card(**members: object) -> Tree:
 
 
 def rebuild(said: Tree, served: Served, edition: Edition = DUAL, *, discretion: Discretion | None = None) -> Tree:
-    return rebuild_from(paint(said, discretion or Discretion(own=OWN)), served, edition)
+    return rebuild_from(sanitize(said, discretion or Discretion(own=OWN)), served, edition)

@@ -9,7 +9,7 @@ import httpx
 
 from gateway.a2a.card import MAX_CARD, parse_card
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.portrait import Discretion, paint
+from gateway.a2a.sanitized_card import Discretion, sanitize
 from gateway.cards.fetch import CardPlace, CardSource, Timing
 from gateway.cards.serve import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
@@ -61,7 +61,7 @@ class Cards:
     def learn(self, raw: bytes) -> None:
         card = parse_card(raw)
         if card != self.source.card:
-            self.source._hold(card, paint(card, self.source.discretion))
+            self.source._hold(card, sanitize(card, self.source.discretion))
         self.source.fetched_at = self.clock.now
 
     def shown(

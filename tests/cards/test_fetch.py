@@ -14,7 +14,7 @@ import pytest
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Discretion
+from gateway.a2a.sanitized_card import Discretion
 from gateway.cards import fetch
 from gateway.cards.fetch import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
 from tests.cards.double import ECHO, Asked, agent, always, choose, reply

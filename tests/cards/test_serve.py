@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.a2a import portrait
+from gateway.a2a import sanitized_card
 from gateway.a2a.card import CardInvalid
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
-from gateway.a2a.portrait import Portrait, paint
+from gateway.a2a.sanitized_card import SanitizedCard, sanitize
 from gateway.cards import serve
 from gateway.cards.fetch import ASIDE, KEEP
 from gateway.cards.serve import PublicUrl, upstream_hosts
@@ -167,7 +167,7 @@ async def test_a_card_longer_than_all_room_is_kept_alone() -> None:
     raw = card_of("http://agent.internal/", *DIALECTS)
     async with cards(longest=4 * serve.ROOM, raw=raw) as made:
         tall = {**json.loads(raw), "description": "x" * 2 * serve.ROOM}
-        made.source._hold(tall, paint(tall, made.source.discretion))
+        made.source._hold(tall, sanitize(tall, made.source.discretion))
         made.cards.card(WILD, None, "a.agents.test")
         first = made.cards.card(WILD, None, "b.agents.test")
         assert made.cards.card(WILD, None, "b.agents.test") is first
@@ -195,8 +195,8 @@ async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypat
         raise AssertionError
 
     async with cards() as made:
-        for module in (serve, portrait):
-            monkeypatch.setattr(module, "paint", refuse)
+        for module in (serve, sanitized_card):
+            monkeypatch.setattr(module, "sanitize", refuse)
         made.cards.card(OWN, None, "gw.test")
         made.cards.card(WILD, "acme", "a.agents.test", bare=True)
 
@@ -313,7 +313,7 @@ async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_o
         first = await extended(made, raw)
         assert b"For Ada" not in made.cards.card(OWN, None, "gw.test").body
         with monkeypatch.context() as patch:
-            patch.setattr(serve, "paint", lambda *_: pytest.fail("painted again"))
+            patch.setattr(serve, "sanitize", lambda *_: pytest.fail("painted again"))
             assert await extended(made, raw) == first
         made.learn(card_of("http://agent.internal:7000/deep", "HTTP+JSON 1.0"))
         assert await extended(made, raw) != first
@@ -322,14 +322,14 @@ async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_o
 async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     here, at_work, most = threading.get_ident(), threading.Lock(), []
 
-    def watched(*arguments: Any) -> Portrait:
+    def watched(*arguments: Any) -> SanitizedCard:
         most.append((threading.get_ident() == here, at_work.acquire(blocking=False)))
         try:
-            return paint(*arguments)
+            return sanitize(*arguments)
         finally:
             at_work.release()
 
-    monkeypatch.setattr(serve, "paint", watched)
+    monkeypatch.setattr(serve, "sanitize", watched)
     async with cards() as made:
         await extended(made, card_of("http://agent.internal/", *DIALECTS))
         assert most == [(True, True)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.a2a.portrait import OVERRIDABLE
+from gateway.a2a.sanitized_card import OVERRIDABLE
 from gateway.config.checks.agents import _SETTABLE
 from tests.config.reading import errors, examined, good
 

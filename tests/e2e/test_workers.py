@@ -222,7 +222,7 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
         (tmp_path / "gateway.yaml").write_text("version: 2\n")
         for victim in pids(process):
             os.kill(victim, signal.SIGKILL)
-            await asyncio.to_thread(process.said, f"worker {victim} is gone")
+            await asyncio.to_thread(process.said, f"worker {victim} ended")
         async with asyncio.timeout(30):
             for _ in range(20):
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
@@ -239,7 +239,7 @@ async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_t
         assert [(each["result"], each["error"]) for each in report["workers"]] == [("refused", report["error"])]
         for victim in pids(process):
             os.kill(victim, signal.SIGKILL)
-            await asyncio.to_thread(process.said, f"worker {victim} is gone")
+            await asyncio.to_thread(process.said, f"worker {victim} ended")
         for _ in range(10):
             assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
 
@@ -297,7 +297,7 @@ async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
         for folder in temporary.iterdir():
             shutil.rmtree(folder)
         os.kill(own[0], signal.SIGKILL)
-        await asyncio.to_thread(process.said, f"worker {own[0]} is gone")
+        await asyncio.to_thread(process.said, f"worker {own[0]} ended")
         assert (await http.post(process.url + "/echo", json=SEND)).status_code == 200
         process.signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait) == 0

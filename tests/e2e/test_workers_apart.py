@@ -88,7 +88,7 @@ async def test_what_clients_have_seen_is_theirs_after_one_was_killed_among_sends
             await enough.wait()
             victim = pids(process)[0]
             os.kill(victim, signal.SIGKILL)
-        await asyncio.to_thread(process.said, f"worker {victim} is gone")
+        await asyncio.to_thread(process.said, f"worker {victim} ended")
         # Only what it was serving.
         assert lost <= 8
         acme, globex = parties

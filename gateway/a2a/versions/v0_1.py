@@ -173,6 +173,12 @@ def _name_message(message: Tree | None, task_id: str, context_id: str) -> None:
 # ---- Tasks and events, lifted ----------------------------------------------------------------------------------------
 
 
+def _name_artifact(index: int, memo: Memo) -> str:  # noqa: ARG001 - as every step
+    if not -(2**31) <= index < 2**31:
+        raise Misfit("", COUNT.words)
+    return str(index)
+
+
 def _finish_artifact(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
     artifact.setdefault("artifactId", "0")
     _take_back(artifact, KEPT_OF_ARTIFACTS)
@@ -234,7 +240,7 @@ _STATUS = need(within(exact({"state": need(_STATE), "message": within(_MESSAGE),
 _ARTIFACT = exact(
     {
         **dropped("kind", "artifactId", "extensions"),
-        "index": called("artifactId", Field(int, COUNT.words, lambda value, _: str(value))),
+        "index": called("artifactId", Field(int, COUNT.words, _name_artifact)),
         "name": TEXT,
         "description": TEXT,
         "parts": need(each(_lift_heard_part)),

@@ -151,6 +151,8 @@ class Form:
         if operation is Operation.DELETE_PUSH_CONFIG:
             return {}
         step = self.results_up.get(operation)
+        if step is None and type(result) is not dict:
+            raise Misfit("", "must be an object")
         lifted: Tree = result if step is None else step(result, memo)
         return lifted
 

@@ -67,7 +67,7 @@ _SETTABLE: Mapping[str, tuple[str, type]] = {
     "defaultOutputModes": _LIST_OF_CARD,
     "supportsAuthenticatedExtendedCard": ("true or false", bool),
 }
-"""Fields that `card.set` may set (`a2a.portrait.OVERRIDABLE`), with their types; null removes the agent's own."""
+"""Fields that `card.set` may set (`a2a.sanitized_card.OVERRIDABLE`), with their types; null removes the agent's own."""
 
 
 def check_agents(config: Config, findings: Findings) -> None:

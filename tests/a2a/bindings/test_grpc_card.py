@@ -13,11 +13,11 @@ from a2a.types import a2a_pb2 as new
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc
 from gateway.a2a.card import parse_card, spoken
+from gateway.a2a.card_rewriting import Edition, Scheme, Served, ServedInterface, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
-from gateway.a2a.portrait import Discretion, Portrait, paint
-from gateway.a2a.served_card import Edition, Scheme, Served, ServedInterface, rebuild
+from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from tests.a2a.sample import VECTORS
 
 CARD = Operation.GET_EXTENDED_CARD
@@ -32,8 +32,8 @@ def card(version: Version) -> dict[str, Any]:
     return parse_card(strict_json.write(grpc.read_answer(CARD, version, told)))
 
 
-def portrait(version: Version) -> Portrait:
-    return paint(card(version), Discretion())
+def portrait(version: Version) -> SanitizedCard:
+    return sanitize(card(version), Discretion())
 
 
 def served(version: Version, binding: Binding, schemes: tuple[Scheme, ...] = BOTH) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_an_agents_card_says_what_it_says_in_json(version: Version) -> None:
     told = json.dumps(VECTOR[f"v{version}"]).replace('"required": false, ', "")
     theirs = parse_card(told.encode())
     assert spoken(card(version)) == spoken(theirs)
-    assert portrait(version) == paint(theirs, Discretion())
+    assert portrait(version) == sanitize(theirs, Discretion())
 
 
 def test_an_agents_card_of_1_0_is_the_document_of_1_0() -> None:

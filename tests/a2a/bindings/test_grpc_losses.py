@@ -13,13 +13,14 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from gateway.a2a.bindings import grpc
 from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
+from gateway.a2a.card_rewriting import Edition, Served, ServedInterface, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
-from gateway.a2a.portrait import Discretion, paint
-from gateway.a2a.served_card import Edition, Served, ServedInterface, rebuild
-from gateway.a2a.translation import FORMS, Translation
+from gateway.a2a.sanitized_card import Discretion, sanitize
+from gateway.a2a.translation import Translation
+from gateway.a2a.versions import FORMS
 from tests.a2a.dialects import call_of
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
@@ -172,7 +173,7 @@ def test_an_id_that_a_name_cannot_carry_is_refused() -> None:
 )
 def test_a_card_has_the_members_of_its_message() -> None:
     agents = {"name": "A", "version": "1", "capabilities": {"stateTransitionHistory": True}}
-    portrait = paint(agents, Discretion())
+    portrait = sanitize(agents, Discretion())
     served = Served((ServedInterface("gw.example:443", GRPC_0_3, "acme"),), schemes=("api_key",))
     whole = rebuild(portrait, served)
     assert whole["capabilities"]["stateTransitionHistory"]

@@ -90,26 +90,11 @@ def refused(operation: Operation, sent: Tree) -> str:
 
 
 @pytest.mark.parametrize("name", UNARY + STREAMS)
-def test_the_parameters_of_every_vector_are_lifted(name: str) -> None:
-    asked = params(name, HUBS)
-    if name == "ListTaskPushNotificationConfigs":
-        # 0.3 has no pages of them.
-        del asked["pageSize"]
-    assert FORM.lift_params(operation_of(name), params(name, OURS), memo()) == asked
-
-
-@pytest.mark.parametrize("name", UNARY + STREAMS)
 def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
     asked = params(name, OURS)
     if operation_of(name).sends:
         asked.setdefault("configuration", {})["blocking"] = True
     assert FORM.lower_params(operation_of(name), params(name, HUBS), memo()) == asked
-
-
-@pytest.mark.parametrize("name", UNARY)
-def test_the_result_of_every_vector_is_lifted(name: str) -> None:
-    answered = result(name, HUBS)
-    assert FORM.lift_result(operation_of(name), result(name, OURS), memo()) == ({} if answered is None else answered)
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -181,32 +166,11 @@ def test_metadata_and_data_are_the_same_objects_there_and_back() -> None:
 # ---- Parameters ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("blocking", "lifted"),
-    [({}, {}), ({"blocking": None}, {}), ({"blocking": True}, {}), ({"blocking": False}, {"returnImmediately": True})],
-)
-def test_a_client_that_waits_need_not_say_so_to_1_0(blocking: Tree, lifted: Tree) -> None:
-    assert configuration_up(blocking) == lifted
-
-
 def test_agents_are_always_told_whether_to_wait() -> None:
     assert configuration_down(None) == {"blocking": True}
     assert configuration_down({}) == {"blocking": True}
     assert configuration_down({"returnImmediately": False}) == {"blocking": True}
     assert configuration_down({"returnImmediately": True}) == {"blocking": False}
-
-
-def test_agents_are_told_an_id_where_the_client_said_an_empty_one() -> None:
-    sent = {"message": {"messageId": "", "role": "user", "parts": []}}
-    hub = FORM.lift_params(Operation.SEND_MESSAGE, sent, memo())
-    assert FORM.lower_params(Operation.SEND_MESSAGE, hub, memo())["message"]["messageId"] == "made"
-
-
-def test_a_history_of_0_is_all_of_it_in_0_3() -> None:
-    assert configuration_up({"historyLength": 0}) == {}
-    assert FORM.lift_params(Operation.GET_TASK, {"id": "t", "historyLength": 0}, memo()) == {"id": "t"}
-    assert configuration_down({"historyLength": 0})["historyLength"] == 0
-    assert refused(Operation.GET_TASK, {"id": "t", "historyLength": -1}) == "historyLength"
 
 
 def test_only_the_first_scheme_of_a_push_configuration_is_known_to_1_0() -> None:
@@ -307,20 +271,6 @@ def test_what_is_wrong_is_told_without_what_was_sent() -> None:
 def test_an_answer_to_a_send_must_be_a_task_or_a_message(answer: Any) -> None:
     with pytest.raises(Misfit):
         FORM.lift_result(Operation.SEND_MESSAGE, answer, memo())
-
-
-def test_a_list_of_push_configurations_may_be_null_or_shaped_as_in_1_0() -> None:
-    of = Operation.LIST_PUSH_CONFIGS
-    flat = {"configs": [{"taskId": "t", "url": "u"}]}
-    assert FORM.lift_result(of, None, memo()) == {"configs": []}
-    assert FORM.lift_result(of, deepcopy(flat), memo()) == flat
-    assert FORM.lift_result(of, [{"pushNotificationConfig": {"url": "u"}}], Memo(task_id="t")) == flat
-    nameless = {"configs": [{"url": "u"}]}
-    assert FORM.lower_result(of, nameless, Memo(task_id="t"))[0]["taskId"] == "t"
-    with pytest.raises(Misfit, match=r"\[0\].pushNotificationConfig.url: is required"):
-        FORM.lift_result(of, [{"taskId": "t", "pushNotificationConfig": {}}], memo())
-    with pytest.raises(Misfit, match="must be a list"):
-        FORM.lift_result(of, "x", memo())
 
 
 # ---- Parts, tasks and events ---------------------------------------------------------------------------------------
@@ -434,27 +384,12 @@ def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> Non
     assert up(file) == {"url": "u", "metadata": {"filename_compat": "f"}}
 
 
-@pytest.mark.parametrize(
-    ("data", "mark"), [({"value": 1, "x": 2}, True), ({"x": 1}, True), ({"value": 1}, False), ({"value": 1}, "true")]
-)
-def test_data_that_only_looks_wrapped_stays(data: Tree, mark: Any) -> None:
-    metadata = {"data_part_compat": mark}
-    assert up({"kind": "data", "data": data, "metadata": metadata}) == {"data": data, "metadata": metadata}
-
-
 def test_an_agents_message_gets_what_it_lacks() -> None:
     lifted = {"messageId": "made", "role": "ROLE_AGENT", "parts": []}
     for lacking in ({}, {"messageId": "", "role": "ROLE_UNSPECIFIED", "parts": None}):
         assert lift_answered_message(dict(lacking), Memo(message_id="made")) == lifted
     with pytest.raises(Misfit, match="messageId: must be a string"):
         lift_answered_message({"messageId": 0}, Memo(message_id="made"))
-
-
-def test_states_as_protobuf_spells_them_and_unheard_of_ones() -> None:
-    assert status_of({"state": "TASK_STATE_CANCELLED"})["state"] == "TASK_STATE_CANCELED"
-    for status in ({"state": "done"}, {"state": None}, {}, {"state": ["working"]}, "working", None):
-        with pytest.raises(Misfit, match=r"^status"):
-            status_of(status)
 
 
 @pytest.mark.parametrize("said", ["", "now", "2026-02-30T04:05:06Z", 1770091506, None, {}])

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.translation import FORMS
-from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions import FORMS, v0_1, v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Misfit
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"

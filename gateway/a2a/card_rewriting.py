@@ -29,7 +29,7 @@ from gateway.a2a.bindings.grpc_method import SCOPED_0_3
 from gateway.a2a.card import MAX_CARD, CardInvalid
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Portrait
+from gateway.a2a.sanitized_card import SanitizedCard
 
 Scheme: TypeAlias = Literal["bearer", "api_key", "mtls"]
 """A kind of credential that the gateway accepts; also the scheme's name on the card."""
@@ -121,29 +121,29 @@ OLD = Edition(legacy=True, ancient=True, typed=True)
 MODERN = Edition(modern=True, proto=True)
 
 
-def rebuild(portrait: Portrait, served: Served, edition: Edition = DUAL) -> Tree:
+def rebuild(sanitized: SanitizedCard, served: Served, edition: Edition = DUAL) -> Tree:
     """Return the card to serve; it shares trees with the sanitized card, so it must not be changed."""
     modern, legacy = served.of(Version.V1_0), served.of(Version.V0_3)
     if not legacy:
         edition = MODERN
-    extended = portrait.extended if served.extended else None
-    tree: Tree = {"name": portrait.name, "description": portrait.description}
+    extended = sanitized.extended if served.extended else None
+    tree: Tree = {"name": sanitized.name, "description": sanitized.description}
     if edition.modern:
         tree["supportedInterfaces"] = [_modern_interface(each) for each in (*modern, *legacy) if not each.scoped]
-    if portrait.provider is not None:
-        tree["provider"] = portrait.provider
-    tree["version"] = portrait.version
-    if portrait.documentation_url is not None:
-        tree["documentationUrl"] = portrait.documentation_url
-    tree["capabilities"] = _capabilities(portrait, served, edition)
+    if sanitized.provider is not None:
+        tree["provider"] = sanitized.provider
+    tree["version"] = sanitized.version
+    if sanitized.documentation_url is not None:
+        tree["documentationUrl"] = sanitized.documentation_url
+    tree["capabilities"] = _capabilities(sanitized, served, edition)
     if extended is not None and edition.modern:
         tree["capabilities"]["extendedAgentCard"] = extended
     tree |= _security(served.schemes, edition)
-    tree["defaultInputModes"] = list(portrait.input_modes)
-    tree["defaultOutputModes"] = list(portrait.output_modes)
-    tree["skills"] = list(portrait.skills)
-    if portrait.icon_url is not None:
-        tree["iconUrl"] = portrait.icon_url
+    tree["defaultInputModes"] = list(sanitized.input_modes)
+    tree["defaultOutputModes"] = list(sanitized.output_modes)
+    tree["skills"] = list(sanitized.skills)
+    if sanitized.icon_url is not None:
+        tree["iconUrl"] = sanitized.icon_url
     if edition.legacy:
         # Clients of 0.1, and those of 0.2 that know no transports, post JSON-RPC to `url` whatever stands beside it.
         tree |= _legacy_interfaces(_jsonrpc_first(legacy) if edition.ancient else legacy)
@@ -214,17 +214,17 @@ def _jsonrpc_first(interfaces: Iterable[ServedInterface]) -> list[ServedInterfac
     return sorted(interfaces, key=lambda each: each.dialect.binding is not Binding.JSONRPC)
 
 
-def _capabilities(portrait: Portrait, served: Served, edition: Edition) -> Tree:
+def _capabilities(sanitized: SanitizedCard, served: Served, edition: Edition) -> Tree:
     tree: Tree = {}
-    if portrait.streaming is not None:
-        tree["streaming"] = portrait.streaming and served.streaming
-    if portrait.push is not None:
-        tree["pushNotifications"] = portrait.push and served.push
+    if sanitized.streaming is not None:
+        tree["streaming"] = sanitized.streaming and served.streaming
+    if sanitized.push is not None:
+        tree["pushNotifications"] = sanitized.push and served.push
     # Neither 1.0 nor the messages of 0.3 have such a member, and strict parsers refuse it.
-    if portrait.history is not None and edition.typed:
-        tree["stateTransitionHistory"] = portrait.history
-    if portrait.extensions:
-        tree["extensions"] = list(portrait.extensions)
+    if sanitized.history is not None and edition.typed:
+        tree["stateTransitionHistory"] = sanitized.history
+    if sanitized.extensions:
+        tree["extensions"] = list(sanitized.extensions)
     return tree
 
 

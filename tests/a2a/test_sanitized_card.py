@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Discretion, Portrait, paint
 from gateway.a2a.redaction import REMOVED
+from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from tests.doubles.yardstick import cpu_seconds
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
@@ -23,30 +23,30 @@ UPSTREAM = ("orders.svc.cluster.local", "orders.svc.cluster.local:8000", "10.1.2
 OWN = ("gateway.example", "*.agents.example:8443", "127.0.0.1:8080")
 
 
-def painted(
+def sanitized(
     said: Tree, overrides: Mapping[str, object] | None = None, secrets: tuple[str, ...] = (), **more: object
-) -> Portrait:
-    return paint({"name": "Echo", **said, **more}, Discretion(overrides or {}, secrets, OWN))
+) -> SanitizedCard:
+    return sanitize({"name": "Echo", **said, **more}, Discretion(overrides or {}, secrets, OWN))
 
 
 # ---- What is taken over --------------------------------------------------------------------------------------------
 
 
 def test_what_an_agent_says_is_kept() -> None:
-    found = painted(VECTORS["v1.0"])
+    found = sanitized(VECTORS["v1.0"])
     said = VECTORS["v1.0"]
     assert (found.name, found.description, found.version) == (said["name"], said["description"], said["version"])
     assert found.skills[0]["id"] == said["skills"][0]["id"]
     assert found.streaming is said["capabilities"]["streaming"]
 
 
-def test_who_says_nothing_has_an_empty_portrait() -> None:
-    assert paint({}, Discretion()) == Portrait()
+def test_who_says_nothing_has_an_empty_card() -> None:
+    assert sanitize({}, Discretion()) == SanitizedCard()
 
 
 @given(st.dictionaries(st.sampled_from(sorted(DUAL)), st.integers() | st.lists(st.integers() | st.text(max_size=3))))
 def test_a_member_of_a_wrong_type_counts_as_missing(said: Tree) -> None:
-    found = paint(said, Discretion())
+    found = sanitize(said, Discretion())
     assert all(isinstance(text, str) for text in (found.name, found.description, found.version))
     assert found.skills == ()
 
@@ -59,12 +59,12 @@ def test_extensions_are_kept_with_their_parameters() -> None:
         "params": {"a": [1, {"b": None}]},
     }
     said = {"extensions": [{**extension, "junk": 1}, {"description": "no uri"}, "text"]}
-    assert painted({}, capabilities=said).extensions == (extension,)
+    assert sanitized({}, capabilities=said).extensions == (extension,)
 
 
 def test_skills_say_nothing_of_security() -> None:
     skill = {"id": "s", "security": [{"theirs": []}], "securityRequirements": [{"schemes": {"theirs": {}}}]}
-    assert painted({}, skills=[skill, {"name": "no id"}, "text"]).skills == (
+    assert sanitized({}, skills=[skill, {"name": "no id"}, "text"]).skills == (
         {"id": "s", "name": "s", "description": "", "tags": []},
     )
 
@@ -84,14 +84,14 @@ def test_skills_say_nothing_of_security() -> None:
     ],
 )
 def test_links_that_browsers_must_not_follow_go(url: str) -> None:
-    found = painted({"documentationUrl": url, "iconUrl": url, "provider": {"organization": "x", "url": url}})
+    found = sanitized({"documentationUrl": url, "iconUrl": url, "provider": {"organization": "x", "url": url}})
     assert (found.documentation_url, found.icon_url) == (None, None)
     assert found.provider == {"organization": "x", "url": ""}
 
 
 def test_the_agents_card_is_left_as_it_was() -> None:
     before = copy.deepcopy(DUAL)
-    painted(DUAL, secrets=("example.net", "example.org"))
+    sanitized(DUAL, secrets=("example.net", "example.org"))
     assert before == DUAL
 
 
@@ -109,7 +109,7 @@ def test_the_operators_members_win_whole() -> None:
         "securitySchemes": {"evil": {}},
         "protocolVersion": "9",
     }
-    found = painted(DUAL, overrides)
+    found = sanitized(DUAL, overrides)
     assert found.name == "Fax"
     assert found.provider == overrides["provider"]
     assert (found.streaming, found.push, found.extended) == (False, None, None)
@@ -118,14 +118,14 @@ def test_the_operators_members_win_whole() -> None:
 
 def test_the_operator_denies_an_extended_card_in_either_spelling() -> None:
     said = {"capabilities": {"extendedAgentCard": True, "streaming": True}, "supportsAuthenticatedExtendedCard": True}
-    denied = painted(said, {"supportsAuthenticatedExtendedCard": False})
+    denied = sanitized(said, {"supportsAuthenticatedExtendedCard": False})
     assert (denied.extended, denied.streaming) == (False, True)
-    assert painted(said, {"capabilities": {"extendedAgentCard": False}}).extended is False
+    assert sanitized(said, {"capabilities": {"extendedAgentCard": False}}).extended is False
 
 
-def test_a_bare_portrait_has_nothing_personal_but_what_the_operator_sets() -> None:
+def test_a_bare_card_has_nothing_personal_but_what_the_operator_sets() -> None:
     overrides = {"version": "9", "skills": [{"id": "ours"}]}
-    whole = painted(VECTORS["v0.3"], overrides, description="Only for our customer Globex.")
+    whole = sanitized(VECTORS["v0.3"], overrides, description="Only for our customer Globex.")
     bare = whole.bare("orders", overrides)
     assert "Globex" not in json.dumps(asdict(bare))
     assert (bare.name, bare.version, bare.description, bare.provider) == ("orders", "9", "", None)
@@ -138,7 +138,7 @@ def test_a_bare_portrait_has_nothing_personal_but_what_the_operator_sets() -> No
 
 
 def test_links_to_the_upstream_go_and_text_about_it_is_cut() -> None:
-    found = painted(
+    found = sanitized(
         {
             "name": "Orders at orders.svc.cluster.local",
             "description": "Call http://10.1.2.3:8000/internal/rpc or orders-v2:8000; docs at https://docs.example/orders-v2.",
@@ -172,7 +172,7 @@ def test_links_to_the_upstream_go_and_text_about_it_is_cut() -> None:
 
 
 def test_the_hosts_of_the_cards_own_interfaces_are_upstream_hosts_too() -> None:
-    found = painted(
+    found = sanitized(
         {
             "description": "See http://orders.internal.example:7001/docs and orders.internal.example.",
             "documentationUrl": "https://orders.internal.example/manual",
@@ -185,14 +185,14 @@ def test_the_hosts_of_the_cards_own_interfaces_are_upstream_hosts_too() -> None:
 
 
 def test_the_gateways_own_hosts_stay_on_a_card_and_an_agent_at_another_port_of_them_goes() -> None:
-    found = painted(
+    found = sanitized(
         {
             "description": "At http://127.0.0.1:7001/rpc, behind http://127.0.0.1:8080/orders.",
             "url": "http://127.0.0.1:7001/rpc",
         }
     )
     assert found.description == "At [removed] behind http://127.0.0.1:8080/orders."
-    found = painted(
+    found = sanitized(
         {
             "description": "a.agents.example:8443 a.agents.example a.agents.example:9 agents.example:8443",
             "url": "https://a.agents.example:8443/orders",
@@ -201,7 +201,7 @@ def test_the_gateways_own_hosts_stay_on_a_card_and_an_agent_at_another_port_of_t
     )
     # `agents.example` itself is no host below it, so whatever holds its name goes.
     assert found.description == f"{REMOVED} {REMOVED} {REMOVED} {REMOVED}"
-    found = painted(
+    found = sanitized(
         {
             "description": "a.agents.example:8443 a.agents.example a.agents.example:9",
             "url": "https://a.agents.example:8443/orders",
@@ -214,7 +214,7 @@ def test_the_gateways_own_hosts_stay_on_a_card_and_an_agent_at_another_port_of_t
 def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() -> None:
     hosts = [f"h{number}.internal.example" for number in range(200)]
     listed = [{"url": f"http://{host}:{number}/"} for number, host in enumerate(hosts)]
-    found = painted(
+    found = sanitized(
         {"description": " ".join(hosts), "supportedInterfaces": listed[:100], "additionalInterfaces": listed[100:]}
     )
     assert found.description.split() == [REMOVED] * 200
@@ -222,7 +222,7 @@ def test_of_an_agent_with_very_many_interfaces_every_host_is_an_upstream_host() 
 
 def test_what_cannot_be_dialled_is_no_upstream_host() -> None:
     said = {"url": "http://a\ufdd0b:1/", "additionalInterfaces": [{"url": f"http://{'x' * 300}.y/"}]}
-    found = painted(said, description="a b", skills=[{"id": "a", "tags": ["b"]}])
+    found = sanitized(said, description="a b", skills=[{"id": "a", "tags": ["b"]}])
     assert (found.description, found.skills[0]["tags"]) == ("a b", ["b"])
 
 
@@ -235,9 +235,9 @@ def test_a_card_that_were_too_much_to_search_is_refused() -> None:
         "supportedInterfaces": listed,
         "additionalInterfaces": [{"url": f"http://x{each['url'][7:]}"} for each in listed],
     }
-    assert painted(said, description="x" * 50_000).description
+    assert sanitized(said, description="x" * 50_000).description
     with pytest.raises(CardInvalid, match="300 hosts to look for in"):
-        painted(said, description="x" * 60_000)
+        sanitized(said, description="x" * 60_000)
 
 
 def _long(unit: str) -> str:
@@ -278,6 +278,6 @@ def test_no_card_of_the_longest_kind_costs_much(shape: str, hosts: int) -> None:
 
     def read() -> None:
         with suppress(CardInvalid):
-            paint(parse_card(raw, longest=2 * MAX_CARD), Discretion(secrets=UPSTREAM))
+            sanitize(parse_card(raw, longest=2 * MAX_CARD), Discretion(secrets=UPSTREAM))
 
     assert cpu_seconds(read) < 0.25

@@ -16,7 +16,8 @@ from tests.doubles.gateway import Running, agent
 from tests.doubles.grpc_agent import grpc_over
 from tests.doubles.grpc_events import status, status_0_3
 from tests.doubles.grpc_gateway import GrpcClient, fronting, request
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import WAIT, Received, Script, ScriptedBackend, Wire, head, whole
+from tests.doubles.translated import (
     TASK_0_3,
     TASK_1_0,
     Answer,
@@ -27,7 +28,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import WAIT, Received, Script, ScriptedBackend, Wire, head, whole
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received
+from tests.doubles.translated import (
     MESSAGE_0_1,
     MESSAGE_0_3,
     MESSAGE_1_0,
@@ -18,7 +19,6 @@ from tests.doubles.interpreted import (
     plays,
     result,
 )
-from tests.doubles.scripted import Received
 
 pytestmark = pytest.mark.anyio
 

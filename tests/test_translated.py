@@ -9,7 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, Wire, chunk, head
+from tests.doubles.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -25,7 +26,6 @@ from tests.doubles.interpreted import (
     rpc_event,
     stream,
 )
-from tests.doubles.scripted import Received, Wire, chunk, head
 from tests.e2e.running import Running
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.interpreted import (
+from tests.doubles.scripted import Received, head, whole
+from tests.doubles.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,
@@ -19,7 +20,6 @@ from tests.doubles.interpreted import (
     plays,
     result,
 )
-from tests.doubles.scripted import Received, head, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from gateway.a2a.card import spoken
+from gateway.a2a.card_rewriting import DUAL, OLD, Edition, Served, ServedInterface, encode_card
+from gateway.a2a.card_rewriting import rebuild as rebuild_from
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Discretion, paint
-from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card
-from gateway.a2a.served_card import rebuild as rebuild_from
+from gateway.a2a.sanitized_card import Discretion, sanitize
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 SAID: Tree = VECTORS["dual (one document read by 0.3 and 1.0 clients)"]
@@ -42,7 +42,7 @@ EDITIONS = (*WRITTEN, Edition.inside(MODERN), Edition.inside(LEGACY))
 
 
 def rebuild(said: Tree, served: Served, edition: Edition = DUAL) -> Tree:
-    return rebuild_from(paint(said, Discretion(own=("gateway.example", PLACE))), served, edition)
+    return rebuild_from(sanitize(said, Discretion(own=("gateway.example", PLACE))), served, edition)
 
 
 def test_grpc_is_an_interface_of_each_generation() -> None:

@@ -46,7 +46,7 @@ class Discretion:
 
 
 @dataclass(frozen=True, slots=True)
-class Portrait:
+class SanitizedCard:
     """The sanitized members of an agent's card; shared by many cards, so its trees must not change.
 
     Attributes:
@@ -69,9 +69,9 @@ class Portrait:
     output_modes: tuple[str, ...] = _PLAIN
     skills: tuple[Tree, ...] = ()
 
-    def bare(self, name: str, overrides: Mapping[str, object]) -> "Portrait":
+    def bare(self, name: str, overrides: Mapping[str, object]) -> "SanitizedCard":
         """Return the card without the agent's own descriptions, for strangers; members that the operator sets stay."""
-        empty = Portrait()
+        empty = SanitizedCard()
         return replace(
             self,
             name=self.name if "name" in overrides else name,
@@ -89,7 +89,7 @@ _PERSONAL = {
 }
 
 
-def paint(card: Tree, discretion: Discretion) -> Portrait:
+def sanitize(card: Tree, discretion: Discretion) -> SanitizedCard:
     """Return the sanitized card of an agent.
 
     Members of a wrong type count as missing, and missing ones that a version requires get a default.
@@ -101,7 +101,7 @@ def paint(card: Tree, discretion: Discretion) -> Portrait:
     cleaner = _Cleaner(said, (*discretion.secrets, *_addresses(card, discretion.own)))
     capabilities: Tree = said.get("capabilities") or {}
     extended = [capabilities.get("extendedAgentCard"), said.get("supportsAuthenticatedExtendedCard")]
-    return Portrait(
+    return SanitizedCard(
         name=cleaner.text(said.get("name")) or discretion.name,
         description=cleaner.text(said.get("description")),
         version=cleaner.text(said.get("version")),

@@ -13,9 +13,9 @@ from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card, spoken
+from gateway.a2a.card_rewriting import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
-from gateway.a2a.served_card import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag
 from tests.a2a.services import (
     BOTH,
     BOTH_SHAPES,

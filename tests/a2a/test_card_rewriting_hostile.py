@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.card import mended, spoken
+from gateway.a2a.card_rewriting import DUAL, OLD, Edition, Served, encode_card
 from gateway.a2a.dialect import Version
 from gateway.a2a.json import Tree
-from gateway.a2a.portrait import Discretion
-from gateway.a2a.served_card import DUAL, OLD, Edition, Served, encode_card
+from gateway.a2a.sanitized_card import Discretion
 from tests.a2a.services import (
     BOTH,
     EDITIONS,
