@@ -17,7 +17,7 @@ import msgspec
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings.jsonrpc import open_answer
 from gateway.a2a.json import Members
-from gateway.a2a.push_task import PushConfig, task_of, tasks_of
+from gateway.a2a.push_task import TaskNames, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
 from gateway.a2a.twins import has_twins
 from gateway.a2a.within import Ambiguous, Others, of_error, of_messages, others
@@ -314,7 +314,7 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     configs = members.get("configs", _ABSENT)
     if bytes(configs)[:1] == b"[":
         return _tell_list(configs, identity)
-    config = PushConfig(
+    config = TaskNames(
         id=found.id,
         task_id=found.task_id,
         other_task_id=found.other_task_id,

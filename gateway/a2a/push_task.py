@@ -8,7 +8,7 @@ _ABSENT = msgspec.Raw()
 _RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
 
 
-class PushConfig(msgspec.Struct, rename="camel", gc=False):
+class TaskNames(msgspec.Struct, rename="camel", gc=False):
     """The members that name the task of a push configuration of any version, or of a task.
 
     Attributes:
@@ -28,10 +28,10 @@ class PushConfig(msgspec.Struct, rename="camel", gc=False):
     artifact_update: msgspec.Raw = _ABSENT
 
 
-_list = msgspec.json.Decoder(list[PushConfig])
+_list = msgspec.json.Decoder(list[TaskNames])
 
 
-def task_of(config: PushConfig) -> str | None:
+def task_of(config: TaskNames) -> str | None:
     """Return the task that a configuration, or another entry of a list, names; None for none."""
     task = config.task_id or config.other_task_id
     if task:

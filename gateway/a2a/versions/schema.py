@@ -72,10 +72,11 @@ class Schema:
         """
         if type(tree) is not dict:
             raise Misfit("", "must be an object")
+        find = self.fields.get
         dropped: list[str] = []
         renamed: list[tuple[str, str]] = []
         for name, value in tree.items():
-            field = self.fields.get(name)
+            field = find(name)
             if field is None:
                 if self.closed:
                     dropped.append(name)
@@ -259,7 +260,7 @@ def tag(kind: str) -> Field:
     """Return the rule of a member that repeats what the object is, and is dropped."""
 
     def convert(value: str, memo: Memo) -> None:  # noqa: ARG001 - as every step
-        if value != kind:
+        if value and value != kind:
             raise Misfit("", f"must be {kind}")
 
     return Field(str, f"must be {kind}", convert)

@@ -127,7 +127,7 @@ def _lift_part(part: Tree, memo: Memo) -> Tree:
 
 def _lift_heard_part(part: Tree, memo: Memo) -> Tree:
     """Return a part of an agent's, which some send without saying what it is."""
-    if part.get("type") is None and part.get("kind") is None:
+    if not part.get("type") and not part.get("kind"):
         part["type"] = next((name for name in ("text", "file", "data") if part.get(name) is not None), None)
     return _lift_part(part, memo)
 
@@ -426,10 +426,11 @@ _STATE_DOWN = written(
     },
     "unknown",
 )
+_ROLES = {"ROLE_USER": "user", "ROLE_AGENT": "agent"}
 _MESSAGE_DOWN = exact(
     {
         **dropped("kind", "messageId", "taskId", "contextId", "extensions", "referenceTaskIds", "content"),
-        "role": Field(str, "", lambda value, _: {"ROLE_USER": "user", "ROLE_AGENT": "agent"}.get(value)),
+        "role": Field(str, "", lambda value, _: _ROLES.get(value)),
         "parts": each(_lower_part),
     }
 )
@@ -448,15 +449,12 @@ _TASK_DOWN = exact(
     },
     _named_task,
 )
-_UPDATE_DOWN = exact(
-    {
-        **dropped("kind", "contextId", "append", "lastChunk", "id", "final"),
-        "taskId": called("id", ID),
-        "status": _STATUS_DOWN,
-        "artifact": within(_lower_artifact),
-    },
-    _named_task,
-)
+_UPDATE_DOWN = {
+    **dropped("kind", "contextId", "append", "lastChunk", "id", "final"),
+    "taskId": called("id", ID),
+}
+_STATUS_UPDATE_DOWN = exact({**_UPDATE_DOWN, "status": _STATUS_DOWN, "artifact": DROP}, _named_task)
+_ARTIFACT_UPDATE_DOWN = exact({**_UPDATE_DOWN, "artifact": within(_lower_artifact), "status": DROP}, _named_task)
 
 
 def _lower_answer(result: Tree, memo: Memo) -> Tree:
@@ -492,14 +490,14 @@ def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # no
 
 def _lower_status_update(update: Tree, memo: Memo, *, last: bool) -> Tree:
     rests = (update.get("status") or {}).get("state") in RESTING
-    _UPDATE_DOWN(update, memo)
+    _STATUS_UPDATE_DOWN(update, memo)
     update["final"] = last and rests
     return update
 
 
 def _lower_artifact_update(update: Tree, memo: Memo) -> Tree:
     chunk = {name: update.get(name) is True for name in ("append", "lastChunk")}
-    _UPDATE_DOWN(update, memo)["artifact"].update(chunk)
+    _ARTIFACT_UPDATE_DOWN(update, memo)["artifact"].update(chunk)
     return update
 
 

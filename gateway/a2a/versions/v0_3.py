@@ -155,12 +155,14 @@ class Objects:
         kinds: The hub's name and the schema of each `kind`.
         wrapped: An event that comes in a wrapper, as in 1.0.
         answered: The answer of a send in a wrapper, likewise.
+        wrapper: Members that make an object a wrapper; none where the bare object is the rule.
     """
 
     task: Schema
     kinds: Mapping[str, tuple[str, Schema]]
     wrapped: Schema
     answered: Schema
+    wrapper: tuple[str, ...]
 
     def event(self, tree: Tree, memo: Memo) -> Tree:
         """Return an event, or an answer that is one, wrapped as in 1.0."""
@@ -176,6 +178,8 @@ class Objects:
     def _wrapped(self, tree: Tree, memo: Memo, wrapped: Schema) -> Tree:
         if type(tree) is not dict:
             raise Misfit("", "must be an object")
+        if any(tree.get(name) is not None for name in self.wrapper):
+            return wrapped(tree, memo)
         kind = tree.get("kind") or _kind_of(tree)
         if kind is None:
             return wrapped(tree, memo)
@@ -259,12 +263,14 @@ def objects(part: Step, *, proto: bool) -> Objects:
     }
     wrapper = {name: within(step) for name, step in kinds.values()}
     alias = {"msg": "message"} if proto else None
+    wrapped = schema(wrapper, lambda event, _: choose(event, *wrapper), aliases=alias)
     return Objects(
         task,
         kinds,
-        schema(wrapper, lambda event, _: choose(event, *wrapper), aliases=alias),
+        wrapped,
         # Other members would be what the answer is in the hub.
         schema({**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP}, _choose_answer, aliases=alias),
+        tuple(wrapped.fields) if proto else (),
     )
 
 
@@ -344,7 +350,8 @@ FILTER = {**STATES, "unknown": None, "TASK_STATE_UNSPECIFIED": None}
 _JSON = objects(lift_part, proto=False)
 _PUSH = schema({**push_fields(TEXT), "url": need(ID)})
 _CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(_PUSH)}, _flatten)
-_CONFIGS = schema({"configs": each(_CONFIG), "nextPageToken": TEXT}, default("configs", []))
+_ANSWERED_CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(schema(push_fields(TEXT)))}, _flatten)
+_CONFIGS = schema({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default("configs", []))
 _SENT = schema(
     {
         "message": need(
@@ -593,8 +600,8 @@ FORM = Form(
         Operation.LIST_TASKS: schema(
             {"tasks": each(listed(_JSON.task)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
         ),
-        Operation.CREATE_PUSH_CONFIG: _CONFIG,
-        Operation.GET_PUSH_CONFIG: _CONFIG,
+        Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
+        Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
         Operation.LIST_PUSH_CONFIGS: _lift_configs,
     },
     results_down={

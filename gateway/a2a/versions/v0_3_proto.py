@@ -415,17 +415,10 @@ _TASK_DOWN = exact(
     lambda task, _: task.setdefault("status", {"state": HUB_STATES[0]}),
     closed=True,
 )
-_UPDATE_DOWN = exact(
-    {
-        "taskId": ID,
-        "contextId": ID,
-        "status": _STATUS_DOWN,
-        "artifact": within(_ARTIFACT_DOWN),
-        "append": SOME,
-        "lastChunk": SOME,
-        "metadata": SOME,
-    },
-    closed=True,
+_UPDATE_DOWN = {"taskId": ID, "contextId": ID, "metadata": SOME}
+_STATUS_UPDATE_DOWN = exact({**_UPDATE_DOWN, "status": _STATUS_DOWN}, closed=True)
+_ARTIFACT_UPDATE_DOWN = exact(
+    {**_UPDATE_DOWN, "artifact": within(_ARTIFACT_DOWN), "append": SOME, "lastChunk": SOME}, closed=True
 )
 _PUSH_DOWN = exact(
     {
@@ -481,12 +474,12 @@ def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # no
     if (update := event.get("statusUpdate")) is not None:
         status = update.setdefault("status", {})
         final = last and status.get("state") in RESTING
-        _UPDATE_DOWN(update, memo)
+        _STATUS_UPDATE_DOWN(update, memo)
         if final:
             update["final"] = True
         return ({"statusUpdate": update},)
     if (update := event.get("artifactUpdate")) is not None:
-        return ({"artifactUpdate": _UPDATE_DOWN(update, memo)},)
+        return ({"artifactUpdate": _ARTIFACT_UPDATE_DOWN(update, memo)},)
     return (_lower_answer(event, memo),)
 
 

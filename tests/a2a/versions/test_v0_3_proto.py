@@ -235,6 +235,7 @@ SAID = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
     ("answered", "meant"),
     [
         ({"task": DONE}, {"task": DONE}),
+        ({"task": DONE, "messageId": "outside"}, {"task": DONE, "messageId": "outside"}),
         ({"message": {**SAID, "content": SAID["parts"]}}, {"message": SAID}),
         ({"msg": SAID}, {"message": SAID}),
         (DONE, {"task": DONE}),

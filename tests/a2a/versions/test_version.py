@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from gateway.a2a.tree import Tree
 
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions import FORMS, v0_1, v0_3, v0_3_proto, v1_0
-from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Misfit
+from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
 SECTIONS: dict[str, Form] = {
@@ -39,6 +40,14 @@ def test_every_generation_answers_sends_and_gets() -> None:
         assert {Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.GET_TASK} <= form.answers
     assert set(CALLABLE) <= v1_0.FORM.answers
     assert Operation.LIST_TASKS not in v0_3.FORM.answers | v0_3_proto.FORM.answers | v0_1.FORM.answers
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_an_update_with_a_member_of_the_other_kind_can_be_said(name: str) -> None:
+    status: Tree = {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+    artifact: Tree = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
+    for event in ({"statusUpdate": {**status, "artifact": [{}]}}, {"artifactUpdate": {**artifact, "status": ""}}):
+        assert SECTIONS[name].lower_event(event, Memo(), last=False)
 
 
 def test_a_state_does_not_wait_and_end_at_once() -> None:
