@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from gateway.a2a.tree import Tree
 
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions import FORMS, v0_1, v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
