@@ -39,7 +39,7 @@ from gateway.listener.grpc_health import Answer, Health
 from gateway.listener.grpc_reflection import Reflection
 from gateway.listener.grpc_wire import GrpcWire, Metadata, Pace
 from gateway.listener.server import ListenFailed, PemTls, address_of, client_limits
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 
 _KEEPALIVE_TIMEOUT = 20.0
 """Seconds that a client has to answer a ping."""
@@ -148,11 +148,16 @@ class GrpcListener:
     """
 
     def __init__(
-        self, reserved: socket.socket, gateway: Gateway, line: Line, ready: Callable[[], bool], tls: PemTls | None
+        self,
+        reserved: socket.socket,
+        gateway: Gateway,
+        pipeline: Pipeline,
+        ready: Callable[[], bool],
+        tls: PemTls | None,
     ) -> None:
         self._reserved = reserved
         self._written = gateway
-        self._line = line
+        self._pipeline = pipeline
         self._health = Health(ready, SERVICES)
         self._reflection = Reflection(gateway.grpc.scope_field)
         http = gateway.http
@@ -309,7 +314,7 @@ class GrpcListener:
 
     async def _serve(self, head: Head, wire: GrpcWire) -> None:
         try:
-            await self._line.serve(head, wire)
+            await self._pipeline.serve(head, wire)
         finally:
             wire.cut()
 
@@ -323,7 +328,7 @@ class GrpcListener:
     def _refused(self, context: grpc.aio.ServicerContext, status: int, words: str) -> Metadata:
         """Log what is no call of A2A; return the metadata of its refusal."""
         request_id = secrets.token_hex(8)
-        self._line.unreadable(_address(context.peer()), request_id, status, words)
+        self._pipeline.unreadable(_address(context.peer()), request_id, status, words)
         return (("x-request-id", request_id),)
 
     async def _answer_aside(self, answer: Answer, _messages: object, context: grpc.aio.ServicerContext) -> None:

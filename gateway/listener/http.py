@@ -1,4 +1,4 @@
-"""The listener for clients: health for balancers, and the line for everything else."""
+"""The listener for clients: health for balancers, and the pipeline for everything else."""
 
 import secrets
 from collections.abc import Callable, Coroutine
@@ -8,7 +8,7 @@ from typing import Any
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs
 from gateway.listener.callback import Callbacks
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.proxy.responder import Wire
 
 
@@ -23,13 +23,13 @@ class PublicListener:
 
     def __init__(
         self,
-        line: Line,
+        pipeline: Pipeline,
         ready: Callable[[], bool],
         callbacks: Callbacks | None = None,
         *,
         trouble: Callable[[], str] = str,
     ) -> None:
-        self._line = line
+        self._pipeline = pipeline
         self._callbacks = callbacks
         self._ready = ready
         self._trouble = trouble
@@ -41,7 +41,7 @@ class PublicListener:
         if self._callbacks is not None and self._callbacks.takes(head):
             return self._callbacks.serve(head, wire)
         # Not awaited here: each frame in between is gone through again whenever the request goes on.
-        return self._line.serve(head, wire)
+        return self._pipeline.serve(head, wire)
 
     async def _tell(self, head: Head, wire: Wire) -> None:
         if head.method not in ("GET", "HEAD"):

@@ -23,14 +23,14 @@ from gateway.a2a.query import of_card
 from gateway.policy.limits import Limits
 from gateway.proxy import card_requests
 from gateway.proxy.admission import Admission
-from gateway.proxy.answer_memory import Kept
+from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
 from gateway.proxy.client_address import client_address, trace_id
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
 from gateway.proxy.locate import called_path, locate, refuse_method
-from gateway.proxy.overload import Pressure
+from gateway.proxy.overload import Overload
 from gateway.proxy.request import Exchange, request_ids, settle_webhook, unread_line, untrusted_line
 from gateway.proxy.responder import Wire
 from gateway.proxy.revocation import revoked
@@ -45,14 +45,14 @@ _AT_A_TIME = 250
 logger = logging.getLogger("gateway.proxy")
 
 
-class Line:
+class Pipeline:
     """Serves each request from the snapshot that is current when it arrives.
 
     Args:
         current: Returns the current snapshot.
         count_auth: Called with the method, issuer and result of every authentication.
         audit: Called with each refusal that is audited, and its line of the access log.
-        limits, pressure: None for a process that refuses nothing for them.
+        limits, overload: None for a process that refuses nothing for them.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, by which credentials expire.
     """
@@ -65,7 +65,7 @@ class Line:
         audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
         limits: Limits | None = None,
-        pressure: Pressure | None = None,
+        overload: Overload | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
     ) -> None:
@@ -75,9 +75,9 @@ class Line:
         self._audit = audit
         self._clock = clock
         self._wall = wall
-        self._pressure = Pressure() if pressure is None else pressure
+        self._overload = Overload() if overload is None else overload
         self._ids = request_ids()
-        self._kept = Kept(lambda: self._pressure.answer_memory(self._current().config.gateway.answers_limit))
+        self._kept = AnswerMemory(lambda: self._overload.answer_memory(self._current().config.gateway.answers_limit))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Exchange, asyncio.Task[Any]] = {}
         # One thread: several would only take turns at holding the interpreter, with each other and with the loop.
@@ -132,7 +132,7 @@ class Line:
                 await self._permit(exchange, wire, preflight)
                 return
         location = locate(snapshot, exchange)
-        self._pressure.refuse()
+        self._overload.refuse()
         await authenticate(snapshot, exchange, self._count_auth, self._wall)
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
@@ -159,7 +159,7 @@ class Line:
         if card_requests.answers(backing, call):
             await card_requests.tell(exchange, backing, call, wire, self._clock)
             return
-        self._pressure.refuse_stream(call.operation)
+        self._overload.refuse_stream(call.operation)
         await self.admission.admit(exchange, backing, call)
         # A configuration that came meanwhile did not see this stream among the open ones.
         if (current := self._current()) is not snapshot and (why := revoked(current, exchange, self._wall())):

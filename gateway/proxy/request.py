@@ -20,7 +20,7 @@ from gateway.claims import Claims
 from gateway.holdings import Holdings
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
-from gateway.proxy.answer_memory import FREE, Kept
+from gateway.proxy.answer_memory import FREE, AnswerMemory
 from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
 from gateway.proxy.webhooks import Pushing
 from gateway.routing.route import Rule
@@ -63,7 +63,7 @@ class Exchange:
     id: str
     started: float
     meter: AgentMeter
-    kept: Kept = field(default_factory=Kept)
+    kept: AnswerMemory = field(default_factory=AnswerMemory)
     holdings: Holdings | None = None
     client_ip: str = ""
     trace_id: str | None = None
