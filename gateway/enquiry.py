@@ -22,8 +22,8 @@ from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.listing import Complaint, walk
 from gateway.ownership import count, own, refuse_others, tells_of_others
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.relay import AnswerTooLong, Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
@@ -46,7 +46,7 @@ class Enquiry:
         status: Of the last answer, in HTTP's numbers; None before the first.
     """
 
-    def __init__(self, exchange: Exchange, asking: Asking, clock: Callable[[], float]) -> None:
+    def __init__(self, exchange: RequestContext, asking: Asking, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._asking = asking
         self._backing = asking.backing
@@ -57,7 +57,7 @@ class Enquiry:
         self._pages = 0
         self.status: int | None = None
 
-    async def list_tasks(self, call: Call, claims: Claims, wire: Wire) -> None:
+    async def list_tasks(self, call: Call, claims: Claims, wire: Responder) -> None:
         """Answer a client's ListTasks with what is the caller's own.
 
         Raises:
@@ -169,7 +169,7 @@ class _Hearing(Relay):
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         interface: Interface,
         clock: Callable[[], float],
@@ -189,10 +189,10 @@ class _Hearing(Relay):
             Complaint: it is the agent's own error.
             AnswerTooLong, UpstreamProtocol: it is none.
         """
-        await self.run(response, cast("Wire", None))
+        await self.run(response, cast("Responder", None))
         return self._heard
 
-    async def _frame(self, response: Response, wire: Wire, content_type: bytes | None) -> None:  # noqa: ARG002 - as of any relay
+    async def _frame(self, response: Response, wire: Responder, content_type: bytes | None) -> None:  # noqa: ARG002 - as of any relay
         body = await self._all(response)
         told = None
         if response.status >= 400:

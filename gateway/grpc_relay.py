@@ -27,8 +27,8 @@ from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.interpreter import UNBUFFERED, InterpretedStream
 from gateway.ownership import refuse_others
-from gateway.proxy.request import Exchange, meet
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext, meet
+from gateway.proxy.responder import Responder
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
 from gateway.upstream.grpc_answer import GrpcAnswer
@@ -47,7 +47,7 @@ class GrpcRelay:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         interface: Interface,
         clock: Callable[[], float],
@@ -62,7 +62,7 @@ class GrpcRelay:
         self._translation = translation
         self._asked: Call = exchange.call if translation is None else translation.call
 
-    async def run(self, answer: GrpcAnswer, wire: Wire) -> None:
+    async def run(self, answer: GrpcAnswer, wire: Responder) -> None:
         """Pass the answer on, to its end.
 
         Raises:
@@ -89,7 +89,7 @@ class GrpcRelay:
         own = (b"cache-control", b"no-store")
         return [*passed, own, (b"x-request-id", self._exchange.id.encode("ascii"))]
 
-    async def _complain(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
+    async def _complain(self, answer: GrpcAnswer, wire: Responder, reply: Reply) -> None:
         assert answer.status is not None
         await _refuse_others(self._exchange.claims, answer.status, self._asked)
         status = _shown(self._exchange, answer.status)
@@ -101,7 +101,7 @@ class GrpcRelay:
         self._exchange.saw(Progress(event="error", error=error.code))
         await reply.end(wire, status)
 
-    def _stream(self, answer: GrpcAnswer, wire: Wire) -> Stream:
+    def _stream(self, answer: GrpcAnswer, wire: Responder) -> Stream:
         if self._translation is None:
             return GrpcStream(self._exchange, self._backing, self._clock, wire, answer)
         return InterpretedGrpcStream(
@@ -110,7 +110,7 @@ class GrpcRelay:
 
     # ---- One message ---------------------------------------------------------------------------------------------
 
-    async def _frame(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
+    async def _frame(self, answer: GrpcAnswer, wire: Responder, reply: Reply) -> None:
         exchange, asked, translation = self._exchange, self._asked, self._translation
         message = answer.whole()
         if message is None:
@@ -180,7 +180,12 @@ class GrpcStream(Stream):
     """Brings the messages of one stream to a client that speaks as the agent does."""
 
     def __init__(
-        self, exchange: Exchange, backing: Backing, clock: Callable[[], float], wire: Wire, answer: GrpcAnswer
+        self,
+        exchange: RequestContext,
+        backing: Backing,
+        clock: Callable[[], float],
+        wire: Responder,
+        answer: GrpcAnswer,
     ) -> None:
         super().__init__(exchange, backing, clock, wire)
         self._decoder = FrameDecoder(backing.bounds.event)
@@ -216,10 +221,10 @@ class InterpretedGrpcStream(InterpretedStream):
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         clock: Callable[[], float],
-        wire: Wire,
+        wire: Responder,
         *,
         answer: GrpcAnswer,
         translation: Translation,
@@ -254,7 +259,7 @@ async def _refuse_others(claims: Claims | None, status: Status, asked: Call) -> 
         await refuse_others(claims, read_status(status, asked.dialect.version).details)
 
 
-def _shown(exchange: Exchange, status: Status) -> Status:
+def _shown(exchange: RequestContext, status: Status) -> Status:
     """How an agent has ended a call, as the client may see it."""
     return status if exchange.claims is None else exchange.claims.mark.unmarked_status(status)
 

@@ -23,8 +23,8 @@ from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
 from gateway.claims import Claims
 from gateway.late import LateHead
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.relay import Relay, refuse_type
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
@@ -46,7 +46,7 @@ class Interpreter(Relay):
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         interface: Interface,
         clock: Callable[[], float],
@@ -68,7 +68,7 @@ class Interpreter(Relay):
             return True
         return False
 
-    async def _bring_stream(self, response: Response, wire: Wire) -> None:
+    async def _bring_stream(self, response: Response, wire: Responder) -> None:
         translation = self._translation
         if translation.tells_failures:
             await super()._bring_stream(response, wire)
@@ -80,12 +80,12 @@ class Interpreter(Relay):
                 raise
             await self._reply(response).complain(wire, translation.complaint, translation.error)
 
-    def _stream(self, wire: Wire) -> Stream:
+    def _stream(self, wire: Responder) -> Stream:
         return InterpretedStream(self._exchange, self._backing, self._clock, wire, self._translation)
 
     # ---- One frame -----------------------------------------------------------------------------------------------
 
-    async def _frame(self, response: Response, wire: Wire, content_type: bytes | None) -> None:
+    async def _frame(self, response: Response, wire: Responder, content_type: bytes | None) -> None:
         exchange, translation = self._exchange, self._translation
         body = await self._all(response)
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)
@@ -154,7 +154,12 @@ class InterpretedStream(Stream):
     """Brings the events of one answer to a client that speaks another dialect than the agent."""
 
     def __init__(
-        self, exchange: Exchange, backing: Backing, clock: Callable[[], float], wire: Wire, translation: Translation
+        self,
+        exchange: RequestContext,
+        backing: Backing,
+        clock: Callable[[], float],
+        wire: Responder,
+        translation: Translation,
     ) -> None:
         super().__init__(exchange, backing, clock, wire)
         self._translation = translation

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gateway.a2a.headers import Pairs
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 
 class LateHead:
@@ -16,26 +16,26 @@ class LateHead:
         wire: The client's.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Responder) -> None:
         self._wire = wire
         self._head: tuple[int, Pairs] | None = None
         self.extra = wire.extra
 
     @property
     def opened(self) -> bool:
-        """As `Wire.opened`."""
+        """As `Responder.opened`."""
         return self._wire.opened
 
     def when_gone(self, callback: Callable[[], None]) -> None:
-        """As `Wire.when_gone`."""
+        """As `Responder.when_gone`."""
         self._wire.when_gone(callback)
 
     async def read(self, limit: int) -> bytes:
-        """As `Wire.read`."""
+        """As `Responder.read`."""
         return await self._wire.read(limit)
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
-        """As `Wire.answer`, whatever was to be opened."""
+        """As `Responder.answer`, whatever was to be opened."""
         self._head = None
         await self._wire.answer(status, headers, body)
 
@@ -44,28 +44,28 @@ class LateHead:
         self._head = (status, headers)
 
     async def write(self, data: bytes) -> None:
-        """As `Wire.write`."""
+        """As `Responder.write`."""
         if data:
             self._begin()
         await self._wire.write(data)
 
     def write_nowait(self, data: bytes) -> bool:
-        """As `Wire.write_nowait`."""
+        """As `Responder.write_nowait`."""
         if data:
             self._begin()
         return self._wire.write_nowait(data)
 
     async def drained(self) -> None:
-        """As `Wire.drained`."""
+        """As `Responder.drained`."""
         await self._wire.drained()
 
     async def close(self, trailers: Pairs | None = None) -> None:
-        """As `Wire.close`."""
+        """As `Responder.close`."""
         self._begin()
         await self._wire.close(trailers)
 
     def cut(self) -> None:
-        """As `Wire.cut`."""
+        """As `Responder.cut`."""
         self._wire.cut()
 
     def _begin(self) -> None:

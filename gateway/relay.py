@@ -36,8 +36,8 @@ from gateway.a2a.within import Ambiguous, Others, of_body
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import OWN_IDS, Backing
 from gateway.ownership import is_others
-from gateway.proxy.request import Exchange, meet
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext, meet
+from gateway.proxy.responder import Responder
 from gateway.stream import Stream
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_challenge, refuse_page
@@ -64,7 +64,9 @@ class AnswerTooLong(UpstreamProtocol):
 class Relay:
     """Brings one answer to the client."""
 
-    def __init__(self, exchange: Exchange, backing: Backing, interface: Interface, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, exchange: RequestContext, backing: Backing, interface: Interface, clock: Callable[[], float]
+    ) -> None:
         if exchange.call is None:
             raise ValueError("nothing was called")
         self._exchange = exchange
@@ -89,7 +91,7 @@ class Relay:
         self._body = await self._all(response)
         return self._body
 
-    async def run(self, response: Response, wire: Wire) -> None:
+    async def run(self, response: Response, wire: Responder) -> None:
         """Pass the answer on, to its end.
 
         Raises:
@@ -113,7 +115,7 @@ class Relay:
             response.disown()
             raise
 
-    async def _bring_stream(self, response: Response, wire: Wire) -> None:
+    async def _bring_stream(self, response: Response, wire: Responder) -> None:
         if not self._call.operation.streams or response.status != 200:
             raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
         stream = self._stream(wire)
@@ -127,12 +129,12 @@ class Relay:
     def _stream_headers(self, response: Response) -> Pairs:
         return [*self._headers(response, b"text/event-stream"), (b"x-accel-buffering", b"no")]
 
-    def _stream(self, wire: Wire) -> Stream:
+    def _stream(self, wire: Responder) -> Stream:
         return Stream(self._exchange, self._backing, self._clock, wire)
 
     # ---- One frame -----------------------------------------------------------------------------------------------
 
-    async def _frame(self, response: Response, wire: Wire, content_type: bytes | None) -> None:
+    async def _frame(self, response: Response, wire: Responder, content_type: bytes | None) -> None:
         exchange = self._exchange
         body = await self._all(response)
         exchange.upstream = self._clock() - (exchange.sent or exchange.started)

@@ -35,7 +35,7 @@ from gateway.a2a.fault import (
 )
 from gateway.backing import OWN_IDS, Backing
 from gateway.group import Group, Turn
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.upstream.failure import FAILING, Unsent, counts, tells_nothing
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.page import retry_after
@@ -81,7 +81,7 @@ class Asking:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         interface: Interface,
         clock: Callable[[], float],

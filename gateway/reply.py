@@ -14,8 +14,8 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.progress import Progress
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.upstream.http import EXTENSIONS, extensions
 
 
@@ -30,7 +30,7 @@ class Reply:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         clock: Callable[[], float],
         client: Dialect,
         passed: Pairs,
@@ -42,7 +42,7 @@ class Reply:
         self._passed = passed
         self._theirs = theirs
 
-    async def tell(self, wire: Wire, frame: bytes, *, streamed: bool = False) -> None:
+    async def tell(self, wire: Responder, frame: bytes, *, streamed: bool = False) -> None:
         """Give a good answer.
 
         Args:
@@ -52,7 +52,9 @@ class Reply:
         said = b"text/event-stream" if streamed else self._type()
         await self._answer(wire, 200, frame, self.headers(said))
 
-    async def complain(self, wire: Wire, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]) -> None:
+    async def complain(
+        self, wire: Responder, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]
+    ) -> None:
         """Tell of an agent's own error.
 
         Args:
@@ -75,7 +77,7 @@ class Reply:
             body, said = encode(body), b"text/event-stream"
         await self._answer(wire, number, body, self.headers(said))
 
-    async def end(self, wire: Wire, status: Status) -> None:
+    async def end(self, wire: Responder, status: Status) -> None:
         """Give a client of gRPC the status of a call that ended badly before anything came of it."""
         self._exchange.grpc_status = status.code
         await self._answer(wire, 200, b"", [*self.headers(None), *trailers(status)])
@@ -96,7 +98,7 @@ class Reply:
             headers.insert(0, (b"content-type", content_type))
         return headers
 
-    async def _answer(self, wire: Wire, status: int, body: bytes, headers: Pairs) -> None:
+    async def _answer(self, wire: Responder, status: int, body: bytes, headers: Pairs) -> None:
         exchange = self._exchange
         exchange.status = status
         exchange.first_byte = self._clock()

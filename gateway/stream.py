@@ -19,8 +19,8 @@ from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
 from gateway.proxy.answer_memory import ASIDE, FREE
-from gateway.proxy.request import Exchange, meet
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext, meet
+from gateway.proxy.responder import Responder
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""
@@ -72,7 +72,7 @@ class Stream:
         on_foreign_id: Called for each event whose id cannot be that of the call.
     """
 
-    def __init__(self, exchange: Exchange, backing: Backing, clock: Callable[[], float], wire: Wire) -> None:
+    def __init__(self, exchange: RequestContext, backing: Backing, clock: Callable[[], float], wire: Responder) -> None:
         if exchange.call is None:
             raise ValueError("nothing was called")
         self._exchange = exchange

@@ -14,7 +14,7 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.path import PathCall
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
-from gateway.proxy.request import FIELDS, Exchange, unread_line, untrusted_line
+from gateway.proxy.request import FIELDS, RequestContext, unread_line, untrusted_line
 from gateway.routing.route import Place, Rule
 from gateway.telemetry.access import LONGEST
 from gateway.telemetry.metrics import NO_TENANT, AgentMeter
@@ -32,13 +32,13 @@ class Meter:
         return lambda *values: self.told.append((name, *values))
 
 
-def exchange(path: bytes = b"/billing") -> tuple[Exchange, Meter]:
+def exchange(path: bytes = b"/billing") -> tuple[RequestContext, Meter]:
     meter = Meter()
     # A meter for all that is called.
-    return Exchange(Head("POST", path), "r1", 100.0, cast("AgentMeter", meter), client_ip="203.0.113.9"), meter
+    return RequestContext(Head("POST", path), "r1", 100.0, cast("AgentMeter", meter), client_ip="203.0.113.9"), meter
 
 
-def served() -> tuple[Exchange, Meter]:
+def served() -> tuple[RequestContext, Meter]:
     """A message that was sent, one second each way, and answered."""
     found, meter = exchange()
     params = {"tenant": "eu", "message": {"taskId": "t", "contextId": "c"}}

@@ -17,13 +17,13 @@ from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
 from gateway.config.limit import Http
 from gateway.listener.request import Unreadable, host_name
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Serve: TypeAlias = Callable[[Head, Wire], Coroutine[Any, Any, None]]
+Serve: TypeAlias = Callable[[Head, Responder], Coroutine[Any, Any, None]]
 
 _BODILESS = (204, 304)
 _HEALTH = b"/-/"
@@ -137,7 +137,7 @@ def _peer(scope: Scope) -> str:
 
 
 class AsgiResponder:
-    """The client's side of one exchange, over `receive` and `send`; see `gateway.proxy.responder.Wire`.
+    """The client's side of one exchange, over `receive` and `send`; see `gateway.proxy.responder.Responder`.
 
     Its two tasks end with the exchange (`finish`): one waits for the client to leave, one sends what was written.
 

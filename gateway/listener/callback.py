@@ -20,7 +20,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.proxy.client_address import client_address, trace_id
 from gateway.proxy.request import FIELDS
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
 from gateway.push.subscription import Subscription
@@ -95,7 +95,7 @@ class Callbacks:
         prefix = self._prefix()
         return path == prefix + KEYS or path.startswith(prefix + _PREFIX)
 
-    async def serve(self, head: Head, wire: Wire) -> None:
+    async def serve(self, head: Head, wire: Responder) -> None:
         """Answer one."""
         began, request_id = self._clock(), secrets.token_hex(8)
         try:
@@ -109,7 +109,7 @@ class Callbacks:
         finally:
             self._tell(head, request_id, answer, self._clock() - began)
 
-    async def _answer(self, head: Head, wire: Wire) -> _Answer:
+    async def _answer(self, head: Head, wire: Responder) -> _Answer:
         service = self._service()
         relay = None if service is None else service.relay
         if service is None or relay is None:
@@ -126,7 +126,7 @@ class Callbacks:
         subscription = await relay.authenticate(callback_id, dict(head.headers))
         return _Answer(404) if subscription is None else await self._receive(relay, subscription, wire)
 
-    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Wire) -> _Answer:
+    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Responder) -> _Answer:
         body = b""
         try:
             async with self._turn(subscription.agent):

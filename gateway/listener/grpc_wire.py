@@ -53,7 +53,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class GrpcWire:
-    """The client's side of one call (`gateway.proxy.responder.Wire`).
+    """The client's side of one call (`gateway.proxy.responder.Responder`).
 
     Args:
         context: The call, as grpc.aio has it.

@@ -9,7 +9,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs
 from gateway.listener.callback import Callbacks
 from gateway.proxy.pipeline import Pipeline
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 
 class PublicListener:
@@ -34,7 +34,7 @@ class PublicListener:
         self._ready = ready
         self._trouble = trouble
 
-    def __call__(self, head: Head, wire: Wire) -> Coroutine[Any, Any, None]:
+    def __call__(self, head: Head, wire: Responder) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
             return self._tell(head, wire)
@@ -43,7 +43,7 @@ class PublicListener:
         # Not awaited here: each frame in between is gone through again whenever the request goes on.
         return self._pipeline.serve(head, wire)
 
-    async def _tell(self, head: Head, wire: Wire) -> None:
+    async def _tell(self, head: Head, wire: Responder) -> None:
         if head.method not in ("GET", "HEAD"):
             await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
             return

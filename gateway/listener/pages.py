@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 Message: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[[Any, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any]
@@ -27,7 +27,7 @@ class PagesListener:
         self._app = app
         self._longest = longest
 
-    async def __call__(self, head: Head, wire: Wire) -> None:
+    async def __call__(self, head: Head, wire: Responder) -> None:
         """Serve one request."""
         exchange = _Exchange(wire, self._longest)
         try:
@@ -41,7 +41,7 @@ class PagesListener:
 class _Exchange:
     """The application's side of a request, and of an answer that goes out when it is whole."""
 
-    def __init__(self, wire: Wire, longest: int) -> None:
+    def __init__(self, wire: Responder, longest: int) -> None:
         self._wire = wire
         self._longest = longest
         self._was_read = False

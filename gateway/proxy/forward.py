@@ -31,8 +31,8 @@ from gateway.principal import Principal
 from gateway.proxy import method_fallback
 from gateway.proxy.idempotency import Idempotency
 from gateway.proxy.replica_choice import choose_replica
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.proxy.webhooks import Webhooks
 from gateway.relay import Relay
@@ -69,7 +69,9 @@ class Forwarder:
         self._names = TaskNames()
         self._idempotency = Idempotency(clock)
 
-    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks) -> None:
+    async def forward(
+        self, request: RequestContext, backing: Backing, client: Responder, call: Call, webhooks: Webhooks
+    ) -> None:
         """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
 
         Raises:
@@ -84,40 +86,42 @@ class Forwarder:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
         """
         if backing.repeats.idempotent:
-            send = partial(self._forward, exchange, backing, call, webhooks)
-            await self._idempotency.send(backing.upstream.backend, exchange, call, wire, send)
+            send = partial(self._forward, request, backing, call, webhooks)
+            await self._idempotency.send(backing.upstream.backend, request, call, client, send)
         else:
-            await self._forward(exchange, backing, call, webhooks, wire)
+            await self._forward(request, backing, call, webhooks, client)
 
-    async def _forward(self, exchange: Exchange, backing: Backing, call: Call, webhooks: Webhooks, wire: Wire) -> None:
-        principal = exchange.principal
+    async def _forward(
+        self, request: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, client: Responder
+    ) -> None:
+        principal = request.principal
         assert principal is not None
         key = name_key(principal, backing.upstream.backend, call)
         alias = None if key is None else await self._names.find(key, backing, call)
         binds, home = False, None
         if backing.group is not None:
             backing, binds, home = await choose_replica(backing, backing.group, principal, call, alias)
-        call, meant = self._names.meaning(exchange, call, key, alias)
+        call, meant = self._names.meaning(request, call, key, alias)
         interface = backing.upstream.interface(call, meant)
         meter, tenure = backing.meter, backing.tenure
         if call.operation is Operation.LIST_TASKS and tenure is not None and tenure.filters:
             meter.translated(call.dialect, interface.dialect)
-            await self._list(exchange, backing, interface, call, wire, binds=binds)
+            await self._list(request, backing, interface, call, client, binds=binds)
             return
         claims = None
         if tenure is not None:
-            claims = exchange.claims = claims_of(tenure, principal, f"{exchange.binding.label}/{exchange.version}")
+            claims = request.claims = claims_of(tenure, principal, f"{request.binding.label}/{request.version}")
         named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
-        pushing = exchange.pushing = webhooks.of(call, named, claims)
+        pushing = request.pushing = webhooks.of(call, named, claims)
         if pushing is not None:
             # A name of 0.1 is one only to calls that are meant in 0.1.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or call.is_mixed:
             if meant[0] != call.dialect and not call.path.legacy_card:
-                call = exchange.call = replace(call, dialect=meant[0])
-                exchange.version = meant[0].version
-            translation = await self._translate(exchange, backing, interface, call, alias)
+                call = request.call = replace(call, dialect=meant[0])
+                request.version = meant[0].version
+            translation = await self._translate(request, backing, interface, call, alias)
             meter.translated(call.dialect, interface.dialect)
             call = translation.call
         elif interface.dialect != call.dialect and not call.path.legacy_card:
@@ -129,85 +133,92 @@ class Forwarder:
             call = await claims.enter(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        caller = _caller(exchange, principal)
-        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call)
+        caller = _caller(request, principal)
+        asking = _Asking(request, backing, interface, self._clock, caller=caller, binds=binds, call=call)
         asking.home, asking.translation = home, translation
-        await self._counted(asking, self._ask(asking, call, wire))
+        await self._counted(asking, self._ask(asking, call, client))
 
     async def _list(
-        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire, *, binds: bool
+        self,
+        request: RequestContext,
+        backing: Backing,
+        interface: Interface,
+        call: Call,
+        client: Responder,
+        *,
+        binds: bool,
     ) -> None:
         """Answer with those of the agent's tasks that are the caller's."""
         assert backing.tenure is not None
-        assert exchange.principal is not None
-        claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
-        caller = _caller(exchange, exchange.principal)
-        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds)
-        await self._counted(asking, self._enquire(asking, call, claims, wire))
+        assert request.principal is not None
+        claims = request.claims = claims_of(backing.tenure, request.principal, "")
+        caller = _caller(request, request.principal)
+        asking = _Asking(request, backing, interface, self._clock, caller=caller, binds=binds)
+        await self._counted(asking, self._enquire(asking, call, claims, client))
 
-    async def _enquire(self, asking: "_Asking", call: Call, claims: Claims, wire: Wire) -> None:
+    async def _enquire(self, asking: "_Asking", call: Call, claims: Claims, client: Responder) -> None:
         enquiry = Enquiry(asking.exchange, asking, self._clock)
         try:
-            await enquiry.list_tasks(call, claims, wire)
+            await enquiry.list_tasks(call, claims, client)
         finally:
             asking.status = enquiry.status
 
     async def _counted(self, asking: "_Asking", work: Coroutine[Any, Any, None]) -> None:
         """Count a call while it is at the agent, and its answer afterwards."""
-        exchange, meter = asking.exchange, asking.backing.meter
+        request, meter = asking.exchange, asking.backing.meter
         meter.forwarding(1)
-        exchange.sent = self._clock()
+        request.sent = self._clock()
         try:
             await work
         finally:
-            exchange.on_event = None
+            request.on_event = None
             asking.end()
             meter.forwarding(-1)
             meter.answered(asking.backing.replica.key, asking.status)
 
-    async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+    async def _ask(self, asking: "_Asking", call: Call, client: Responder) -> None:
         if isinstance(asking.backing.upstream, HttpUpstream | StdioUpstream):
-            await self._over_http(asking, call, wire)
+            await self._over_http(asking, call, client)
         else:
-            await self._over_grpc(asking, call, wire)
+            await self._over_grpc(asking, call, client)
         claims = asking.exchange.claims
         if claims is not None and asking.missed:
             await claims.gone()
 
-    async def _over_http(self, asking: "_Asking", call: Call, wire: Wire) -> None:
-        exchange = asking.exchange
+    async def _over_http(self, asking: "_Asking", call: Call, client: Responder) -> None:
+        request = asking.exchange
         try:
             response = await asking.over_http(call)
         except Fault as fault:
             response = await asking.again(call, fault, partial(asking.over_http, call))
         while True:
             try:
-                await self._bring(asking, call, response, wire)
+                await self._bring(asking, call, response, client)
             except (UpstreamReset, UpstreamConnect) as fault:
                 # The answer broke off behind its head, or the agent was gone when it was asked by another verb: as long
                 # as the client was told nothing, the call is retried.
-                if exchange.status:
+                if request.status:
                     raise
                 response = await asking.again(call, fault, partial(asking.over_http, call))
             else:
                 return
 
-    async def _bring(self, asking: "_Asking", call: Call, response: Response, wire: Wire) -> None:
+    async def _bring(self, asking: "_Asking", call: Call, response: Response, client: Responder) -> None:
         """Bring the client an answer."""
-        exchange = asking.exchange
+        request = asking.exchange
         if response.status in FAILING:
             response = await asking.unless_busy(call, response, partial(asking.over_http, call))
         if response.status in FAILING:
             asking.answered(response.status)
         elif call.operation.streams:
             # A stream succeeds with its first event, any other answer when it is complete.
-            exchange.on_event = partial(asking.answered, response.status)
+            request.on_event = partial(asking.answered, response.status)
         translation = asking.translation
         if translation is not None and call.operation in method_fallback.TWO_WAYS:
             # An earlier try may have left the call of the fallback here.
             translation.call = call
         relay = (
-            Relay(exchange, asking.backing, asking.interface, self._clock)
+            Relay(request, asking.backing, asking.interface, self._clock)
             if translation is None
             else asking.interpreter(translation, self._clock)
         )
@@ -215,9 +226,9 @@ class Forwarder:
             if call.operation in method_fallback.TWO_WAYS:
                 relay, response = await self._otherwise(asking, call, relay, response)
             asking.status = response.status
-            exchange.received = self._clock()
+            request.received = self._clock()
             try:
-                await relay.run(response, wire)
+                await relay.run(response, client)
             except Fault as fault:
                 asking.broke(response, fault)
                 raise
@@ -229,7 +240,7 @@ class Forwarder:
         self, asking: "_Asking", call: Call, relay: Relay, response: Response
     ) -> tuple[Relay, Response]:
         """Return the answer and what relays it: the given ones, or those of another method that the agent knows."""
-        exchange, backing, client = asking.exchange, asking.backing, asking.exchange.call
+        request, backing, client = asking.exchange, asking.backing, asking.exchange.call
         if client is None or not isinstance(backing.upstream, HttpUpstream):
             return relay, response
         if isinstance(relay, Interpreter) and call.operation is Operation.SUBSCRIBE_TO_TASK:
@@ -237,7 +248,7 @@ class Forwarder:
         if not await method_fallback.is_unknown(call, asking.interface.dialect, relay, response):
             return relay, response
         asking.answered(response.status)
-        translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
+        translation = asking.translation or await self._translate(request, backing, asking.interface, client, None)
         ask, interpreter = asking.over_http, partial(asking.interpreter, clock=self._clock)
         found = await method_fallback.find(call, translation, ask, interpreter)
         if found is None:
@@ -245,26 +256,26 @@ class Forwarder:
         response.close()
         return found
 
-    async def _over_grpc(self, asking: "_Asking", call: Call, wire: Wire) -> None:
-        exchange = asking.exchange
+    async def _over_grpc(self, asking: "_Asking", call: Call, client: Responder) -> None:
+        request = asking.exchange
         try:
             answer = await asking.over_grpc(call)
         except Fault as fault:
             answer = await asking.again(call, fault, partial(asking.over_grpc, call))
         asking.heard(answer)
         asking.status = 200 if answer.status is None else read_status(answer.status, Version.V1_0).http_status
-        exchange.received = self._clock()
+        request.received = self._clock()
         try:
-            await _grpc_relay(asking, self._clock).run(answer, wire)
+            await _grpc_relay(asking, self._clock).run(answer, client)
         finally:
             answer.close()
 
     async def _translate(
-        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, alias: Alias | None
+        self, request: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
-        assert exchange.principal is not None
+        assert request.principal is not None
         upstream = backing.upstream
-        key = name_key(exchange.principal, upstream.backend, call)
+        key = name_key(request.principal, upstream.backend, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
         if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
@@ -274,12 +285,12 @@ class Forwarder:
             call,
             interface.dialect,
             tenant=upstream.tenant(call, interface),
-            id=exchange.id,
+            id=request.id,
             message_id=message_id_of(key, call) if key is not None and ours is Version.V0_1 else "",
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
             alias=alias,
             met=met,
-            push=None if exchange.pushing is None else exchange.pushing.config,
+            push=None if request.pushing is None else request.pushing.config,
         )
         if len(call.body) < _LONG:
             return translate()
@@ -339,7 +350,5 @@ def _grpc_relay(asking: _Asking, clock: Callable[[], float]) -> "GrpcRelay":
     return GrpcRelay(asking.exchange, asking.backing, asking.interface, clock, asking.translation)
 
 
-def _caller(exchange: Exchange, principal: Principal) -> Caller:
-    return Caller(
-        principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight, exchange.cache.prepared
-    )
+def _caller(request: RequestContext, principal: Principal) -> Caller:
+    return Caller(principal, request.client_ip, request.id, request.started, request.weight, request.cache.prepared)

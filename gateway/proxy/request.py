@@ -43,7 +43,7 @@ _NEVER_STORED = frozenset({-32001, -32003, -32601})
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
+class RequestContext:
     """One request from its head to the last byte of its answer.
 
     Times are monotonic seconds.
@@ -96,7 +96,7 @@ class Exchange:
     stream: bool = False
     events: int = 0
     on_event: Callable[[], None] | None = None
-    on_toll: "Callable[[Exchange], None] | None" = None
+    on_toll: "Callable[[RequestContext], None] | None" = None
     toll: float = math.inf
     paid: int = 0
     closed_by: str | None = None
@@ -280,33 +280,33 @@ def request_ids() -> Iterator[str]:
             yield digits[start : start + 16]
 
 
-async def meet(exchange: Exchange, told: Progress) -> None:
+async def meet(request: RequestContext, told: Progress) -> None:
     """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:
         UpstreamProtocol, StateUnavailable: as `Claims.meet`.
     """
-    claims, pushing = exchange.claims, exchange.pushing
+    claims, pushing = request.claims, request.pushing
     # All tasks of a list that comes here belong to one owner.
-    if claims is not None and exchange.operation is not Operation.LIST_TASKS:
+    if claims is not None and request.operation is not Operation.LIST_TASKS:
         await claims.meet(told)
     if pushing is not None and pushing.waits and told.task_id:
         await pushing.met(told.task_id)
 
 
-async def settle_webhook(exchange: Exchange, pushing: Pushing) -> None:
+async def settle_webhook(request: RequestContext, pushing: Pushing) -> None:
     """Drop or bind the webhook of a call whose answer named no task; if that fails, it expires later.
 
     A client that leaves before the answer comes keeps its webhook: the agent may have begun. An error of a send proves
     nothing either, as a2a-sdk stores the webhook before the agent runs.
     """
-    error, operation = exchange.progress.error, exchange.operation
-    was_sent = exchange.sent is not None and not isinstance(exchange.fault, UpstreamConnect)
+    error, operation = request.progress.error, request.operation
+    was_sent = request.sent is not None and not isinstance(request.fault, UpstreamConnect)
     sends = operation is not None and operation.sends
     with suppress(StateUnavailable):
         if not was_sent or (error is not None and (error in _NEVER_STORED or not sends)):
             await pushing.end()
-        elif exchange.progress.event == "message":
+        elif request.progress.event == "message":
             await pushing.answered()
 
 
