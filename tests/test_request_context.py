@@ -105,7 +105,7 @@ def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
     }  # fmt: skip
     for name, (value, differs) in changes.items():
         again, other = served()[0], served()[0]
-        again.head = other.head = first.head
+        again.cache = other.cache = first.cache
         setattr(other, name, value)
         assert other.close(104.0) == said | differs
         assert again.close(104.0) == said
@@ -115,7 +115,7 @@ def test_a_stream_leaves_nothing_at_its_head() -> None:
     found, _ = served()
     found.stream = True
     found.close(104.0)
-    assert found.head.cache is None
+    assert found.cache.log_fields is None
 
 
 def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:

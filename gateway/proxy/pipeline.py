@@ -26,6 +26,7 @@ from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
 from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.connection_cache import cache_of
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
@@ -38,9 +39,6 @@ from gateway.proxy.selection import refuse_outsiders, select
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import BY_REASON, Event
-
-# Streams that are examined in one turn of the loop: about a millisecond.
-_AT_A_TIME = 250
 
 logger = logging.getLogger("gateway.proxy")
 
@@ -88,9 +86,8 @@ class Pipeline:
     async def serve(self, head: Head, client: Responder) -> None:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
         snapshot = self._current()
-        request = RequestContext(
-            head, next(self._ids), self._clock(), snapshot.strangers, self._kept, snapshot.holdings
-        )
+        cache = cache_of(head, snapshot.holdings)
+        request = RequestContext(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, cache)
         request.client_ip = client_address(head, snapshot.trusted)
         request.trace_id = trace_id(head)
         if self._loop is None:
@@ -221,8 +218,8 @@ class Pipeline:
             why = revoked(snapshot, request, now)
             if why is not None and self._interrupt(request, why):
                 ended += 1
-            if not number % _AT_A_TIME:
-                # Let other tasks run.
+            if not number % 250:
+                # That took about a millisecond: let other tasks run.
                 await asyncio.sleep(0)
         return ended
 

@@ -17,11 +17,10 @@ from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overlo
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
-from gateway.holdings import Holdings
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, AnswerMemory
-from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
+from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.proxy.webhooks import Pushing
 from gateway.routing.route import Rule
 from gateway.telemetry.access import DIGITS, flat, short
@@ -64,7 +63,7 @@ class RequestContext:
     started: float
     meter: AgentMeter
     kept: AnswerMemory = field(default_factory=AnswerMemory)
-    holdings: Holdings | None = None
+    cache: ConnectionCache = field(default_factory=ConnectionCache)
     client_ip: str = ""
     trace_id: str | None = None
     binding: Binding = Binding.JSONRPC
@@ -101,11 +100,6 @@ class RequestContext:
     paid: int = 0
     closed_by: str | None = None
     held: int = 0
-
-    @property
-    def cache(self) -> ConnectionCache:
-        """Return what is remembered with the same head, under the same snapshot."""
-        return cache_of(self.head, self.holdings)
 
     @property
     def outcome(self) -> str:
@@ -225,10 +219,9 @@ class RequestContext:
         """Return the fields that the next request with the same head is likely to have, too."""
         head, principal, rule = self.head, self.principal, self.rule
         key = (rule, principal, self.operation, self.version, self.binding, self.backend, self.client_ip)
-        # A stream has dropped its head.
-        cache = None if self.stream else self.cache
-        if cache is not None and cache.log_fields is not None and cache.log_fields.key == key:
-            return cache.log_fields
+        known = self.cache.log_fields
+        if known is not None and known.key == key:
+            return known
         named = (rule,) if rule is not None else self.contenders[:_MOST_NAMED]
         front = {
             # Of a refused request the agents that it may have meant.
@@ -255,9 +248,9 @@ class RequestContext:
             {name: flat(value) for name, value in front.items()},
             {name: flat(value) for name, value in back.items()},
         )
-        # A refused request may mean other agents the next time.
-        if cache is not None and rule is not None and self.backend is not None:
-            cache.log_fields = fields
+        # A refused request may mean other agents the next time, and a stream has let go of its head.
+        if rule is not None and self.backend is not None and not self.stream:
+            self.cache.log_fields = fields
         return fields
 
     def _rpc_code(self) -> int | None:

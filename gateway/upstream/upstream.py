@@ -94,6 +94,10 @@ class Prepared(Generic[_T]):
             self._made.clear()
         self._made[key] = (head.headers, caller.principal, caller.forwarded_for, made)
 
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._made.clear()
+
     def __len__(self) -> int:
         return len(self._made)
 

@@ -21,7 +21,7 @@ def test_a_header_that_is_not_there_is_none() -> None:
 def test_a_head_that_is_forgotten_holds_no_header() -> None:
     head = Head("GET", b"/x", headers=((b"authorization", b"Bearer secret"),), cache={1: 2})
     head.forget()
-    assert (head.path, head.headers, head.values, head.cache) == (b"/x", (), {}, None)
+    assert (head.path, head.headers, head.values, head.cache) == (b"/x", (), {}, {})
     assert head.first(b"authorization") is None
 
 
