@@ -30,8 +30,8 @@ from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
 from gateway.proxy.admission import quotas_of
 from gateway.proxy.client_address import is_trusted
-from gateway.proxy.overload import Pressure
-from gateway.proxy.pipeline import Line
+from gateway.proxy.overload import Overload
+from gateway.proxy.pipeline import Pipeline
 from gateway.proxy.webhooks import Webhooks
 from gateway.push.service import PushService
 from gateway.push.ssrf import Resolver
@@ -110,22 +110,22 @@ class Gateway:
         self._output = access_stream
         self._audit = AuditLog()
         self._limits = Limits(on_hit=lambda *labels: self.metrics.limit_hits.add(labels))
-        self._pressure = Pressure(
+        self._overload = Overload(
             lambda: self._config.gateway.memory_limit,
             processes=self._processes,
             changed=self._press,
         )
-        self._line = Line(
+        self._pipeline = Pipeline(
             lambda: self.snapshot,
             self.access,
             lambda *labels: self.metrics.auth.add(labels),
             lambda event, line: self._audit.call(event, line),  # noqa: PLW0108 - `start` opens the log
             limits=self._limits,
-            pressure=self._pressure,
+            overload=self._overload,
         )
         self._listeners = Listeners(
             {} if worker is None else worker.sockets,
-            self._line,
+            self._pipeline,
             ready=self._takes_calls,
             trouble=lambda: self.state_trouble,
             shares=lambda address: is_trusted(address, self.snapshot.trusted),
@@ -191,15 +191,15 @@ class Gateway:
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
         self._push.trust(self._snapshot.webhook_tls)
-        self._line.admission.processes = self._processes
-        self._line.admission.configure(self._config)
+        self._pipeline.admission.processes = self._processes
+        self._pipeline.admission.configure(self._config)
         self._snapshot.open(self._background)
         if self._ledger is not None:
             self._background.start("ledger", self._ledger.run)
         self._background.start("push notifications", self._push.run)
         await self._listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
-        self._background.start("pressure", self._pressure.run)
+        self._background.start("overload", self._overload.run)
         if self._worker is not None:
             self._background.start(
                 "metrics of this worker", partial(self._worker.metrics.keep_writing, self.metrics.registry)
@@ -274,7 +274,7 @@ class Gateway:
         began = time.perf_counter()
         self._snapshot, self._examined, self._config = snapshot, examined, config
         self.public_url = config.gateway.public_url or self._address
-        self._line.admission.configure(config, quotas)
+        self._pipeline.admission.configure(config, quotas)
         self._push.change(config.push)
         self._push.trust(snapshot.webhook_tls)
         if ledger is not None and self._ledger is None:
@@ -286,7 +286,7 @@ class Gateway:
         self._outgoing.drain(before)
         swap = time.perf_counter() - began
         await self._listeners.renew(certificates, config)
-        if ended := await self._line.reconsider():
+        if ended := await self._pipeline.reconsider():
             logger.warning("ended %d streams whose callers lost access", ended)
         return Used(waiting, swap)
 
@@ -359,13 +359,13 @@ class Gateway:
         if delay > 0:
             await _within(hurry, delay)
         self._listeners.stop_accepting()
-        if self._line.open:
-            logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self._line.open)
-        await _until(lambda: not self._line.open, hurry, drain.timeout)
-        ended = self._line.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
+        if self._pipeline.open:
+            logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self._pipeline.open)
+        await _until(lambda: not self._pipeline.open, hurry, drain.timeout)
+        ended = self._pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         if ended:
             logger.warning("drain timeout: ended %d open calls", ended)
-            await _until(lambda: not self._line.open, asyncio.Event(), _LAST_WORDS)
+            await _until(lambda: not self._pipeline.open, asyncio.Event(), _LAST_WORDS)
         await self._close()
         logger.info("stopped")
 
@@ -424,11 +424,11 @@ class Gateway:
             (),
             (((), self.access.dropped + self._audit.dropped),),
         )
-        yield from self._pressure.samples()
+        yield from self._overload.samples()
         if self._snapshot is not None:
             yield from self._snapshot.samples()
 
-    def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Pressure`
+    def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
         self._listeners.press(short)
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.a2a.call import Head
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from tests.doubles.gateway import RESULT, agent, compiled, keys, secret
@@ -239,7 +239,7 @@ agents:{shared}
         [key_set] = self.snapshot.key_sets.values()
         assert await key_set.refresh()
         self.log = AccessLog(BytesIO())
-        self.line = Line(lambda: self.snapshot, self.log, lambda *_: None, wall=lambda: NOW)
+        self.line = Pipeline(lambda: self.snapshot, self.log, lambda *_: None, wall=lambda: NOW)
 
     def ask(self, asked: Asked) -> tuple[str | None, RecordedWire]:
         """The agent that got the request, by the path of its backend, and the answer."""

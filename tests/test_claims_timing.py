@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from gateway.config.check import examine
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
@@ -40,7 +40,7 @@ ASKS = {
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def line(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Line]:
+async def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pipeline]:
     store: Store = SqliteStore(None) if request.param == "memory" else SqliteStore(tmp_path / "state.db")
     ledger, log = Ledger(store), AccessLog(io.BytesIO())
     await ledger.open()
@@ -50,14 +50,16 @@ async def line(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         )
     examined = examine(Path("gateway.yaml"), {}, text=FILE)
     snapshot = Snapshot.build(examined, Metrics("test"), "https://gw.test", ledger=ledger)
-    yield Line(lambda: snapshot, log, lambda *_: None)
+    yield Pipeline(lambda: snapshot, log, lambda *_: None)
     await snapshot.aclose()
     await ledger.aclose()
     log.close()
 
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-async def test_anothers_task_and_none_look_alike_and_take_as_long(line: Line, ask: tuple[str, str, str]) -> None:
+async def test_anothers_task_and_none_look_alike_and_take_as_long(
+    pipeline: Pipeline, ask: tuple[str, str, str]
+) -> None:
     method, path, body = ask
     differences = []
     for _ in range(ATTEMPTS):
@@ -65,7 +67,9 @@ async def test_anothers_task_and_none_look_alike_and_take_as_long(line: Line, as
         answers = set()
         for number in range(2 * CALLS):
             task = f"{('task', 'none')[number % 2]}-{number:04}"
-            took, answer = await asked(line, method, path.replace("TASK", task), body.replace("TASK", task).encode())
+            took, answer = await asked(
+                pipeline, method, path.replace("TASK", task), body.replace("TASK", task).encode()
+            )
             times[number % 2].append(took)
             answers.add(answer)
         assert len(answers) == 1

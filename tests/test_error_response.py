@@ -9,7 +9,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault
 from gateway.proxy.error_response import refuse
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from tests.a2a.test_fault import classes
 from tests.doubles.wire import RecordedWire
@@ -25,8 +25,10 @@ def made(kind: type[Fault]) -> Fault:
 
 async def refused(
     fault: Fault, binding: Binding, version: Version = Version.V1_0, *, opened: bool = False, stream: bool = False
-) -> tuple[RecordedWire, Exchange]:
-    exchange = Exchange(Head("POST", b"/"), "0123456789abcdef", 0.0, AgentMeter(Metrics("test"), "-", frozenset()))
+) -> tuple[RecordedWire, RequestContext]:
+    exchange = RequestContext(
+        Head("POST", b"/"), "0123456789abcdef", 0.0, AgentMeter(Metrics("test"), "-", frozenset())
+    )
     exchange.binding, exchange.version, exchange.stream, exchange.rpc_id = binding, version, stream, b'"\\u0061"'
     wire = RecordedWire(opened=opened)
     await refuse(exchange, wire, fault, challenge='Bearer realm="a2a"', clock=lambda: 1.0)

@@ -159,7 +159,7 @@ async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_p
             # What leaves its caller alone ends nothing.
             trust(site, site.authority, Authority("other"))
             assert await site.reload(site.text(clients=mesh)) is Result.APPLIED
-            assert gateway.gateway._line.open == 1
+            assert gateway.gateway._pipeline.open == 1
             if change == "authority":
                 trust(site, Authority("other"))
                 others = [mesh]
@@ -181,7 +181,7 @@ async def test_a_stream_of_a_token_ends_where_a_certificate_is_required_by_now(t
             # By itself that matters to nobody who has a token, and with the next request it does.
             trust(site, Authority("other"))
             assert await site.reload(site.text(auth=auth, more=both)) is Result.APPLIED
-            assert gateway.gateway._line.open == 1
+            assert gateway.gateway._pipeline.open == 1
         assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is Result.APPLIED
         assert b"AUTH_INVALID" in await client.rest()
         held.go.set()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.proxy import overload
-from gateway.proxy.overload import Pressure
+from gateway.proxy.overload import Overload
 from tests.doubles.assembly import CARD, EVENT, streaming
 from tests.doubles.gateway import JSON, RESULT, STREAM, Running, fronted
 from tests.doubles.scripted import answers, whole
@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_files_run_out_and_are_enough_again_a_little_later(machine: Machine) -> None:
     told: list[bool] = []
-    at = Pressure(changed=told.append)
+    at = Overload(changed=told.append)
     seen = []
     for files in (849, 850, 801, 799, 849):
         machine.files = files
@@ -56,7 +56,7 @@ def test_streams_end_first_where_memory_does(
     machine: Machine, granted: float, allowed: int | None, processes: int
 ) -> None:
     machine.granted = granted
-    at = Pressure(lambda: allowed, processes=processes)
+    at = Overload(lambda: allowed, processes=processes)
     seen = []
     for memory in (79, 80, 90, 86, 84, 76, 74):
         machine.memory = memory * MIB
@@ -68,13 +68,13 @@ def test_streams_end_first_where_memory_does(
 
 def test_long_answers_take_no_more_than_half_of_the_memory(machine: Machine) -> None:
     machine.granted = 100 * MIB
-    at = Pressure()
+    at = Overload()
     at.look()
     assert [at.answer_memory(limit * MIB) for limit in (40, 80)] == [40 * MIB, 50 * MIB]
 
 
 def test_what_there_is_is_read_from_the_system() -> None:
-    at = Pressure()
+    at = Overload()
     at.look()
     figures = {sample.name: sample.values[0][1] for sample in at.samples()}
     assert 3 <= figures["open_files"] < figures["open_files_limit"]
@@ -84,7 +84,7 @@ def test_what_there_is_is_read_from_the_system() -> None:
 def test_where_the_system_says_nothing_nothing_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(overload, "Path", lambda name: tmp_path / name.lstrip("/"))
     monkeypatch.setattr(overload, "_LIMITS", (tmp_path / "none",))
-    at = Pressure()
+    at = Overload()
     at.look()
     assert not at.calls
     (tmp_path / "none").write_text("max\n")

@@ -472,7 +472,7 @@ async def test_what_is_open_can_be_interrupted_with_a_last_word() -> None:
         client = await gateway.client()
         await client.ask("POST", "/echo", CALL, [JSON])
         await backend.until(lambda: len(backend.requests) == 1)
-        line = gateway.gateway._line
+        line = gateway.gateway._pipeline
         assert line.open == 1
         assert line.interrupt(lambda: Draining("no more", retry_after=3.0)) == 1
         answer = await client.answer()

@@ -8,7 +8,17 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, card_of, fronted, request, running
 from tests.doubles.pool import pool_of
-from tests.doubles.scripted import SSE, ScriptedBackend, Wire, answers, answers_and_hangs, chunk, endless, head, whole
+from tests.doubles.scripted import (
+    SSE,
+    ScriptedBackend,
+    Wire,
+    answers,
+    answers_and_hangs,
+    chunk,
+    endless,
+    head,
+    whole,
+)
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.telemetry.access_log import AccessLog
 from tests.doubles.gateway import CALL, bearer, compiled, keys
 from tests.doubles.wire import RecordedWire
@@ -48,14 +48,14 @@ class Sending(RecordedWire):
 
 
 @pytest.fixture
-async def line() -> AsyncIterator[Line]:
+async def pipeline() -> AsyncIterator[Pipeline]:
     log = AccessLog(io.BytesIO())
     async with compiled(FILE) as snapshot:
-        yield Line(lambda: snapshot, log, lambda *_: None)
+        yield Pipeline(lambda: snapshot, log, lambda *_: None)
     log.close()
 
 
-async def asked(line: Line, method: str, path: str, body: bytes) -> tuple[float, tuple[object, ...]]:
+async def asked(pipeline: Pipeline, method: str, path: str, body: bytes) -> tuple[float, tuple[object, ...]]:
     """Seconds that an answer took, and all of it but for its request id."""
     name, value = bearer("globex")
     head = Head(
@@ -66,7 +66,7 @@ async def asked(line: Line, method: str, path: str, body: bytes) -> tuple[float,
     )
     wire = Sending(body)
     started = time.perf_counter()
-    await line.serve(head, wire)
+    await pipeline.serve(head, wire)
     took = time.perf_counter() - started
     identity = dict(wire.headers)[b"x-request-id"]
     headers = tuple((key, b"ID" if key == b"x-request-id" else said) for key, said in wire.headers)
@@ -92,14 +92,14 @@ async def asked(line: Line, method: str, path: str, body: bytes) -> tuple[float,
     ],
 )
 async def test_a_forbidden_agent_and_a_missing_one_look_alike_and_take_as_long(
-    line: Line, method: str, hidden: tuple[str, bytes], missing: tuple[str, bytes]
+    pipeline: Pipeline, method: str, hidden: tuple[str, bytes], missing: tuple[str, bytes]
 ) -> None:
     differences = []
     for _ in range(ATTEMPTS):
         times: tuple[list[float], list[float]] = ([], [])
         answers = set()
         for number in range(2 * CALLS):
-            took, answer = await asked(line, method, *(hidden, missing)[number % 2])
+            took, answer = await asked(pipeline, method, *(hidden, missing)[number % 2])
             times[number % 2].append(took)
             answers.add(answer)
         assert len(answers) == 1

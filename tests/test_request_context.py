@@ -14,7 +14,7 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
-from gateway.proxy.request import FIELDS, Exchange, unread_line, untrusted_line
+from gateway.proxy.request import FIELDS, RequestContext, unread_line, untrusted_line
 from gateway.routing.route import Place, Rule
 from gateway.telemetry.access_log import LONGEST
 from gateway.telemetry.metrics import NO_TENANT, AgentMeter
@@ -32,13 +32,13 @@ class Meter:
         return lambda *values: self.told.append((name, *values))
 
 
-def exchange(path: bytes = b"/billing") -> tuple[Exchange, Meter]:
+def exchange(path: bytes = b"/billing") -> tuple[RequestContext, Meter]:
     meter = Meter()
     # A meter for all that is called.
-    return Exchange(Head("POST", path), "r1", 100.0, cast("AgentMeter", meter), client_ip="203.0.113.9"), meter
+    return RequestContext(Head("POST", path), "r1", 100.0, cast("AgentMeter", meter), client_ip="203.0.113.9"), meter
 
 
-def served() -> tuple[Exchange, Meter]:
+def served() -> tuple[RequestContext, Meter]:
     """A message that was sent, one second each way, and answered."""
     found, meter = exchange()
     params = {"tenant": "eu", "message": {"taskId": "t", "contextId": "c"}}
@@ -105,7 +105,7 @@ def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
     }  # fmt: skip
     for name, (value, differs) in changes.items():
         again, other = served()[0], served()[0]
-        again.head = other.head = first.head
+        again.cache = other.cache = first.cache
         setattr(other, name, value)
         assert other.close(104.0) == said | differs
         assert again.close(104.0) == said
@@ -115,7 +115,7 @@ def test_a_stream_leaves_nothing_at_its_head() -> None:
     found, _ = served()
     found.stream = True
     found.close(104.0)
-    assert found.head.cache is None
+    assert found.cache.log_fields is None
 
 
 def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:

@@ -56,9 +56,10 @@ async def test_a_stream_that_waits_keeps_nothing_of_its_request_and_of_its_answe
         client = await opened(gateway)
         await client.head()
         await gateway.until(lambda: gateway.metric("streams_open", agent="echo") == 1)
-        [exchange] = gateway.gateway._line._open
+        [exchange] = gateway.gateway._pipeline._open
         assert exchange.call is not None
-        assert (exchange.head.headers, exchange.head.cache, exchange.call.body) == ((), None, b"")
+        assert (exchange.head.headers, exchange.cache.credentials, exchange.call.body) == ((), None, b"")
+        assert len(exchange.cache.prepared.lines) == 0
         [connection] = pool_of(gateway.gateway.snapshot.backings["echo"])._open
         assert connection._response is not None
         assert connection._response.headers == []

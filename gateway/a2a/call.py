@@ -3,6 +3,8 @@
 Both are msgspec structs, as every value that is made per request: a frozen dataclass takes six times as long to make.
 """
 
+from typing import Protocol
+
 import msgspec
 from msgspec.structs import force_setattr
 
@@ -12,6 +14,13 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING, Parameters
 from gateway.a2a.paths import PathCall
 from gateway.certificate import Certificate
+
+
+class HeadCache(Protocol):
+    """What the pipeline remembers with a head."""
+
+    def clear(self) -> None:
+        """Let go of everything."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -39,7 +48,7 @@ class Head(msgspec.Struct, frozen=True):
     peer: str = ""
     scheme: str = "http"
     values: dict[bytes, bytes] = {}
-    cache: object = None
+    cache: HeadCache | None = None
     grpc: GrpcMethod | None = None
     certificate: Certificate | None = None
     timeout: float | None = None
@@ -48,13 +57,14 @@ class Head(msgspec.Struct, frozen=True):
         if not self.values:
             force_setattr(self, "values", dict(self.headers))
 
-    def remember(self, cache: object) -> None:
+    def remember(self, cache: HeadCache) -> None:
         """Keep what the pipeline remembers."""
         force_setattr(self, "cache", cache)
 
     def forget(self) -> None:
         """Let go of the headers and of the cache: nobody looks at them again."""
-        force_setattr(self, "cache", None)
+        if self.cache is not None:
+            self.cache.clear()
         force_setattr(self, "headers", ())
         force_setattr(self, "values", {})
 

@@ -33,7 +33,7 @@ from gateway.config.address import is_grpc, read_listen
 from gateway.config.check import Examined
 from gateway.config.routes import table
 from gateway.listener.stdio import Pipes, StdioClient
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.proxy.webhooks import Webhooks
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.snapshot import Snapshot
@@ -220,8 +220,8 @@ class Session:
             await _either(snapshot.backings[_NAME].source.settled, self._stop)
             if not self._stop.is_set():
                 _see_to_card(snapshot)
-                line = Line(lambda: snapshot, access, lambda *_: None)
-                await self._serve(line, snapshot, background, _Ends(source, target, framing))
+                pipeline = Pipeline(lambda: snapshot, access, lambda *_: None)
+                await self._serve(pipeline, snapshot, background, _Ends(source, target, framing))
         finally:
             for number in _ENDING:
                 loop.remove_signal_handler(number)
@@ -231,7 +231,7 @@ class Session:
             await asyncio.to_thread(access.close)
         return self._code
 
-    async def _serve(self, line: Line, snapshot: Snapshot, background: Background, ends: "_Ends") -> None:
+    async def _serve(self, pipeline: Pipeline, snapshot: Snapshot, background: Background, ends: "_Ends") -> None:
         def broke() -> None:
             client.leave()
             self._stop.set()
@@ -239,7 +239,7 @@ class Session:
         command = command_line(self._examined, ends.framing)
         dresses = {method: partial(_dress, snapshot, command) for method in _CARD_METHODS}
         pipes = Pipes(ends.source, ends.target, broke)
-        client = StdioClient(pipes, line.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
+        client = StdioClient(pipes, pipeline.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
         ended = asyncio.Event()
 
         async def read() -> None:
@@ -254,7 +254,7 @@ class Session:
 
         background.start("host", read)
         await _either(ended, self._stop)
-        line.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
+        pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         await client.ended(_LAST_WORDS)
         await pipes.flushed(_LAST_WORDS)
         pipes.close()

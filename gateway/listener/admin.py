@@ -23,7 +23,7 @@ from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
 from gateway.listener.request_parser import host_name
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
@@ -323,7 +323,7 @@ class PagesListener:
         self._app = app
         self._longest = longest
 
-    async def __call__(self, head: Head, wire: Wire) -> None:
+    async def __call__(self, head: Head, wire: Responder) -> None:
         """Serve one request."""
         exchange = _Exchange(wire, self._longest)
         try:
@@ -337,7 +337,7 @@ class PagesListener:
 class _Exchange:
     """The application's side of a request, and of an answer that goes out when it is whole."""
 
-    def __init__(self, wire: Wire, longest: int) -> None:
+    def __init__(self, wire: Responder, longest: int) -> None:
         self._wire = wire
         self._longest = longest
         self._was_read = False

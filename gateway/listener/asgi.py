@@ -18,13 +18,13 @@ from gateway.a2a.headers import Pairs
 from gateway.config.limit import Http
 from gateway.listener.request_parser import Unreadable, host_name
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Serve: TypeAlias = Callable[[Head, Wire], Coroutine[Any, Any, None]]
+Serve: TypeAlias = Callable[[Head, Responder], Coroutine[Any, Any, None]]
 
 _HEALTH = b"/-/"
 # RFC 9110 §7.6.1: they concern the connection, which is the server's. The length of a body is known by its bytes.
@@ -133,7 +133,7 @@ def _peer(scope: Scope) -> str:
 
 
 class AsgiResponder:
-    """The client's side of one exchange, over `receive` and `send`; see `gateway.proxy.responder.Wire`.
+    """The client's side of one exchange, over `receive` and `send`; see `gateway.proxy.responder.Responder`.
 
     Its two tasks end with the exchange (`finish`): one waits for the client to leave, one sends what was written.
 

@@ -19,9 +19,9 @@ from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.proxy.client_address import client_address, trace_id
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.proxy.request import FIELDS
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 from gateway.push.relay import PATH, PushRelay
 from gateway.push.service import PushService
 from gateway.push.subscription import Subscription
@@ -96,7 +96,7 @@ class Callbacks:
         prefix = self._prefix()
         return path == prefix + KEYS or path.startswith(prefix + _PREFIX)
 
-    async def serve(self, head: Head, wire: Wire) -> None:
+    async def serve(self, head: Head, wire: Responder) -> None:
         """Answer one."""
         began, request_id = self._clock(), secrets.token_hex(8)
         try:
@@ -110,7 +110,7 @@ class Callbacks:
         finally:
             self._tell(head, request_id, answer, self._clock() - began)
 
-    async def _answer(self, head: Head, wire: Wire) -> _Answer:
+    async def _answer(self, head: Head, wire: Responder) -> _Answer:
         service = self._service()
         relay = None if service is None else service.relay
         if service is None or relay is None:
@@ -127,7 +127,7 @@ class Callbacks:
         subscription = await relay.authenticate(callback_id, dict(head.headers))
         return _Answer(404) if subscription is None else await self._receive(relay, subscription, wire)
 
-    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Wire) -> _Answer:
+    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Responder) -> _Answer:
         body = b""
         try:
             async with self._turn(subscription.agent):
@@ -214,27 +214,27 @@ class PublicListener:
 
     def __init__(
         self,
-        line: Line,
+        line: Pipeline,
         ready: Callable[[], bool],
         callbacks: Callbacks | None = None,
         *,
         trouble: Callable[[], str] = str,
     ) -> None:
-        self._line = line
+        self._pipeline = line
         self._callbacks = callbacks
         self._ready = ready
         self._trouble = trouble
 
-    def __call__(self, head: Head, wire: Wire) -> Coroutine[Any, Any, None]:
+    def __call__(self, head: Head, wire: Responder) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
             return self._tell(head, wire)
         if self._callbacks is not None and self._callbacks.takes(head):
             return self._callbacks.serve(head, wire)
         # Not awaited here: each frame in between is gone through again whenever the request goes on.
-        return self._line.serve(head, wire)
+        return self._pipeline.serve(head, wire)
 
-    async def _tell(self, head: Head, wire: Wire) -> None:
+    async def _tell(self, head: Head, wire: Responder) -> None:
         if head.method not in ("GET", "HEAD"):
             await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
             return

@@ -36,7 +36,7 @@ from gateway.listener.grpc_reflection import Reflection
 from gateway.listener.grpc_responder import GrpcWire, Metadata
 from gateway.listener.server import ListenFailed, address_of, client_limits
 from gateway.listener.tls import PemTls
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 from gateway.upstream.grpc_library import aio, cygrpc, grpc
 
 _KEEPALIVE_TIMEOUT = 20.0
@@ -260,11 +260,16 @@ class GrpcListener:
     """
 
     def __init__(
-        self, reserved: socket.socket, gateway: Gateway, line: Line, ready: Callable[[], bool], tls: PemTls | None
+        self,
+        reserved: socket.socket,
+        gateway: Gateway,
+        pipeline: Pipeline,
+        ready: Callable[[], bool],
+        tls: PemTls | None,
     ) -> None:
         self._reserved = reserved
         self._written = gateway
-        self._line = line
+        self._pipeline = pipeline
         self._health = Health(ready, SERVICES)
         self._reflection = Reflection(gateway.grpc.scope_field)
         self._aside = 0
@@ -436,7 +441,7 @@ class GrpcListener:
 
     async def _serve(self, head: Head, wire: GrpcWire, kept: Head) -> None:
         try:
-            await self._line.serve(head, wire)
+            await self._pipeline.serve(head, wire)
         finally:
             if head.cache is not None:
                 kept.remember(head.cache)
@@ -452,7 +457,7 @@ class GrpcListener:
     def _refused(self, context: aio.ServicerContext, status: int, words: str) -> Metadata:
         """Log what is no call of A2A; return the metadata of its refusal."""
         request_id = secrets.token_hex(8)
-        self._line.unreadable(_address(context.peer()), request_id, status, words)
+        self._pipeline.unreadable(_address(context.peer()), request_id, status, words)
         return (("x-request-id", request_id),)
 
     async def _answer_aside(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:

@@ -37,7 +37,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class GrpcWire:
-    """The client's side of one call (`gateway.proxy.responder.Wire`).
+    """The client's side of one call (`gateway.proxy.responder.Responder`).
 
     Args:
         context: The call, as grpc.aio has it.

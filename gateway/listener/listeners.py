@@ -22,7 +22,7 @@ from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import Edge
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
 from gateway.listener.tls import PemTls
-from gateway.proxy.pipeline import Line
+from gateway.proxy.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from gateway.listener.grpc import GrpcListener
@@ -59,7 +59,7 @@ class Listeners:
     def __init__(
         self,
         sockets: Mapping[str, socket.socket],
-        line: Line,
+        pipeline: Pipeline,
         *,
         ready: Callable[[], bool],
         trouble: Callable[[], str],
@@ -67,7 +67,7 @@ class Listeners:
         over_http: bool = True,
     ) -> None:
         self._sockets = sockets
-        self._line = line
+        self._pipeline = pipeline
         self._ready = ready
         self._trouble = trouble
         self._shares = shares
@@ -94,16 +94,16 @@ class Listeners:
         written = config.gateway
         asked = asked_of_clients(config)
         tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, asked)
-        listener = PublicListener(self._line, self._ready, callbacks, trouble=self._trouble)
+        listener = PublicListener(self._pipeline, self._ready, callbacks, trouble=self._trouble)
         if self._over_http:
             limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
-            edge = Edge(listener, limits, self._line.unreadable, self._shares, self._line.distrusted)
+            edge = Edge(listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted)
             self._public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
             self._add("public", self._public)
             self.address = self._public.address
         else:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
-            self.asgi = AsgiListener(listener, written.http, refused=self._line.unreadable, prefix=lambda: prefix)
+            self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=lambda: prefix)
             self.address = written.listen
         if self._over_http or "admin" in written.model_fields_set:
             edge = Edge(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
@@ -115,7 +115,7 @@ class Listeners:
 
             pem = None if written.tls is None else await asyncio.to_thread(open_grpc_tls, written.tls, marks, asked)
             reserved = self._listen("grpc", written.listen_grpc)
-            self._grpc = GrpcListener(reserved, written, self._line, self._ready, pem)
+            self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, pem)
             self.grpc_address = self._grpc.address
 
     def _listen(self, role: str, address: str) -> socket.socket:

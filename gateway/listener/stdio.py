@@ -35,7 +35,7 @@ from gateway.a2a.framing.sse import Event, SseDecoder
 from gateway.a2a.headers import TO_AGENT, Pairs
 from gateway.background import Background
 from gateway.listener.responder import check_length
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 _CHUNK = 64 * 1024
 ROOM = 1024 * 1024
@@ -178,7 +178,7 @@ _EVENTS = b"text/event-stream"
 
 logger = logging.getLogger("gateway.listener.stdio")
 
-Serve = Callable[[Head, Wire], Awaitable[None]]
+Serve = Callable[[Head, Responder], Awaitable[None]]
 Dress = Callable[[bytes], Awaitable[bytes]]
 """Makes the answer to a call that the host gets of the one that the agent gave."""
 
@@ -191,7 +191,7 @@ class Client(Protocol):
 
 
 class StdioWire:
-    """One call of the host's, as the line sees it (`wire.Wire`).
+    """One call of the host's, as the line sees it (`wire.Responder`).
 
     Args:
         identity: The raw id, which every answer gets; null for a call that has none.
@@ -200,7 +200,7 @@ class StdioWire:
 
     Attributes:
         opened: Whether an answer has begun.
-        extra: As `Wire`; nothing here has a place for it.
+        extra: As `Responder`; nothing here has a place for it.
     """
 
     def __init__(

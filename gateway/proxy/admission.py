@@ -11,8 +11,8 @@ from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
 from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quota, ratelimit_headers
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.routing.route import backend_key
 
 _TOLL = 64 * 1024
@@ -45,61 +45,61 @@ class Admission:
         self._named = frozenset(config.tenants)
         self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
 
-    async def arrive(self, exchange: Exchange, wire: Wire) -> None:
+    async def arrive(self, request: RequestContext, client: Responder) -> None:
         """Charge the caller with one request; the answer has its rate limit headers.
 
         Raises:
             RateLimited: it has made too many.
         """
-        principal = exchange.principal
+        principal = request.principal
         if principal is None:
             return
         try:
-            standing = await self._limits.arrive(principal.tenant, exchange.started)
+            standing = await self._limits.arrive(principal.tenant, request.started)
         except OverRate as fault:
             if fault.standing is not None:
-                wire.extra = [*wire.extra, *ratelimit_headers(fault.standing)]
+                client.extra = [*client.extra, *ratelimit_headers(fault.standing)]
             raise
         if standing is not None:
-            wire.extra = [*wire.extra, *ratelimit_headers(standing)]
+            client.extra = [*client.extra, *ratelimit_headers(standing)]
 
-    async def admit(self, exchange: Exchange, backing: Backing, call: Call) -> None:
+    async def admit(self, request: RequestContext, backing: Backing, call: Call) -> None:
         """Let a call begin, once there is a slot for it.
 
         Raises:
             BodyTooLarge: its body is longer than the tenant or the agent may have it.
             RateLimited, ConcurrencyLimited, StreamsLimited: as `policy.limits.Limits.admit`.
         """
-        principal = exchange.principal
+        principal = request.principal
         assert principal is not None
         tenant, key = principal.tenant, backing.upstream.backend
-        self._limits.refuse_body(tenant, key, exchange.bytes_in)
+        self._limits.refuse_body(tenant, key, request.bytes_in)
         permit = self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
         if permit is not None and not isinstance(permit, Permit):
             permit = await permit
-        exchange.permit = permit
-        exchange.weight = self._limits.weight(tenant)
-        exchange.on_toll, exchange.toll = self._charge, _TOLL
+        request.permit = permit
+        request.weight = self._limits.weight(tenant)
+        request.on_toll, request.toll = self._charge, _TOLL
 
-    def leave(self, exchange: Exchange) -> None:
+    def leave(self, request: RequestContext) -> None:
         """Release the slot of a request that is over, and charge its bytes."""
-        if exchange.permit is not None:
-            exchange.permit.release()
-        if exchange.principal is None or exchange.backend is None:
+        if request.permit is not None:
+            request.permit.release()
+        if request.principal is None or request.backend is None:
             return
-        self._charge(exchange)
-        tenant = exchange.principal.tenant
-        if isinstance(exchange.fault, TasksLimited):
+        self._charge(request)
+        tenant = request.principal.tenant
+        if isinstance(request.fault, TasksLimited):
             self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)
 
-    def _charge(self, exchange: Exchange) -> None:
+    def _charge(self, request: RequestContext) -> None:
         """Charge the bytes since the last time: a stream of days must not owe all of them at its end."""
-        assert exchange.principal is not None
-        assert exchange.backend is not None
-        due = exchange.bytes_in + exchange.bytes_out - exchange.paid
-        exchange.paid += due
-        exchange.toll = exchange.bytes_out + _TOLL
-        self._limits.spend(exchange.principal.tenant, exchange.backend, due, self._clock())
+        assert request.principal is not None
+        assert request.backend is not None
+        due = request.bytes_in + request.bytes_out - request.paid
+        request.paid += due
+        request.toll = request.bytes_out + _TOLL
+        self._limits.spend(request.principal.tenant, request.backend, due, self._clock())
 
 
 class Quotas(NamedTuple):

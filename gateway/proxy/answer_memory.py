@@ -19,7 +19,7 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
-class Kept:
+class AnswerMemory:
     """The bytes of long answers and events that the process holds.
 
     Args:

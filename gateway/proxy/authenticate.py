@@ -7,7 +7,7 @@ from gateway.a2a.fault import AuthMissing, AuthUnavailable, Fault
 from gateway.identity.authenticator import Credentials
 from gateway.identity.mtls import caller_of
 from gateway.proxy.connection_cache import TrustedCaller
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.snapshot import Snapshot
 
 CountAuth: TypeAlias = Callable[[str, str, str], None]
@@ -21,8 +21,10 @@ _RESULTS = {
 }
 
 
-async def authenticate(snapshot: Snapshot, exchange: Exchange, count: CountAuth, wall: Callable[[], float]) -> None:
-    """Authenticate the caller; the exchange gets its principal, or None where it shows no credential.
+async def authenticate(
+    snapshot: Snapshot, request: RequestContext, count: CountAuth, wall: Callable[[], float]
+) -> None:
+    """Authenticate the caller; the request gets its principal, or None where it shows no credential.
 
     Waits only for a token that is not cached, and for keys that are being read.
 
@@ -34,18 +36,18 @@ async def authenticate(snapshot: Snapshot, exchange: Exchange, count: CountAuth,
         RateLimited: too many credentials from this address were not valid.
         BadRequest, NotAdmitted: a trusted client's identity headers name nobody, or a caller of another tenant.
     """
-    head, cache = exchange.head, exchange.cache
+    head, cache = request.head, request.cache
     shown = cache.credentials
-    if shown is None or shown.address != exchange.client_ip:
-        shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), exchange.client_ip, head.certificate)
+    if shown is None or shown.address != request.client_ip:
+        shown = Credentials(head.all(b"authorization"), head.all(b"x-api-key"), request.client_ip, head.certificate)
         cache.credentials = shown
     try:
-        principal = await snapshot.authenticator.authenticate(shown, wall, exchange.started)
+        principal = await snapshot.authenticator.authenticate(shown, wall, request.started)
     except Fault as fault:
         issuer = fault.issuer if isinstance(fault, AuthMissing | AuthUnavailable) else ""
         count(_method(shown), issuer, _RESULTS.get(fault.reason, "invalid"))
         raise
-    exchange.principal = principal
+    request.principal = principal
     if principal is None:
         count("none", "", "missing")
         return
@@ -55,7 +57,7 @@ async def authenticate(snapshot: Snapshot, exchange: Exchange, count: CountAuth,
         if trusted is None or trusted.client is not principal:
             caller = caller_of(principal, head, snapshot.identity_headers)
             trusted = cache.caller = TrustedCaller(principal, caller)
-        exchange.principal = trusted.caller
+        request.principal = trusted.caller
 
 
 def _method(shown: Credentials) -> str:

@@ -15,8 +15,8 @@ from gateway.a2a.paths import PathCall
 from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.cards.serve import ServedCard, sign_in_card
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.routing.route import Verdict
 from gateway.snapshot import Snapshot
 
@@ -30,7 +30,13 @@ _OLD = "agent.json"
 
 
 async def show(
-    snapshot: Snapshot, exchange: Exchange, verdict: Verdict, wire: Wire, *, path: PathCall, clock: Callable[[], float]
+    snapshot: Snapshot,
+    request: RequestContext,
+    verdict: Verdict,
+    client: Responder,
+    *,
+    path: PathCall,
+    clock: Callable[[], float],
 ) -> None:
     """Answer with the card of the selected agent, or with the one that says how to sign in.
 
@@ -41,34 +47,34 @@ async def show(
         UpstreamConnect, UpstreamProtocol: there is no card.
     """
     old = path.card == _OLD
-    modern = not old and _wants_modern(exchange)
+    modern = not old and _wants_modern(request)
     if verdict.signs_in:
-        card, public = _sign_in(snapshot, exchange, verdict, path, modern=modern), False
+        card, public = _sign_in(snapshot, request, verdict, path, modern=modern), False
     else:
-        card, public = await _agent_card(snapshot, exchange, verdict, path, modern=modern)
-    exchange.first_byte = clock()
+        card, public = await _agent_card(snapshot, request, verdict, path, modern=modern)
+    request.first_byte = clock()
     etag = card.etag.encode("ascii")
     headers: Pairs = [
         (b"etag", etag),
         (b"cache-control", b"%s, max-age=%d" % (b"public" if public else b"private", MAX_AGE)),
         (b"vary", b"Authorization, X-API-Key, Accept, A2A-Version"),
-        (b"x-request-id", exchange.id.encode("ascii")),
+        (b"x-request-id", request.id.encode("ascii")),
     ]
-    if _holds(exchange, etag):
-        exchange.status = 304
-        await wire.answer(304, headers, b"")
+    if _holds(request, etag):
+        request.status = 304
+        await client.answer(304, headers, b"")
         return
-    exchange.status = 200
-    exchange.bytes_out = len(card.body)
-    headers.append((b"content-type", A2A_JSON if modern and _accepts_a2a_json(exchange) else b"application/json"))
-    await wire.answer(200, headers, card.body)
+    request.status = 200
+    request.bytes_out = len(card.body)
+    headers.append((b"content-type", A2A_JSON if modern and _accepts_a2a_json(request) else b"application/json"))
+    await client.answer(200, headers, card.body)
 
 
 async def _agent_card(
-    snapshot: Snapshot, exchange: Exchange, verdict: Verdict, path: PathCall, *, modern: bool
+    snapshot: Snapshot, request: RequestContext, verdict: Verdict, path: PathCall, *, modern: bool
 ) -> tuple[ServedCard, bool]:
     """Return the card of the selected agent, and whether shared caches may keep it."""
-    route, rule, principal = verdict.route, verdict.rule, exchange.principal
+    route, rule, principal = verdict.route, verdict.rule, request.principal
     assert route is not None
     assert rule is not None
     backing = snapshot.backings[route.backend]
@@ -87,19 +93,21 @@ async def _agent_card(
     if personal and not may_call:
         # The agent wrote it for its callers.
         bare = True
-    card = backing.cards.card(rule, tenant, exchange.head.host, bare=bare, old=path.card == _OLD, modern=modern)
+    card = backing.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
     # A card that was picked by a credential, or is a tenant's own, must not come from a shared cache.
     picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
     return card, snapshot.table.agents[backing.agent].public and not picked and not personal
 
 
-def _sign_in(snapshot: Snapshot, exchange: Exchange, verdict: Verdict, path: PathCall, *, modern: bool) -> ServedCard:
+def _sign_in(
+    snapshot: Snapshot, request: RequestContext, verdict: Verdict, path: PathCall, *, modern: bool
+) -> ServedCard:
     """Return the card for strangers where credentials pick among several agents: it names none of them."""
     # Any of the rules at the endpoint; only where it is found counts.
     rule = verdict.contenders[0]
     return sign_in_card(
         snapshot.public,
-        exchange.head.host if rule.host is not None and rule.host.startswith("*.") else rule.host,
+        request.head.host if rule.host is not None and rule.host.startswith("*.") else rule.host,
         rule.path,
         tenant=path.tenant,
         schemes=snapshot.authenticator.schemes,
@@ -116,36 +124,38 @@ def answers(backing: Backing, call: Call) -> bool:
     return portrait is not None and not portrait.extended and _GRPC_0_3 not in backing.upstream.interfaces()
 
 
-async def tell(exchange: Exchange, backing: Backing, call: Call, wire: Wire, clock: Callable[[], float]) -> None:
+async def tell(
+    request: RequestContext, backing: Backing, call: Call, client: Responder, clock: Callable[[], float]
+) -> None:
     """Answer such a call.
 
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card.
     """
-    assert exchange.rule is not None
-    card = backing.cards.inside(exchange.rule, call.tenant, exchange.head.host, call.dialect)
+    assert request.rule is not None
+    card = backing.cards.inside(request.rule, call.tenant, request.head.host, call.dialect)
     body = binding.answer(call, msgspec.Raw(card))
-    exchange.status = 200
-    exchange.first_byte = clock()
-    exchange.bytes_out = len(body)
-    await wire.answer(200, [(b"x-request-id", exchange.id.encode("ascii"))], body)
+    request.status = 200
+    request.first_byte = clock()
+    request.bytes_out = len(body)
+    await client.answer(200, [(b"x-request-id", request.id.encode("ascii"))], body)
 
 
-def _wants_modern(exchange: Exchange) -> bool:
+def _wants_modern(request: RequestContext) -> bool:
     """Return whether the client asks for the card of 1.0 alone: by the version, or without one by its media type."""
-    head = exchange.head
+    head = request.head
     said = (head.first(b"a2a-version") or b"").decode("latin-1") or query_value(head.query, "A2A-Version")
     version = parse_version(said or "")
-    return version is Version.V1_0 or (version is None and _accepts_a2a_json(exchange))
+    return version is Version.V1_0 or (version is None and _accepts_a2a_json(request))
 
 
-def _accepts_a2a_json(exchange: Exchange) -> bool:
-    return accepts(exchange.head.all(b"accept"), A2A_JSON)
+def _accepts_a2a_json(request: RequestContext) -> bool:
+    return accepts(request.head.all(b"accept"), A2A_JSON)
 
 
-def _holds(exchange: Exchange, etag: bytes) -> bool:
+def _holds(request: RequestContext, etag: bytes) -> bool:
     # RFC 9110 §13.1.2: weak comparison, and `*` for any card.
-    shown = exchange.head.first(b"if-none-match")
+    shown = request.head.first(b"if-none-match")
     if shown is None:
         return False
     return any(tag.strip() in (etag, b"*", etag.removeprefix(b"W/")) for tag in shown.split(b","))

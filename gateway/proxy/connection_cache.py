@@ -105,6 +105,12 @@ class ConnectionCache:
     log_fields: LogFields | None = None
     prepared: PreparedHeaders = field(default_factory=PreparedHeaders)
 
+    def clear(self) -> None:
+        """Let go of everything: a stream may last for hours."""
+        self.location = self.credentials = self.caller = self.decision = self.log_fields = None
+        self.prepared.lines.clear()
+        self.prepared.metadata.clear()
+
 
 def cache_of(head: Head, resources: Resources | None) -> ConnectionCache:
     """Return the cache of a head; a new one where it has none, or one of another snapshot."""

@@ -18,14 +18,14 @@ from gateway.a2a.json import BodyBounds
 from gateway.a2a.paths import WRONG_NAME, PathCall
 from gateway.a2a.tenant import is_tenant
 from gateway.proxy.connection_cache import Location
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.snapshot import Snapshot
 
 
 async def decode(
-    exchange: Exchange, location: Location, path: PathCall, body: bytes, *, snapshot: Snapshot, threads: Executor
+    request: RequestContext, location: Location, path: PathCall, body: bytes, *, snapshot: Snapshot, threads: Executor
 ) -> Call:
-    """Return the call that a request makes; the exchange gets its id and dialect, also where the call is refused.
+    """Return the call that a request makes; the request gets its id and dialect, also where the call is refused.
 
     Args:
         threads: Decodes long bodies, so that other requests do not wait for them.
@@ -35,20 +35,20 @@ async def decode(
         VersionUnsupported: the client names a version that the gateway does not speak.
         ContentTypeUnsupported: the body says of itself that it is no JSON.
     """
-    head = exchange.head
+    head = request.head
     if head.grpc is None:
-        exchange.binding = Binding.JSONRPC if path.operation is None else Binding.REST
-        exchange.version = location.hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
+        request.binding = Binding.JSONRPC if path.operation is None else Binding.REST
+        request.version = location.hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
     is_long = len(body) >= snapshot.config.gateway.body.aside
     # gRPC messages are checked by the listener.
     refused = body != b"" and head.grpc is None and is_no_json(head.first(b"content-type"))
     if refused and is_long:
         raise _content_type()
     bounds, scope_field = snapshot.body, snapshot.config.gateway.grpc.scope_field
-    read = partial(_read, head, location, path, body, bounds=bounds, scope_field=scope_field, version=exchange.version)
-    exchange.rpc_id, found = await asyncio.get_running_loop().run_in_executor(threads, read) if is_long else read()
+    read = partial(_read, head, location, path, body, bounds=bounds, scope_field=scope_field, version=request.version)
+    request.rpc_id, found = await asyncio.get_running_loop().run_in_executor(threads, read) if is_long else read()
     if isinstance(found, Call):
-        exchange.operation, exchange.version = found.operation, found.dialect.version
+        request.operation, request.version = found.operation, found.dialect.version
     if refused:
         # It may be JSON all the same: then the refusal has the id and the version of the call.
         raise _content_type()

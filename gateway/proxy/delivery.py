@@ -23,7 +23,7 @@ from gateway.a2a.translation import Translation
 from gateway.backing import OWN_IDS, Backing
 from gateway.ownership import is_others, refuse_others
 from gateway.proxy.answer_memory import ASIDE
-from gateway.proxy.request import Exchange, meet
+from gateway.proxy.request import RequestContext, meet
 from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
 from gateway.upstream.reply import Reply
@@ -98,7 +98,7 @@ class Delivery:
     def __init__(
         self,
         reply: Reply,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         interface: Interface,
         *,

@@ -9,74 +9,74 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import ClientGone, Fault, InsufficientScope, WrongHttpMethod
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.headers import Pairs
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 
 
-async def refuse(exchange: Exchange, wire: Wire, fault: Fault, *, challenge: str, clock: Callable[[], float]) -> None:
+async def refuse(
+    request: RequestContext, client: Responder, fault: Fault, *, challenge: str, clock: Callable[[], float]
+) -> None:
     """Send a fault: as the answer, or as the last word of one that has begun.
 
     Args:
         challenge: The `WWW-Authenticate` of a 401.
     """
-    exchange.fault = fault
+    request.fault = fault
     if isinstance(fault, ClientGone):
-        exchange.status = exchange.status or fault.http_status
-        wire.cut()
+        request.status = request.status or fault.http_status
+        client.cut()
         return
-    if exchange.binding is Binding.GRPC:
-        await _end_grpc(exchange, wire, of_fault(fault, id=exchange.id, version=exchange.version), clock=clock)
+    if request.binding is Binding.GRPC:
+        await _end_grpc(request, client, of_fault(fault, id=request.id, version=request.version), clock=clock)
         return
-    details = fault.details(exchange.id)
-    rpc = exchange.binding is Binding.JSONRPC
+    details = fault.details(request.id)
+    rpc = request.binding is Binding.JSONRPC
     if rpc:
-        body = jsonrpc.render(
-            fault, id=exchange.rpc_id, version=exchange.version, details=details, midway=exchange.stream
-        )
+        body = jsonrpc.render(fault, id=request.rpc_id, version=request.version, details=details, midway=request.stream)
     else:
-        body = rest.render(fault, version=exchange.version, details=details)
-    if wire.opened:
-        await _end_stream(exchange, wire, body)
+        body = rest.render(fault, version=request.version, details=details)
+    if client.opened:
+        await _end_stream(request, client, body)
         return
-    exchange.status = fault.rpc_status if rpc else fault.http_status
+    request.status = fault.rpc_status if rpc else fault.http_status
     # a2a-go reads the body of an error only where it is plain application/json (protocol §4.2).
     content_type = b"application/json"
-    if exchange.status == 200 and exchange.hears_events:
+    if request.status == 200 and request.hears_events:
         body, content_type = encode(body), b"text/event-stream"
-    exchange.first_byte = clock()
-    exchange.bytes_out = len(body)
-    await wire.answer(exchange.status, _headers(exchange, fault, challenge, content_type), body)
+    request.first_byte = clock()
+    request.bytes_out = len(body)
+    await client.answer(request.status, _headers(request, fault, challenge, content_type), body)
 
 
-async def _end_grpc(exchange: Exchange, wire: Wire, status: Status, *, clock: Callable[[], float]) -> None:
+async def _end_grpc(request: RequestContext, client: Responder, status: Status, *, clock: Callable[[], float]) -> None:
     """Send the status of a gRPC call: as the whole answer, or behind the messages that went out."""
-    exchange.grpc_status = status.code
-    exchange.status = 200
-    if wire.opened:
-        await wire.close(trailers(status))
+    request.grpc_status = status.code
+    request.status = 200
+    if client.opened:
+        await client.close(trailers(status))
         return
-    exchange.first_byte = clock()
-    await wire.answer(200, [(b"x-request-id", exchange.id.encode("ascii")), *trailers(status)], b"")
+    request.first_byte = clock()
+    await client.answer(200, [(b"x-request-id", request.id.encode("ascii")), *trailers(status)], b"")
 
 
-async def _end_stream(exchange: Exchange, wire: Wire, body: bytes) -> None:
+async def _end_stream(request: RequestContext, client: Responder, body: bytes) -> None:
     """Send the last event of a stream, or cut it where the dialect has none: loss must not look like success."""
-    if exchange.stream and (exchange.binding is Binding.JSONRPC or exchange.version is Version.V1_0):
-        named = "error" if exchange.version is Version.V1_0 else None
-        await wire.write(encode(body, named))
-        await wire.close()
+    if request.stream and (request.binding is Binding.JSONRPC or request.version is Version.V1_0):
+        named = "error" if request.version is Version.V1_0 else None
+        await client.write(encode(body, named))
+        await client.close()
     else:
-        wire.cut()
+        client.cut()
 
 
-def _headers(exchange: Exchange, fault: Fault, challenge: str, content_type: bytes) -> Pairs:
-    headers: Pairs = [(b"content-type", content_type), (b"x-request-id", exchange.id.encode("ascii"))]
-    if exchange.status == 401:
+def _headers(request: RequestContext, fault: Fault, challenge: str, content_type: bytes) -> Pairs:
+    headers: Pairs = [(b"content-type", content_type), (b"x-request-id", request.id.encode("ascii"))]
+    if request.status == 401:
         headers.append((b"www-authenticate", challenge.encode("ascii")))
     if isinstance(fault, InsufficientScope):
         scope = f', scope="{" ".join(fault.scopes)}"' if fault.scopes else ""
         headers.append((b"www-authenticate", f'Bearer error="insufficient_scope"{scope}'.encode("ascii")))
-    if exchange.status in (429, 503):
+    if request.status in (429, 503):
         headers.append((b"retry-after", b"%d" % max(1, math.ceil((fault.retry_after or 1) - 1e-6))))
     if isinstance(fault, WrongHttpMethod):
         headers.append((b"allow", ", ".join(fault.allowed).encode("ascii")))

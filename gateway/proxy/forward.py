@@ -30,8 +30,8 @@ from gateway.proxy.idempotency import Idempotency
 from gateway.proxy.list_tasks import TaskLister
 from gateway.proxy.replica_choice import choose_replica
 from gateway.proxy.reply import deliver
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.proxy.webhooks import Webhooks
 from gateway.upstream.balancer import Replica
@@ -67,7 +67,9 @@ class Forwarder:
         self._names = TaskNames()
         self._idempotency = Idempotency(clock)
 
-    async def forward(self, exchange: Exchange, backing: Backing, wire: Wire, call: Call, webhooks: Webhooks) -> None:
+    async def forward(
+        self, exchange: RequestContext, backing: Backing, wire: Responder, call: Call, webhooks: Webhooks
+    ) -> None:
         """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
 
         Raises:
@@ -87,7 +89,9 @@ class Forwarder:
         else:
             await self._forward(exchange, backing, call, webhooks, wire)
 
-    async def _forward(self, exchange: Exchange, backing: Backing, call: Call, webhooks: Webhooks, wire: Wire) -> None:
+    async def _forward(
+        self, exchange: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, wire: Responder
+    ) -> None:
         principal = exchange.principal
         assert principal is not None
         key = name_key(principal, backing.upstream.backend, call)
@@ -136,11 +140,11 @@ class Forwarder:
 
     async def _list(
         self,
-        exchange: Exchange,
+        exchange: RequestContext,
         backing: Backing,
         interface: Interface,
         call: Call,
-        wire: Wire,
+        wire: Responder,
         *,
         replica: Replica,
         binds: bool,
@@ -153,7 +157,7 @@ class Forwarder:
         asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
         await self._counted(asking, self._list_tasks(asking, call, claims, wire))
 
-    async def _list_tasks(self, asking: "_Asking", call: Call, claims: Claims, wire: Wire) -> None:
+    async def _list_tasks(self, asking: "_Asking", call: Call, claims: Claims, wire: Responder) -> None:
         lister = TaskLister(asking, claims, self._clock)
         try:
             await lister.list_tasks(call, wire)
@@ -173,7 +177,7 @@ class Forwarder:
             meter.forwarding(-1)
             meter.answered(asking.replica.key, asking.status)
 
-    async def _ask(self, asking: "_Asking", call: Call, wire: Wire) -> None:
+    async def _ask(self, asking: "_Asking", call: Call, wire: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""
         exchange = asking.exchange
         send = partial(asking.send, call)
@@ -194,7 +198,7 @@ class Forwarder:
         if exchange.claims is not None and asking.missed:
             await exchange.claims.gone()
 
-    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Wire) -> None:
+    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Responder) -> None:
         exchange, translation = asking.exchange, asking.translation
         if not isinstance(reply, Response):
             asking.heard(reply)
@@ -263,7 +267,7 @@ class Forwarder:
         return found
 
     async def _translate(
-        self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, alias: Alias | None
+        self, exchange: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
         assert exchange.principal is not None
         upstream = backing.upstream
@@ -289,7 +293,7 @@ class Forwarder:
         return await asyncio.get_running_loop().run_in_executor(self._threads, translate)
 
 
-class _Asking(Attempt[Exchange, Backing]):
+class _Asking(Attempt[RequestContext, Backing]):
     """The attempts of one call.
 
     Attributes:
@@ -319,7 +323,7 @@ class _Asking(Attempt[Exchange, Backing]):
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
 
 
-def _caller(exchange: Exchange, principal: Principal) -> Caller:
+def _caller(exchange: RequestContext, principal: Principal) -> Caller:
     return Caller(
         principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight, exchange.cache.prepared
     )

@@ -20,8 +20,8 @@ from gateway.a2a.fault import BadParams, Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.upstream.retry import message_id
 
 KEPT = 600.0
@@ -32,7 +32,7 @@ MOST_BYTES = 16 * 1024 * 1024
 """Bytes of one backend's answers that are kept."""
 
 _Key: TypeAlias = tuple[object, ...]
-_Send: TypeAlias = Callable[[Wire], Coroutine[Any, Any, None]]
+_Send: TypeAlias = Callable[[Responder], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,20 @@ class Idempotency:
         self._clock = clock
         self._backends: dict[str, _Messages] = {}
 
-    async def send(self, backend: str, exchange: Exchange, call: Call, wire: Wire, send: _Send) -> None:
+    async def send(self, backend: str, request: RequestContext, call: Call, client: Responder, send: _Send) -> None:
         """Answer a call: by sending it, or by the answer that an equal one had.
 
         Args:
-            send: Sends it, and answers on the wire.
+            send: Sends it, and answers on the client.
 
         Raises:
             BadParams: another message has this id.
             Fault: as `send`; also that of the call that was waited for.
         """
         id_ = message_id(call) if call.operation is Operation.SEND_MESSAGE else None
-        principal = exchange.principal
+        principal = request.principal
         if id_ is None or principal is None:
-            await send(wire)
+            await send(client)
             return
         key = (principal.tenant, principal.issuer, principal.who, call.tenant, call.dialect, id_)
         messages = self._backends.setdefault(backend, _Messages())
@@ -84,27 +84,34 @@ class Idempotency:
         while True:
             message = messages.find(key, self._clock())
             if message is None:
-                await self._first(messages, key, digest, exchange, wire=wire, send=send)
+                await self._first(messages, key, digest, request, client=client, send=send)
                 return
             if message.digest != digest:
                 raise BadParams("another message has this id", field="message.messageId")
             # A waiting client may leave without ending the wait of others.
             answer = await asyncio.shield(message.answer)
             if answer is not None:
-                await self._repeat(answer, exchange, wire)
+                await self._repeat(answer, request, client)
                 return
             if messages.known.get(key) is message:
                 # Its answer was not kept.
-                await send(wire)
+                await send(client)
                 return
 
     async def _first(
-        self, messages: "_Messages", key: _Key, digest: bytes, exchange: Exchange, *, wire: Wire, send: _Send
+        self,
+        messages: "_Messages",
+        key: _Key,
+        digest: bytes,
+        request: RequestContext,
+        *,
+        client: Responder,
+        send: _Send,
     ) -> None:
         message = messages.known[key] = _Message(digest)
-        recording = _Recording(wire)
+        recording = _Recording(client)
         try:
-            await send(cast("Wire", recording))
+            await send(cast("Responder", recording))
         except Fault as fault:
             del messages.known[key]
             message.answer.set_exception(fault)
@@ -117,26 +124,26 @@ class Idempotency:
             message.answer.set_result(None)
             raise
         status, headers, body = recording.answered or (200, [], b"")
-        if status >= 300 or exchange.progress.error is not None:
+        if status >= 300 or request.progress.error is not None:
             del messages.known[key]
             message.answer.set_result(None)
             return
         answer = None
         if recording.answered is not None and len(body) <= MOST_BYTES // 16:
-            answer = _Answer(status, headers, body, exchange.progress)
+            answer = _Answer(status, headers, body, request.progress)
         messages.answered(key, message, answer, self._clock())
 
-    async def _repeat(self, answer: _Answer, exchange: Exchange, wire: Wire) -> None:
+    async def _repeat(self, answer: _Answer, request: RequestContext, client: Responder) -> None:
         body = answer.body
-        if exchange.binding is Binding.JSONRPC:
+        if request.binding is Binding.JSONRPC:
             members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-            body = msgspec.json.encode({**members, "id": msgspec.Raw(exchange.rpc_id)})
-        own = (b"x-request-id", exchange.id.encode("ascii"))
-        exchange.saw(answer.progress)
-        exchange.status = answer.status
-        exchange.first_byte = self._clock()
-        await wire.answer(answer.status, [*(pair for pair in answer.headers if pair[0] != own[0]), own], body)
-        exchange.bytes_out += len(body)
+            body = msgspec.json.encode({**members, "id": msgspec.Raw(request.rpc_id)})
+        own = (b"x-request-id", request.id.encode("ascii"))
+        request.saw(answer.progress)
+        request.status = answer.status
+        request.first_byte = self._clock()
+        await client.answer(answer.status, [*(pair for pair in answer.headers if pair[0] != own[0]), own], body)
+        request.bytes_out += len(body)
 
 
 class _Messages:
@@ -168,13 +175,13 @@ class _Messages:
 
 
 class _Recording:
-    """A wire that keeps an answer of one piece."""
+    """A responder that keeps an answer of one piece."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, client: Responder) -> None:
+        self._wire = client
         self.answered: tuple[int, Pairs, bytes] | None = None
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other members of a wire
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other members of a responder
         return getattr(self._wire, name)
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:

@@ -48,8 +48,8 @@ from gateway.claims import Claims
 from gateway.ownership import count, own, tells_of_others
 from gateway.proxy.delivery import Delivery, head_of
 from gateway.proxy.reply import ClientAnswer
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.tasks.seal import Seal
 from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.page import refuse_page
@@ -93,7 +93,7 @@ class TaskLister:
         status: The status of the last reply, in HTTP's numbers; None before the first.
     """
 
-    def __init__(self, asking: Attempt[Exchange, Backing], claims: Claims, clock: Callable[[], float]) -> None:
+    def __init__(self, asking: Attempt[RequestContext, Backing], claims: Claims, clock: Callable[[], float]) -> None:
         self._asking = asking
         self._backing = asking.backing
         self._interface = asking.interface
@@ -105,7 +105,7 @@ class TaskLister:
         self._bytes = 0
         self.status: int | None = None
 
-    async def list_tasks(self, call: Call, wire: Wire) -> None:
+    async def list_tasks(self, call: Call, wire: Responder) -> None:
         """Answer a client's ListTasks.
 
         Raises:

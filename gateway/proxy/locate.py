@@ -11,24 +11,24 @@ from gateway.a2a.headers import is_encoded, refuse_ambiguous
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.a2a.query import query_value
 from gateway.proxy.connection_cache import Location
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
 
 _VERBS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard"})
 
 
-def locate(snapshot: Snapshot, exchange: Exchange) -> Location:
-    """Return where a request is sent to; the exchange gets the dialect in which to answer for now."""
-    location = exchange.cache.location
+def locate(snapshot: Snapshot, request: RequestContext) -> Location:
+    """Return where a request is sent to; the request gets the dialect in which to answer for now."""
+    location = request.cache.location
     if location is None:
-        location = _read(snapshot, exchange.head)
+        location = _read(snapshot, request.head)
         if location.unread is None:
             # A fault that is raised twice grows.
-            exchange.cache.location = location
-    exchange.binding, exchange.version = location.binding, location.version
+            request.cache.location = location
+    request.binding, request.version = location.binding, location.version
     if location.unread is None:
-        exchange.operation = location.operation
+        request.operation = location.operation
     return location
 
 

@@ -33,7 +33,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 _PAGE = resource.getpagesize()
 
 
-class Pressure:
+class Overload:
     """The open files and the memory of the process, against their limits.
 
     Args:

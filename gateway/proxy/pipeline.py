@@ -23,36 +23,34 @@ from gateway.a2a.query import of_card
 from gateway.policy.limits import Limits
 from gateway.proxy import card_requests
 from gateway.proxy.admission import Admission
-from gateway.proxy.answer_memory import Kept
+from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
 from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.connection_cache import cache_of
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
 from gateway.proxy.locate import called_path, locate, refuse_method
-from gateway.proxy.overload import Pressure
-from gateway.proxy.request import Exchange, request_ids, settle_webhook, unread_line, untrusted_line
-from gateway.proxy.responder import Wire
+from gateway.proxy.overload import Overload
+from gateway.proxy.request import RequestContext, request_ids, settle_webhook, unread_line, untrusted_line
+from gateway.proxy.responder import Responder
 from gateway.proxy.revocation import revoked
 from gateway.proxy.selection import refuse_outsiders, select
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import BY_REASON, Event
 
-# Streams that are examined in one turn of the loop: about a millisecond.
-_AT_A_TIME = 250
-
 logger = logging.getLogger("gateway.proxy")
 
 
-class Line:
+class Pipeline:
     """Serves each request from the snapshot that is current when it arrives.
 
     Args:
         current: Returns the current snapshot.
         count_auth: Called with the method, issuer and result of every authentication.
         audit: Called with each refusal that is audited, and its line of the access log.
-        limits, pressure: None for a process that refuses nothing for them.
+        limits, overload: None for a process that refuses nothing for them.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, by which credentials expire.
     """
@@ -65,7 +63,7 @@ class Line:
         audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
         limits: Limits | None = None,
-        pressure: Pressure | None = None,
+        overload: Overload | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - see above
     ) -> None:
@@ -75,118 +73,119 @@ class Line:
         self._audit = audit
         self._clock = clock
         self._wall = wall
-        self._pressure = Pressure() if pressure is None else pressure
+        self._overload = Overload() if overload is None else overload
         self._ids = request_ids()
-        self._kept = Kept(lambda: self._pressure.answer_memory(self._current().config.gateway.answers_limit))
+        self._kept = AnswerMemory(lambda: self._overload.answer_memory(self._current().config.gateway.answers_limit))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._open: dict[Exchange, asyncio.Task[Any]] = {}
+        self._open: dict[RequestContext, asyncio.Task[Any]] = {}
         # One thread: several would only take turns at holding the interpreter, with each other and with the loop.
         self._threads = ThreadPoolExecutor(1, "long-bodies")
         self._forwarder = Forwarder(clock, self._threads)
         self.admission = Admission(Limits() if limits is None else limits, clock)
 
-    async def serve(self, head: Head, wire: Wire) -> None:
+    async def serve(self, head: Head, client: Responder) -> None:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
         snapshot = self._current()
-        exchange = Exchange(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, snapshot.resources)
-        exchange.client_ip = client_address(head, snapshot.trusted)
-        exchange.trace_id = trace_id(head)
+        cache = cache_of(head, snapshot.resources)
+        request = RequestContext(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, cache)
+        request.client_ip = client_address(head, snapshot.trusted)
+        request.trace_id = trace_id(head)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         # Without the loop as an argument it costs a system call in Python 3.11.
         task = asyncio.current_task(self._loop)
         assert task is not None
-        self._open[exchange] = task
+        self._open[request] = task
         snapshot.calls.begin()
-        wire.when_gone(partial(self._client_left, exchange))
+        client.when_gone(partial(self._client_left, request))
         try:
             try:
-                await self._answer(snapshot, exchange, wire)
+                await self._answer(snapshot, request, client)
             except Fault as fault:
-                await self._refuse(exchange, wire, snapshot, fault)
+                await self._refuse(request, client, snapshot, fault)
             except Exception as error:
-                logger.exception("request %s failed", exchange.id)
+                logger.exception("request %s failed", request.id)
                 internal = faults.Internal("internal error", detail=type(error).__name__)
-                await self._refuse(exchange, wire, snapshot, internal)
+                await self._refuse(request, client, snapshot, internal)
         except asyncio.CancelledError:
-            if exchange.interrupted is None:
+            if request.interrupted is None:
                 raise
             task.uncancel()
-            if exchange.fault is None:
-                await self._refuse(exchange, wire, snapshot, exchange.interrupted)
+            if request.fault is None:
+                await self._refuse(request, client, snapshot, request.interrupted)
             else:
                 # It was being refused already; one answer is enough.
-                wire.cut()
+                client.cut()
         finally:
-            del self._open[exchange]
+            del self._open[request]
             snapshot.calls.end()
-            self._close(exchange)
-            if exchange.pushing is not None:
-                await settle_webhook(exchange, exchange.pushing)
+            self._close(request)
+            if request.pushing is not None:
+                await settle_webhook(request, request.pushing)
 
-    async def _answer(self, snapshot: Snapshot, exchange: Exchange, wire: Wire) -> None:
-        head, config = exchange.head, snapshot.config.gateway
+    async def _answer(self, snapshot: Snapshot, request: RequestContext, client: Responder) -> None:
+        head, config = request.head, snapshot.config.gateway
         if snapshot.cors.allowed:
-            wire.extra = snapshot.cors.headers(head)
+            client.extra = snapshot.cors.headers(head)
             if (preflight := snapshot.cors.preflight(head)) is not None:
-                await self._permit(exchange, wire, preflight)
+                await self._permit(request, client, preflight)
                 return
-        location = locate(snapshot, exchange)
-        self._pressure.refuse()
-        await authenticate(snapshot, exchange, self._count_auth, self._wall)
+        location = locate(snapshot, request)
+        self._overload.refuse()
+        await authenticate(snapshot, request, self._count_auth, self._wall)
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
-            verdict = select(snapshot, exchange, location, path.tenant)
+            verdict = select(snapshot, request, location, path.tenant)
             refuse_method(path)
-            await card_requests.show(snapshot, exchange, verdict, wire, path=path, clock=self._clock)
+            await card_requests.show(snapshot, request, verdict, client, path=path, clock=self._clock)
             return
-        refuse_outsiders(snapshot, exchange, location)
-        await self.admission.arrive(exchange, wire)
+        refuse_outsiders(snapshot, request, location)
+        await self.admission.arrive(request, client)
         path = called_path(location, head)
-        body = await wire.read(config.body_limit)
-        exchange.bytes_in = len(body)
-        call = await decode(exchange, location, path, body, snapshot=snapshot, threads=self._threads)
+        body = await client.read(config.body_limit)
+        request.bytes_in = len(body)
+        call = await decode(request, location, path, body, snapshot=snapshot, threads=self._threads)
         # From here on only the call holds the body: a stream drops it there, and may last for hours.
         del body
-        exchange.call = call
-        verdict = select(snapshot, exchange, location, call.tenant)
+        request.call = call
+        verdict = select(snapshot, request, location, call.tenant)
         assert verdict.route is not None
         if verdict.rule is not None and verdict.rule.addressed:
-            call = exchange.call = replace(call, addressed=True)
+            call = request.call = replace(call, addressed=True)
         backing = snapshot.backings[verdict.route.backend]
         if backing.methods is not None and call.operation not in backing.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
         if card_requests.answers(backing, call):
-            await card_requests.tell(exchange, backing, call, wire, self._clock)
+            await card_requests.tell(request, backing, call, client, self._clock)
             return
-        self._pressure.refuse_stream(call.operation)
-        await self.admission.admit(exchange, backing, call)
+        self._overload.refuse_stream(call.operation)
+        await self.admission.admit(request, backing, call)
         # A configuration that came meanwhile did not see this stream among the open ones.
-        if (current := self._current()) is not snapshot and (why := revoked(current, exchange, self._wall())):
+        if (current := self._current()) is not snapshot and (why := revoked(current, request, self._wall())):
             raise why
-        await self._forwarder.forward(exchange, backing, wire, call, snapshot.webhooks)
+        await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
 
-    async def _permit(self, exchange: Exchange, wire: Wire, preflight: Pairs) -> None:
+    async def _permit(self, request: RequestContext, client: Responder, preflight: Pairs) -> None:
         """Answer a browser's preflight: before authentication, as it never shows a credential."""
-        exchange.status = 204
-        exchange.first_byte = self._clock()
-        await wire.answer(204, [*preflight, (b"x-request-id", exchange.id.encode("ascii"))], b"")
+        request.status = 204
+        request.first_byte = self._clock()
+        await client.answer(204, [*preflight, (b"x-request-id", request.id.encode("ascii"))], b"")
 
-    async def _refuse(self, exchange: Exchange, wire: Wire, snapshot: Snapshot, fault: Fault) -> None:
+    async def _refuse(self, request: RequestContext, client: Responder, snapshot: Snapshot, fault: Fault) -> None:
         try:
-            await refuse(exchange, wire, fault, challenge=snapshot.authenticator.challenge, clock=self._clock)
+            await refuse(request, client, fault, challenge=snapshot.authenticator.challenge, clock=self._clock)
         except Exception:
-            logger.exception("request %s could not be refused", exchange.id)
-            wire.cut()
+            logger.exception("request %s could not be refused", request.id)
+            client.cut()
 
-    def _close(self, exchange: Exchange) -> None:
+    def _close(self, request: RequestContext) -> None:
         """Release what the request holds, and write its line of the access log."""
-        exchange.hold(0)
-        self.admission.leave(exchange)
-        claims, fault = exchange.claims, exchange.fault
+        request.hold(0)
+        self.admission.leave(request)
+        claims, fault = request.claims, request.fault
         if claims is not None:
             claims.leave()
-        line = exchange.close(self._clock())
+        line = request.close(self._clock())
         self._access.write(line, flat=True)
         if fault is None:
             return
@@ -195,7 +194,7 @@ class Line:
             event = Event.ANSWER_WITHHELD
         if event is not None:
             self._audit(event, line)
-        # Its frames refer to the exchange, and so to the answer that was refused, which may be long.
+        # Its frames refer to the request, and so to the answer that was refused, which may be long.
         fault.__traceback__ = fault.__cause__ = fault.__context__ = None
 
     # ---- From outside ----------------------------------------------------------------------------------------------
@@ -208,30 +207,30 @@ class Line:
     def interrupt(self, why: Callable[[], Fault]) -> int:
         """End every open request with a fault as its last word; returns how many there were."""
         found = list(self._open)
-        for exchange in found:
-            self._interrupt(exchange, why())
+        for request in found:
+            self._interrupt(request, why())
         return len(found)
 
     async def reconsider(self) -> int:
         """End the streams of callers that could not begin them under the current snapshot; returns how many."""
         snapshot, now, ended = self._current(), self._wall(), 0
-        for number, exchange in enumerate(list(self._open), 1):
-            why = revoked(snapshot, exchange, now)
-            if why is not None and self._interrupt(exchange, why):
+        for number, request in enumerate(list(self._open), 1):
+            why = revoked(snapshot, request, now)
+            if why is not None and self._interrupt(request, why):
                 ended += 1
-            if not number % _AT_A_TIME:
-                # Let other tasks run.
+            if not number % 250:
+                # That took about a millisecond: let other tasks run.
                 await asyncio.sleep(0)
         return ended
 
-    def _client_left(self, exchange: Exchange) -> None:
-        self._interrupt(exchange, faults.ClientGone("the client left"))
+    def _client_left(self, request: RequestContext) -> None:
+        self._interrupt(request, faults.ClientGone("the client left"))
 
-    def _interrupt(self, exchange: Exchange, why: Fault) -> bool:
-        task = self._open.get(exchange)
-        if task is None or exchange.interrupted is not None:
+    def _interrupt(self, request: RequestContext, why: Fault) -> bool:
+        task = self._open.get(request)
+        if task is None or request.interrupted is not None:
             return False
-        exchange.interrupted = why
+        request.interrupted = why
         task.cancel()
         return True
 

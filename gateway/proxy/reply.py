@@ -27,8 +27,8 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery, ReplyHead, head_of
-from gateway.proxy.request import Exchange
-from gateway.proxy.responder import Wire
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
 from gateway.upstream.credentials import EXTENSIONS, extensions
 from gateway.upstream.page import refuse_page
@@ -43,7 +43,7 @@ _OF_HTTP = frozenset({b"cache-control", b"x-accel-buffering", b"vary", b"retry-a
 _TEXT = re.compile(rb"[\x20-\x7e]*")
 
 
-async def deliver(delivery: Delivery, wire: Wire) -> None:
+async def deliver(delivery: Delivery, wire: Responder) -> None:
     """Deliver a reply, to its end.
 
     Raises:
@@ -68,7 +68,7 @@ async def deliver(delivery: Delivery, wire: Wire) -> None:
         raise
 
 
-async def _deliver_failure(delivery: Delivery, wire: Wire, status: Status) -> None:
+async def _deliver_failure(delivery: Delivery, wire: Responder, status: Status) -> None:
     """Deliver the status of a gRPC call that ended badly before anything came of it."""
     exchange, translation = delivery.exchange, delivery.translation
     answer = _answer_of(delivery, wire, head_of(delivery.reply))
@@ -82,7 +82,7 @@ async def _deliver_failure(delivery: Delivery, wire: Wire, status: Status) -> No
     await answer.end(status)
 
 
-async def _deliver_stream(delivery: Delivery, wire: Wire, head: ReplyHead) -> None:
+async def _deliver_stream(delivery: Delivery, wire: Responder, head: ReplyHead) -> None:
     exchange, translation = delivery.exchange, delivery.translation
     if _is_relayed_http(delivery):
         headers = [*head.passed, (b"content-type", _EVENTS), _request_id(exchange)]
@@ -105,7 +105,7 @@ async def _deliver_stream(delivery: Delivery, wire: Wire, head: ReplyHead) -> No
 # ---- One frame -------------------------------------------------------------------------------------------------------
 
 
-async def _deliver_frame(delivery: Delivery, wire: Wire, head: ReplyHead) -> None:
+async def _deliver_frame(delivery: Delivery, wire: Responder, head: ReplyHead) -> None:
     exchange, call, translation = delivery.exchange, delivery.call, delivery.translation
     body = await delivery.read()
     exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
@@ -207,7 +207,7 @@ class ClientAnswer:
     """
 
     def __init__(
-        self, exchange: Exchange, clock: Callable[[], float], wire: Wire, passed: Pairs, theirs: Pairs
+        self, exchange: RequestContext, clock: Callable[[], float], wire: Responder, passed: Pairs, theirs: Pairs
     ) -> None:
         if exchange.call is None:
             raise ValueError("nothing was called")
@@ -280,7 +280,7 @@ class ClientAnswer:
         return _JSON
 
 
-def _answer_of(delivery: Delivery, wire: Wire, head: ReplyHead) -> ClientAnswer:
+def _answer_of(delivery: Delivery, wire: Responder, head: ReplyHead) -> ClientAnswer:
     reply = delivery.reply
     # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
     theirs = [*reply.headers, *reply.metadata]
@@ -291,11 +291,13 @@ def _is_relayed_http(delivery: Delivery) -> bool:
     return delivery.translation is None and delivery.call.dialect.binding is not Binding.GRPC
 
 
-def _request_id(exchange: Exchange) -> tuple[bytes, bytes]:
+def _request_id(exchange: RequestContext) -> tuple[bytes, bytes]:
     return b"x-request-id", exchange.id.encode("ascii")
 
 
-async def _send(exchange: Exchange, wire: Wire, status: int, headers: Pairs, body: bytes, *, now: float) -> None:
+async def _send(
+    exchange: RequestContext, wire: Responder, status: int, headers: Pairs, body: bytes, *, now: float
+) -> None:
     exchange.status = status
     exchange.first_byte = now
     await wire.answer(status, headers, body)

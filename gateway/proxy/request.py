@@ -19,10 +19,9 @@ from gateway.a2a.progress import NOTHING, Progress
 from gateway.claims import Claims
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
-from gateway.proxy.answer_memory import FREE, Kept
-from gateway.proxy.connection_cache import ConnectionCache, LogFields, cache_of
+from gateway.proxy.answer_memory import FREE, AnswerMemory
+from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.proxy.webhooks import Pushing
-from gateway.resources import Resources
 from gateway.routing.route import Rule
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
@@ -43,7 +42,7 @@ _NEVER_STORED = frozenset({-32001, -32003, -32601})
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
+class RequestContext:
     """One request from its head to the last byte of its answer.
 
     Times are monotonic seconds.
@@ -63,8 +62,8 @@ class Exchange:
     id: str
     started: float
     meter: AgentMeter
-    kept: Kept = field(default_factory=Kept)
-    resources: Resources | None = None
+    kept: AnswerMemory = field(default_factory=AnswerMemory)
+    cache: ConnectionCache = field(default_factory=ConnectionCache)
     client_ip: str = ""
     trace_id: str | None = None
     binding: Binding = Binding.JSONRPC
@@ -96,16 +95,11 @@ class Exchange:
     stream: bool = False
     events: int = 0
     on_event: Callable[[], None] | None = None
-    on_toll: "Callable[[Exchange], None] | None" = None
+    on_toll: "Callable[[RequestContext], None] | None" = None
     toll: float = math.inf
     paid: int = 0
     closed_by: str | None = None
     held: int = 0
-
-    @property
-    def cache(self) -> ConnectionCache:
-        """Return what is remembered with the same head, under the same snapshot."""
-        return cache_of(self.head, self.resources)
 
     @property
     def outcome(self) -> str:
@@ -225,10 +219,9 @@ class Exchange:
         """Return the fields that the next request with the same head is likely to have, too."""
         head, principal, rule = self.head, self.principal, self.rule
         key = (rule, principal, self.operation, self.version, self.binding, self.backend, self.client_ip)
-        # A stream has dropped its head.
-        cache = None if self.stream else self.cache
-        if cache is not None and cache.log_fields is not None and cache.log_fields.key == key:
-            return cache.log_fields
+        known = self.cache.log_fields
+        if known is not None and known.key == key:
+            return known
         named = (rule,) if rule is not None else self.contenders[:_MOST_NAMED]
         front = {
             # Of a refused request the agents that it may have meant.
@@ -255,9 +248,9 @@ class Exchange:
             {name: flat(value) for name, value in front.items()},
             {name: flat(value) for name, value in back.items()},
         )
-        # A refused request may mean other agents the next time.
-        if cache is not None and rule is not None and self.backend is not None:
-            cache.log_fields = fields
+        # A refused request may mean other agents the next time, and a stream has let go of its head.
+        if rule is not None and self.backend is not None and not self.stream:
+            self.cache.log_fields = fields
         return fields
 
     def _rpc_code(self) -> int | None:
@@ -280,33 +273,33 @@ def request_ids() -> Iterator[str]:
             yield digits[start : start + 16]
 
 
-async def meet(exchange: Exchange, told: Progress) -> None:
+async def meet(request: RequestContext, told: Progress) -> None:
     """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:
         UpstreamProtocol, StateUnavailable: as `Claims.meet`.
     """
-    claims, pushing = exchange.claims, exchange.pushing
+    claims, pushing = request.claims, request.pushing
     # All tasks of a list that comes here belong to one owner.
-    if claims is not None and exchange.operation is not Operation.LIST_TASKS:
+    if claims is not None and request.operation is not Operation.LIST_TASKS:
         await claims.meet(told)
     if pushing is not None and pushing.waits and told.task_id:
         await pushing.met(told.task_id)
 
 
-async def settle_webhook(exchange: Exchange, pushing: Pushing) -> None:
+async def settle_webhook(request: RequestContext, pushing: Pushing) -> None:
     """Drop or bind the webhook of a call whose answer named no task; if that fails, it expires later.
 
     A client that leaves before the answer comes keeps its webhook: the agent may have begun. An error of a send proves
     nothing either, as a2a-sdk stores the webhook before the agent runs.
     """
-    error, operation = exchange.progress.error, exchange.operation
-    was_sent = exchange.sent is not None and not isinstance(exchange.fault, UpstreamConnect)
+    error, operation = request.progress.error, request.operation
+    was_sent = request.sent is not None and not isinstance(request.fault, UpstreamConnect)
     sends = operation is not None and operation.sends
     with suppress(StateUnavailable):
         if not was_sent or (error is not None and (error in _NEVER_STORED or not sends)):
             await pushing.end()
-        elif exchange.progress.event == "message":
+        elif request.progress.event == "message":
             await pushing.answered()
 
 

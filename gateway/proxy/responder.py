@@ -6,7 +6,7 @@ from typing import Protocol
 from gateway.a2a.headers import Pairs
 
 
-class Wire(Protocol):
+class Responder(Protocol):
     """Reads the body of a request, and sends the answer.
 
     Attributes:

@@ -21,24 +21,24 @@ calls, and a stream is one call; no generation of A2A can renew the token within
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
 from gateway.config.client import METHOD
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 
 
-def revoked(snapshot: Snapshot, exchange: Exchange, now: float) -> Fault | None:
+def revoked(snapshot: Snapshot, request: RequestContext, now: float) -> Fault | None:
     """Return why a stream may not go on; None where it may, or the request is no stream.
 
     Args:
         snapshot: The current one.
         now: Unix seconds.
     """
-    principal, backend = exchange.principal, exchange.backend
-    if principal is None or backend is None or exchange.operation is None or not exchange.operation.streams:
+    principal, backend = request.principal, request.backend
+    if principal is None or backend is None or request.operation is None or not request.operation.streams:
         return None
     auth = snapshot.config.auth
     caller = snapshot.authenticator.entitlement.of_caller(principal, now)
-    certificate = exchange.head.certificate
+    certificate = request.head.certificate
     is_void = certificate is not None and certificate.void
     # Where certificates are required, no other credential replaces one.
     required = auth is not None and auth.mtls is not None and auth.mtls.require

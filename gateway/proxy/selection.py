@@ -9,32 +9,32 @@ from gateway.a2a import fault as faults
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
 from gateway.proxy.connection_cache import Decision, Location
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import explain_conflict
 from gateway.routing.route import Knock, Requirement, Rule, Verdict
 from gateway.snapshot import Snapshot
 
 
-def refuse_outsiders(snapshot: Snapshot, exchange: Exchange, location: Location) -> None:
+def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Location) -> None:
     """Refuse callers that may reach nothing at the endpoint, before their body is read.
 
     Raises:
         AuthMissing, NotAdmitted, NoEndpoint: they are refused; an endpoint that is hidden looks like none.
         BadRequest: the path can be no endpoint's.
     """
-    if location.endpoint is None and location.unread is not None and exchange.principal is not None:
+    if location.endpoint is None and location.unread is not None and request.principal is not None:
         raise location.unread
-    decision = exchange.cache.decision
-    if decision is not None and decision.principal is exchange.principal:
+    decision = request.cache.decision
+    if decision is not None and decision.principal is request.principal:
         return
-    kind = snapshot.table.turns_away(location.endpoint, exchange.principal)
+    kind = snapshot.table.turns_away(location.endpoint, request.principal)
     if kind is not None:
         if location.endpoint is not None:
-            exchange.contenders = location.endpoint.rules
+            request.contenders = location.endpoint.rules
         raise _refusal(kind)
 
 
-def select(snapshot: Snapshot, exchange: Exchange, location: Location, tenant: str | None) -> Verdict:
+def select(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
     """Return whose agent answers; for the card that says how to sign in nobody's.
 
     Args:
@@ -43,30 +43,30 @@ def select(snapshot: Snapshot, exchange: Exchange, location: Location, tenant: s
     Raises:
         AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams, InsufficientScope: no agent answers.
     """
-    verdict = _verdict(snapshot, exchange, location, tenant)
-    exchange.rule = verdict.rule
+    verdict = _verdict(snapshot, request, location, tenant)
+    request.rule = verdict.rule
     if verdict.contenders:
-        exchange.contenders = verdict.contenders
+        request.contenders = verdict.contenders
     if verdict.signs_in:
         return verdict
     if verdict.route is None:
         rule, kind = verdict.rule, verdict.fault or faults.NoEndpoint
-        if kind is faults.InsufficientScope and rule is not None and exchange.principal is not None:
+        if kind is faults.InsufficientScope and rule is not None and request.principal is not None:
             requirement = snapshot.table.agents[rule.agent].requirement
             assert requirement is not None
-            raise _insufficient(requirement, exchange.principal)
+            raise _insufficient(requirement, request.principal)
         raise _refusal(kind, verdict.contenders)
     backing = snapshot.backings[verdict.route.backend]
-    exchange.agent, exchange.backend, exchange.meter = backing.agent, verdict.route.backend, backing.meter
+    request.agent, request.backend, request.meter = backing.agent, verdict.route.backend, backing.meter
     return verdict
 
 
-def _verdict(snapshot: Snapshot, exchange: Exchange, location: Location, tenant: str | None) -> Verdict:
-    table, principal, cache = snapshot.table, exchange.principal, exchange.cache
+def _verdict(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
+    table, principal, cache = snapshot.table, request.principal, request.cache
     decision = cache.decision
     if decision is not None and decision.principal is principal and decision.tenant == tenant:
         return decision.verdict
-    knock = Knock((), exchange.head.host, tenant, principal)
+    knock = Knock((), request.head.host, tenant, principal)
     if location.reads_card:
         return table.resolve_card(location.endpoint, knock)
     verdict = table.resolve(location.endpoint, knock)

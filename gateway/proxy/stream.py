@@ -25,7 +25,7 @@ from gateway.a2a.translation import Translation
 from gateway.proxy.answer_memory import ASIDE, FREE
 from gateway.proxy.delivery import Delivery
 from gateway.proxy.request import meet
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 
 _TURN = 16 * 1024
 """Bytes of a stream that are read before other requests have their turn."""
@@ -43,7 +43,7 @@ class Stream:
         headers: Of the answer to the client.
     """
 
-    def __init__(self, delivery: Delivery, wire: Wire, headers: Pairs) -> None:
+    def __init__(self, delivery: Delivery, wire: Responder, headers: Pairs) -> None:
         backing = delivery.backing
         self._delivery = delivery
         self._exchange = delivery.exchange

@@ -19,7 +19,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.naming import Alias
 from gateway.backing import Backing
 from gateway.principal import Principal
-from gateway.proxy.request import Exchange
+from gateway.proxy.request import RequestContext
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
 from gateway.upstream.dialects import spellings
 
@@ -56,13 +56,13 @@ class TaskNames:
         return alias
 
     def meaning(
-        self, exchange: Exchange, call: Call, key: Key | None, alias: Alias | None
+        self, request: RequestContext, call: Call, key: Key | None, alias: Alias | None
     ) -> tuple[Call, tuple[Dialect, ...]]:
         """Return the call and the dialects that it may be meant in; it is of 1.0 where only its task tells so."""
         meant = spellings(call, alias)
         if meant[0].version is Version.V1_0 and meant[0] != call.dialect:
-            call = exchange.call = replace(call, dialect=meant[0])
-            exchange.version = Version.V1_0
+            call = request.call = replace(call, dialect=meant[0])
+            request.version = Version.V1_0
         if key is not None and call.operation.sends:
             # For the caller's lists, which name no task.
             if call.is_mixed:

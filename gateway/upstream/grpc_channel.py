@@ -98,7 +98,7 @@ class GrpcChannel:
         self._bounds = bounds
         self._connect = connect
         self._roots = roots if parts.scheme == "grpcs" else None
-        self._line: _Line | None = None
+        self._pipeline: _Line | None = None
         self._closed = False
         self._calls: set[aio.Call] = set()
 
@@ -110,7 +110,7 @@ class GrpcChannel:
     @property
     def idle(self) -> int:
         """1 while the connection stands and serves none, else 0."""
-        return int(not self.active and self._line is not None and self._line.channel.get_state() is _READY)
+        return int(not self.active and self._pipeline is not None and self._pipeline.channel.get_state() is _READY)
 
     async def unary(
         self,
@@ -181,7 +181,7 @@ class GrpcChannel:
         self._closed = True
         for call in tuple(self._calls):
             call.cancel()
-        line, self._line = self._line, None
+        line, self._pipeline = self._pipeline, None
         if line is not None:
             await line.channel.close()
 
@@ -190,14 +190,14 @@ class GrpcChannel:
             raise BodyTooLarge(f"body exceeds {self._bounds.request} bytes")
         if self._closed:
             raise closed()
-        line = self._line
+        line = self._pipeline
         if line is None or line.channel.get_state() is _FAILED:
-            line = self._line = _Line(self._make())
+            line = self._pipeline = _Line(self._make())
         return line
 
     def _let_go(self, line: "_Line") -> None:
-        if self._line is line:
-            self._line = None
+        if self._pipeline is line:
+            self._pipeline = None
 
     def _make(self) -> aio.Channel:
         if self._roots is None:

@@ -102,6 +102,10 @@ class Prepared(Generic[_T]):
             self.keep(key, head, caller, made)
         return made
 
+    def clear(self) -> None:
+        """Drop everything."""
+        self._made.clear()
+
     def __len__(self) -> int:
         return len(self._made)
 

@@ -373,7 +373,7 @@ def tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if folder in str(getattr(task.get_coro(), "cr_code", None))}
 
 
-EXCHANGE = "gateway.proxy.request.Exchange"
+EXCHANGE = "gateway.proxy.request.RequestContext"
 """There is one for each call that is not over."""
 
 

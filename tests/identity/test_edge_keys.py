@@ -263,7 +263,7 @@ async def test_sessions_survive_a_clock_that_is_set(monkeypatch: pytest.MonkeyPa
     async with front() as place:
         now = time.time()
         wall = [now]
-        monkeypatch.setattr(place.gateway.gateway._line, "_wall", lambda: wall[0])
+        monkeypatch.setattr(place.gateway.gateway._pipeline, "_wall", lambda: wall[0])
         token, short = good(now), good(now, exp=int(now) + 45)
         assert await statuses(place, token, short) == [200, 200]
         for step, expected in ((60.0, [200, 200]), (-60.0, [200, 200]), (7200.0, [401, 401]), (0.0, [200, 200])):

@@ -17,6 +17,7 @@ from gateway.listener.grpc import GrpcListener
 from gateway.listener.grpc_responder import GrpcWire
 from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
+from gateway.proxy.connection_cache import ConnectionCache
 from tests.doubles.http2_client import RawClient
 from tests.doubles.scripted import WAIT
 
@@ -81,7 +82,7 @@ class Front:
         self.heads.append(head)
         if head.cache is None:
             # As the pipeline does.
-            head.remember(object())
+            head.remember(ConnectionCache())
         self.wires.append(wire)
         self.open += 1
 

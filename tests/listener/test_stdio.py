@@ -14,14 +14,14 @@ from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.background import Background
 from gateway.listener.stdio import MOST_CALLS, Dress, Pipes, StdioClient
-from gateway.proxy.responder import Wire
+from gateway.proxy.responder import Responder
 from tests.doubles.scripted import WAIT
 from tests.doubles.stdio_host import PipeHost, frame, over_pipes
 
 pytestmark = pytest.mark.anyio
 
 EVENTS = [(b"content-type", b"text/event-stream")]
-Serve = Callable[[Head, Wire], Awaitable[None]]
+Serve = Callable[[Head, Responder], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ def status(state: str, **more: Any) -> dict[str, Any]:
     return {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state}, **more}}
 
 
-async def echo(head: Head, wire: Wire) -> None:
+async def echo(head: Head, wire: Responder) -> None:
     """Answer with what came."""
     asked = json.loads(await wire.read(10_000))
     headers = {name.decode(): value.decode() for name, value in head.headers}
@@ -69,7 +69,7 @@ async def echo(head: Head, wire: Wire) -> None:
 
 
 def streams(*events: bytes) -> Serve:
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         wire.open(200, EVENTS)
         for each in events:
             wire.write_nowait(each)
@@ -133,7 +133,7 @@ async def test_a_stream_has_an_end_that_the_host_can_see(method: str, last: Any,
 
 
 async def test_an_error_may_be_the_only_event() -> None:
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         await wire.answer(200, EVENTS, b'event: error\ndata: {"jsonrpc":"2.0","id":1,"error":{"code":-1}}\n\n')
 
     async with served(serve) as (host, _):
@@ -141,7 +141,7 @@ async def test_an_error_may_be_the_only_event() -> None:
 
 
 async def test_what_breaks_off_is_an_error() -> None:
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         wire.open(200, EVENTS)
         await wire.write(event(1, {"task": {"id": "t"}}))
         wire.cut()
@@ -158,7 +158,7 @@ async def test_a_call_is_given_up_by_its_id_and_no_other() -> None:
     gone = asyncio.Event()
     began = asyncio.Event()
 
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         if b"SendMessage" not in await wire.read(1000):
             await wire.answer(200, [], b'{"jsonrpc":"2.0","id":2,"result":{}}')
             return
@@ -194,7 +194,7 @@ async def test_notifications_and_answers_are_not_answered(caplog: pytest.LogCapt
 async def test_what_is_no_call_is_for_the_line_to_refuse() -> None:
     bodies = []
 
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         bodies.append(await wire.read(1000))
         await wire.answer(200, [], b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}')
 
@@ -220,7 +220,7 @@ async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
 ) -> None:
     body = b"{%b}" % (said % REFUSED)
 
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         # As a refusal from before the body was read, or an agent that does not keep ids.
         await wire.answer(200, EVENTS if streamed else [], b"data: %b\n\n" % body if streamed else body)
 
@@ -237,7 +237,7 @@ async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
     [b"[]", b"nothing", b'{"id":null,"method":"GetTask"}', b'{"id":{},"method":"x"}', b'{"id":1,"id":2,"method":"x"}'],
 )
 async def test_a_call_without_one_usable_id_is_answered_without_one(body: bytes) -> None:
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         await wire.answer(200, [], b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}')
 
     async with served(serve) as (host, _):
@@ -247,7 +247,7 @@ async def test_a_call_without_one_usable_id_is_answered_without_one(body: bytes)
 
 
 async def test_a_body_may_be_too_long_for_the_line() -> None:
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         with pytest.raises(BodyTooLarge):
             await wire.read(10)
         await wire.answer(200, [], b'{"jsonrpc":"2.0","id":1,"result":"refused"}')
@@ -259,7 +259,7 @@ async def test_a_body_may_be_too_long_for_the_line() -> None:
 async def test_there_are_so_many_calls_at_a_time_and_no_more() -> None:
     go = asyncio.Event()
 
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         await go.wait()
         await echo(head, wire)
 
@@ -274,7 +274,7 @@ async def test_there_are_so_many_calls_at_a_time_and_no_more() -> None:
 async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> None:
     asked = 0
 
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         nonlocal asked
         asked += 1
         await wire.answer(200, [], b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % (b"x" * 100_000))
@@ -305,7 +305,7 @@ async def test_an_answer_may_be_made_another() -> None:
 async def test_a_host_that_is_gone_has_no_calls() -> None:
     gone = asyncio.Event()
 
-    async def serve(head: Head, wire: Wire) -> None:
+    async def serve(head: Head, wire: Responder) -> None:
         wire.when_gone(gone.set)
         await gone.wait()
         wire.cut()

@@ -306,7 +306,7 @@ class ErrorLog(asyncio.Protocol):
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._rate = Bucket(_LINES_PER_SECOND, _LINES_AT_ONCE)
         self._transport: asyncio.ReadTransport | None = None
-        self._line = b""
+        self._pipeline = b""
         self._skipped = 0
         self._told = -math.inf
 
@@ -316,8 +316,8 @@ class ErrorLog(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Log whole lines, and keep the rest as far as it would be logged."""
-        *lines, rest = (self._line + data).split(b"\n")
-        self._line = rest[:LONGEST_LINE]
+        *lines, rest = (self._pipeline + data).split(b"\n")
+        self._pipeline = rest[:LONGEST_LINE]
         skipped = self._skipped
         for line in lines:
             self._log(line)
@@ -327,7 +327,7 @@ class ErrorLog(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
         """Log the rest."""
-        self._log(self._line)
+        self._log(self._pipeline)
         self._log_skipped()
         if not self.ended.done():
             self.ended.set_result(None)
