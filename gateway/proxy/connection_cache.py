@@ -32,7 +32,7 @@ from gateway.upstream.upstream import PreparedHeaders
 
 
 class Location(msgspec.Struct, frozen=True, eq=False):
-    """What a head tells before it is known who calls.
+    """The endpoint and the dialect, as the head of a request tells them.
 
     Attributes:
         binding: The binding in which to answer, as far as the head tells.

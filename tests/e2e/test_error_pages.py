@@ -208,7 +208,7 @@ async def test_a_fault_of_the_gateways_own_says_nothing_but_its_id(monkeypatch: 
         ScriptedBackend(agent(answers(whole()))) as backend,
         running(f"agents: {{ echo: {backend.url} }}\n") as gateway,
     ):
-        monkeypatch.setattr("gateway.proxy.locate", fail)
+        monkeypatch.setattr("gateway.proxy.pipeline.locate", fail)
         for answer in (await gateway.post("/echo"), await gateway.get("/echo/tasks/t")):
             assert answer.status == 500
             refuse_inside(answer, str(backend.port))
