@@ -42,7 +42,7 @@ from gateway.principal import Principal
 from gateway.refusal import insufficient, refuse, turned_away
 from gateway.request_id import RequestIds
 from gateway.revocation import revoked
-from gateway.routing.route import Knock, Verdict
+from gateway.routing.route import RoutingInput, Verdict
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access import AccessLog
 from gateway.telemetry.audit import BY_REASON, Event
@@ -290,7 +290,7 @@ class Line:
         if decided is not None and decided.tenant == tenant:
             verdict = decided.verdict
         else:
-            knock = Knock((), exchange.head.host, tenant, exchange.principal)
+            knock = RoutingInput((), exchange.head.host, tenant, exchange.principal)
             verdict = (table.resolve_card if entry.reads_card else table.resolve)(entry.endpoint, knock)
             if verdict.route is not None and exchange.principal is not None:
                 exchange.head.known[Decided] = Decided(snapshot, exchange.principal, tenant, verdict)
