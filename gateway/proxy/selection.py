@@ -11,7 +11,7 @@ from gateway.principal import Principal
 from gateway.proxy.connection_cache import Decision, Location
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import explain_conflict
-from gateway.routing.route import Knock, Requirement, Rule, Verdict
+from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict
 from gateway.snapshot import Snapshot
 
 
@@ -66,7 +66,7 @@ def _verdict(snapshot: Snapshot, request: RequestContext, location: Location, te
     decision = cache.decision
     if decision is not None and decision.principal is principal and decision.tenant == tenant:
         return decision.verdict
-    knock = Knock((), request.head.host, tenant, principal)
+    knock = RoutingInput((), request.head.host, tenant, principal)
     if location.reads_card:
         return table.resolve_card(location.endpoint, knock)
     verdict = table.resolve(location.endpoint, knock)

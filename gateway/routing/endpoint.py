@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from gateway.routing.route import AgentRules, Knock, Rule
+from gateway.routing.route import AgentRules, RoutingInput, Rule
 from gateway.token_claim import claim_values, typed
 
 Condition = tuple[object, ...]
@@ -83,12 +83,12 @@ class Endpoint:
             named=named,
         )
 
-    def possible(self, knock: Knock) -> Iterator[Rule]:
-        """The rules filed under what the knock shows; a superset of those that hold."""
+    def possible(self, request: RoutingInput) -> Iterator[Rule]:
+        """The rules filed under what the request shows; a superset of those that hold."""
         yield from self.unconditional
-        if knock.tenant is not None:
-            yield from self.by_condition.get(("tenant", knock.tenant), ())
-        principal = knock.principal
+        if request.tenant is not None:
+            yield from self.by_condition.get(("tenant", request.tenant), ())
+        principal = request.principal
         if principal is None:
             return
         if principal.key is not None:
@@ -97,9 +97,9 @@ class Endpoint:
             for value in claim_values(principal.claims, name):
                 yield from self.by_condition.get(("claim", name, value), ())
 
-    def select(self, knock: Knock) -> tuple[Rule | None, tuple[Rule, ...]]:
+    def select(self, request: RoutingInput) -> tuple[Rule | None, tuple[Rule, ...]]:
         """The rule that wins, or None with the rules that contend (none of them: no rule holds)."""
-        satisfied = [rule for rule in self.possible(knock) if unmet(rule, knock) is None]
+        satisfied = [rule for rule in self.possible(request) if unmet(rule, request) is None]
         if len(satisfied) == 1:
             return satisfied[0], ()
         if not satisfied:
@@ -131,22 +131,22 @@ def _behind_credential(
     return {tenant: tuple(here.values()) for tenant, here in found.items()}
 
 
-def unmet(rule: Rule, knock: Knock) -> Condition | None:
+def unmet(rule: Rule, request: RoutingInput) -> Condition | None:
     """One condition of the rule that does not hold, or None where all do.
 
     `("tenant", None)` is that no tenant is named.
     """
-    if rule.untenanted and knock.tenant is not None:
+    if rule.untenanted and request.tenant is not None:
         return ("tenant", None)
     for condition in rule.conditions:
         kind = condition[0]
         if kind == "tenant":
-            if knock.tenant != condition[1]:
+            if request.tenant != condition[1]:
                 return condition
         elif kind == "key":
-            if knock.principal is None or knock.principal.key != condition[1]:
+            if request.principal is None or request.principal.key != condition[1]:
                 return condition
-        elif knock.principal is None or condition[2] not in claim_values(knock.principal.claims, str(condition[1])):
+        elif request.principal is None or condition[2] not in claim_values(request.principal.claims, str(condition[1])):
             return condition
     return None
 

@@ -25,7 +25,7 @@ from gateway.a2a.query import of_card, split_query
 from gateway.a2a.tenant import is_tenant
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, host_named, patterns, unmet
-from gateway.routing.route import Candidate, Knock, Rule, Verdict
+from gateway.routing.route import Candidate, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table
 
 
@@ -97,14 +97,14 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
         named = _tenant(question.tenant or None, queried, None if rest is None else rest.tenant)
     except BadParams as wrong:
         return Answer(Verdict(None, BadParams), endpoint, fact=wrong.message)
-    knock = Knock(path, host, named, question.principal)
-    verdict = explain(table, endpoint, knock, everything=everything, card=card)
+    request = RoutingInput(path, host, named, question.principal)
+    verdict = explain(table, endpoint, request, everything=everything, card=card)
     if not inside:
         below = "/" + "/".join(prefix)
         verdict = _refused(verdict, verdict.fault, f"is below {below}, and the path is not")
     if endpoint is not None and rest is None:
         # The endpoint is here, but this path names nothing of it: to every caller as if there were none.
-        fault = table.resolve(None, knock).fault
+        fault = table.resolve(None, request).fault
         why = "is here, but what follows in the path names nothing of A2A"
         verdict = _refused(verdict, fault, why, frozenset(endpoint.rules))
     if rest is not None and rest.allowed and verdict.route is not None and verdict.rule is not None:
@@ -120,8 +120,8 @@ def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everythin
         tenant = _tenant(question.tenant or None)
     except BadParams as wrong:
         return Answer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
-    knock = Knock((), "", tenant, question.principal)
-    verdict = explain(table, endpoint, knock, everything=everything, grpc=True)
+    request = RoutingInput((), "", tenant, question.principal)
+    verdict = explain(table, endpoint, request, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
         # Requests are read for those alone who may reach somebody there.
         why = _misread(method, tenant)
@@ -173,7 +173,7 @@ def _tenant(*places: str | None) -> str | None:
 def explain(
     table: Table,
     endpoint: Endpoint | None,
-    knock: Knock,
+    request: RoutingInput,
     *,
     everything: bool = False,
     card: bool = False,
@@ -187,7 +187,7 @@ def explain(
         grpc: The request comes over gRPC.
     """
     # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
-    verdict = (table.decide_card if card else table.decide)(endpoint, knock)
+    verdict = (table.decide_card if card else table.decide)(endpoint, request)
     beside: tuple[Candidate, ...] = ()
     if everything:
         rules = table.rules(grpc=grpc)
@@ -198,35 +198,37 @@ def explain(
             )
     else:
         rules = () if endpoint is None else endpoint.rules
-    candidates = tuple(_explained(table, rule, endpoint, knock, verdict) for rule in rules)
-    told = table.masked(verdict, knock.principal)
+    candidates = tuple(_explained(table, rule, endpoint, request, verdict) for rule in rules)
+    told = table.masked(verdict, request.principal)
     return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
 
 
-def _explained(table: Table, rule: Rule, endpoint: Endpoint | None, knock: Knock, verdict: Verdict) -> Candidate:
+def _explained(
+    table: Table, rule: Rule, endpoint: Endpoint | None, request: RoutingInput, verdict: Verdict
+) -> Candidate:
     if endpoint is None or (rule.host, rule.path) != (endpoint.host, endpoint.path):
-        return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, knock))
-    condition = unmet(rule, knock)
+        return Candidate(rule, taken=False, why=_elsewhere(rule, endpoint, request))
+    condition = unmet(rule, request)
     if condition is not None:
-        why = _asks(table, rule, condition, knock)
+        why = _asks(table, rule, condition, request)
         if rule is verdict.rule and verdict.route is not None:
             return Candidate(rule, taken=True, why=f"{why}, but its card is anyone's, and no other agent is here")
         if verdict.signs_in:
             why += "; a stranger reads a card that says how to sign in"
         return Candidate(rule, taken=False, why=why)
     if rule is verdict.rule:
-        return Candidate(rule, taken=verdict.route is not None, why=_won(table, verdict, knock))
-    return Candidate(rule, taken=False, why=_lost(rule, endpoint, knock, verdict))
+        return Candidate(rule, taken=verdict.route is not None, why=_won(table, verdict, request))
+    return Candidate(rule, taken=False, why=_lost(rule, endpoint, request, verdict))
 
 
-def _asks(table: Table, rule: Rule, condition: Condition, knock: Knock) -> str:
+def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput) -> str:
     """Say which condition of a rule does not hold."""
     kind, wanted = condition[0], condition[-1]
     if kind == "key":
         return f"asks for the API key {wanted!r}"
     if kind == "claim":
         return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
-    shown = "none" if knock.tenant is None else repr(knock.tenant)
+    shown = "none" if request.tenant is None else repr(request.tenant)
     if wanted is None:
         return f"is picked by its credential where no tenant is named, the request has {shown}"
     written = table.written(rule)
@@ -235,8 +237,8 @@ def _asks(table: Table, rule: Rule, condition: Condition, knock: Knock) -> str:
     return f"asks for tenant {wanted!r}{stands}, the request has {shown}"
 
 
-def _won(table: Table, verdict: Verdict, knock: Knock) -> str:
-    principal = knock.principal
+def _won(table: Table, verdict: Verdict, request: RoutingInput) -> str:
+    principal = request.principal
     if verdict.route is not None:
         return "all it asks for holds"
     who = "a stranger" if principal is None else repr(principal.tenant)
@@ -251,28 +253,28 @@ def _won(table: Table, verdict: Verdict, knock: Knock) -> str:
     if verdict.reason == "bad_request":
         return "all it asks for holds, but it requires a `tenant`"
     if verdict.rule is not None and not table.agents[verdict.rule.agent].by_tenant:
-        return f"all it asks for holds, but the tenant {knock.tenant!r} does not pick it"
+        return f"all it asks for holds, but the tenant {request.tenant!r} does not pick it"
     return f"all it asks for holds, but it has no backend for the tenant that {who} may name here"
 
 
-def _elsewhere(rule: Rule, endpoint: Endpoint | None, knock: Knock) -> str:
+def _elsewhere(rule: Rule, endpoint: Endpoint | None, request: RoutingInput) -> str:
     here = f"is at {_spelled(rule)}"
-    if rule.host is not None and not knock.host:
+    if rule.host is not None and not request.host:
         return f"{here}, and the request names no host"
-    matched = rule.host is None or rule.host in patterns(knock.host)
-    if endpoint is None or not matched or rule.path != knock.path[: len(rule.path)]:
+    matched = rule.host is None or rule.host in patterns(request.host)
+    if endpoint is None or not matched or rule.path != request.path[: len(rule.path)]:
         return here
     better = "is a longer path" if rule.host == endpoint.host else "has a more exact host"
     return f"{here}, but {_spelled(endpoint)} {better}"
 
 
-def _lost(rule: Rule, endpoint: Endpoint, knock: Knock, verdict: Verdict) -> str:
+def _lost(rule: Rule, endpoint: Endpoint, request: RoutingInput, verdict: Verdict) -> str:
     """Say why a rule of the endpoint that holds did not win."""
     if verdict.fault is AuthMissing:
         return "holds, but a stranger may call nothing: it shows no credential"
-    if verdict.fault is NotAdmitted and knock.principal is not None:
-        return f"holds, but the tenant {knock.principal.tenant!r} is not admitted"
-    holding = [other for other in endpoint.possible(knock) if other is not rule and unmet(other, knock) is None]
+    if verdict.fault is NotAdmitted and request.principal is not None:
+        return f"holds, but the tenant {request.principal.tenant!r} is not admitted"
+    holding = [other for other in endpoint.possible(request) if other is not rule and unmet(other, request) is None]
     more = next((other for other in holding if rule.conditions < other.conditions), None)
     if more is not None:
         return f"holds, but {more.agent!r} asks for all of it and more"

@@ -180,7 +180,7 @@ class Reach:
     act_for: frozenset[str] | None = frozenset()
 
 
-class Knock(msgspec.Struct, frozen=True):
+class RoutingInput(msgspec.Struct, frozen=True):
     """A request as routing sees it.
 
     Attributes:

@@ -40,7 +40,7 @@ from gateway.a2a.fault import (
 )
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns
-from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
+from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 
 _Conditions = frozenset[Condition]
 
@@ -379,13 +379,13 @@ class Table:
             return NotAdmitted
         return NoEndpoint if endpoint is None else TenantDeniedEndpoint
 
-    def resolve(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+    def resolve(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
         """Return whose agent answers a call, as the caller may know it."""
-        return self.masked(self.decide(endpoint, knock), knock.principal)
+        return self.masked(self.decide(endpoint, request), request.principal)
 
-    def resolve_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+    def resolve_card(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
         """Return whose card a GET reads: a private one is for those who may call the agent, any other is for anyone."""
-        return self.masked(self.decide_card(endpoint, knock), knock.principal)
+        return self.masked(self.decide_card(endpoint, request), request.principal)
 
     def masked(self, verdict: Verdict, principal: Principal | None) -> Verdict:
         """Return the verdict as the caller may know it: to a stranger every path that is not public looks the same."""
@@ -396,9 +396,9 @@ class Table:
     def _is_stranger(self, principal: Principal | None) -> bool:
         return self.guarded and (principal is None or principal.method == "anonymous")
 
-    def decide(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+    def decide(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
         """Return whose agent answers a call, whatever the caller may know of it: for operators."""
-        principal = knock.principal
+        principal = request.principal
         if principal is None:
             return Verdict(None, AuthMissing)
         reach = self.admitted(principal)
@@ -406,7 +406,7 @@ class Table:
             return Verdict(None, NotAdmitted)
         if endpoint is None:
             return Verdict(None, NoEndpoint)
-        winner, contenders = endpoint.select(knock)
+        winner, contenders = endpoint.select(request)
         if winner is None:
             refusal = self._refusal(endpoint, principal, reach, contenders)
             return Verdict(None, refusal, contenders=contenders)
@@ -415,42 +415,42 @@ class Table:
             return Verdict(None, TenantDenied if here else TenantDeniedEndpoint, winner)
         if not self._suffices(principal, winner.agent):
             return Verdict(None, InsufficientScope, winner)
-        if self._names_nobody(endpoint, winner, knock.tenant):
+        if self._names_nobody(endpoint, winner, request.tenant):
             return Verdict(None, NoRoute, winner)
-        return self._backend(self.agents[winner.agent], winner, knock, reach)
+        return self._backend(self.agents[winner.agent], winner, request, reach)
 
-    def decide_card(self, endpoint: Endpoint | None, knock: Knock) -> Verdict:
+    def decide_card(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
         """Return whose card a GET reads, as `decide`."""
         if endpoint is None:
             return Verdict(None, NoEndpoint)
-        winner, contenders = endpoint.select(knock)
-        if winner is None and not contenders and self._is_stranger(knock.principal):
-            found = self._behind_credential(endpoint, knock.tenant)
+        winner, contenders = endpoint.select(request)
+        if winner is None and not contenders and self._is_stranger(request.principal):
+            found = self._behind_credential(endpoint, request.tenant)
             if len({rule.agent for rule in found}) > 1:
                 return Verdict(None, contenders=found)
             winner = found[0] if found else None
-        return Verdict(None, NoEndpoint) if winner is None else self._card_of(endpoint, winner, knock)
+        return Verdict(None, NoEndpoint) if winner is None else self._card_of(endpoint, winner, request)
 
-    def _card_of(self, endpoint: Endpoint, winner: Rule, knock: Knock) -> Verdict:
+    def _card_of(self, endpoint: Endpoint, winner: Rule, request: RoutingInput) -> Verdict:
         agent = self.agents[winner.agent]
-        principal = knock.principal
+        principal = request.principal
         reach = None if principal is None else self.admitted(principal)
         known = principal is not None and reach is not None and _reaches(reach, principal, winner.agent)
         callable_ = known and principal is not None and self._suffices(principal, winner.agent)
         denied = InsufficientScope if known else TenantDeniedEndpoint
         if not agent.public and not callable_:
             return Verdict(None, denied, winner)
-        if self._names_nobody(endpoint, winner, knock.tenant):
+        if self._names_nobody(endpoint, winner, request.tenant):
             return Verdict(None, NoEndpoint, winner)
         if not agent.by_tenant:
             return Verdict(agent.routes[None], None, winner)
-        if knock.tenant is None and not callable_:
+        if request.tenant is None and not callable_:
             # An unknown caller sees the product, not a customer: any backend's card, shown without a tenant.
             return Verdict(next(iter(agent.routes.values())), None, winner)
         if not callable_ or principal is None or reach is None:
             return Verdict(None, denied, winner)
-        named = self._backend(agent, winner, knock, reach)
-        if named.route is None and knock.tenant is None:
+        named = self._backend(agent, winner, request, reach)
+        if named.route is None and request.tenant is None:
             return Verdict(next(iter(agent.routes.values())), None, winner)
         return Verdict(None, NoEndpoint, winner) if named.route is None else named
 
@@ -494,13 +494,13 @@ class Table:
         named = endpoint.by_condition.get(("tenant", tenant), ())
         return all(rule.agent != winner.agent for rule in named)
 
-    def _backend(self, agent: AgentRules, rule: Rule, knock: Knock, reach: Reach) -> Verdict:
-        if agent.require_tenant and knock.tenant is None:
+    def _backend(self, agent: AgentRules, rule: Rule, request: RoutingInput, reach: Reach) -> Verdict:
+        if agent.require_tenant and request.tenant is None:
             return Verdict(None, BadParams, rule)
         if not agent.by_tenant:
             return Verdict(agent.routes[None], None, rule)
-        own = knock.principal.tenant if knock.principal is not None else None
-        tenant = own if knock.tenant is None else knock.tenant
+        own = request.principal.tenant if request.principal is not None else None
+        tenant = own if request.tenant is None else request.tenant
         # A caller names its own tenant, or one it may act for; anything else looks like what does not exist.
         permitted = tenant == own or reach.act_for is None or tenant in reach.act_for
         route = agent.routes.get(tenant) if permitted else None

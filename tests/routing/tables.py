@@ -3,7 +3,7 @@
 import itertools
 
 from gateway.principal import Principal
-from gateway.routing.route import AgentRules, Knock, Place, Reach, Route, Rule, Verdict
+from gateway.routing.route import AgentRules, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table, claim_condition
 
 KEYS = ("host", "path", "key", "claim", "tenant")
@@ -35,9 +35,9 @@ def table(*agents: AgentRules, **reach: Reach) -> Table:
     return Table.build(agents, reach or {"acme": EVERYTHING})
 
 
-def knock(keys: tuple[str, ...], tenant: str = "acme") -> Knock:
+def knock(keys: tuple[str, ...], tenant: str = "acme") -> RoutingInput:
     """A request that shows exactly what `keys` name."""
-    return Knock(
+    return RoutingInput(
         path=("a2a",) if "path" in keys else (),
         host="agents.example.com" if "host" in keys else "elsewhere.example.com",
         tenant="billing" if "tenant" in keys else None,
@@ -50,5 +50,5 @@ def knock(keys: tuple[str, ...], tenant: str = "acme") -> Knock:
     )
 
 
-def resolve(found: Table, asked: Knock) -> Verdict:
+def resolve(found: Table, asked: RoutingInput) -> Verdict:
     return found.resolve(found.locate(asked.host, asked.path), asked)

@@ -22,7 +22,7 @@ from gateway.a2a.fault import (
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition
 from gateway.routing.explain import explain
-from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
+from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table
 from tests.doubles.yardstick import growth
 
@@ -54,7 +54,7 @@ def table(*agents: AgentRules, **reach: Reach) -> Table:
 
 def asked(found: Table, tenant: str | None = None, *, key: str | None = None, caller: str = "acme") -> Verdict:
     principal = Principal(caller, method="jwt" if key is None else "api_key", key=key)
-    return found.resolve(found.grpc_endpoint, Knock((), "", tenant, principal))
+    return found.resolve(found.grpc_endpoint, RoutingInput((), "", tenant, principal))
 
 
 def answers(found: Table, tenant: str | None = None, **more: str) -> str | None:
@@ -129,7 +129,7 @@ def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() 
     assert answers(found, "status", key="batch") == "status"
     assert answers(found, "invoices", key="batch") == "crm"
     assert asked(found, "nobody", key="batch").fault is NoRoute
-    asks = Knock((), "", "status", Principal("acme", method="api_key", key="batch"))
+    asks = RoutingInput((), "", "status", Principal("acme", method="api_key", key="batch"))
     told = explain(found, found.grpc_endpoint, asks, grpc=True).candidates
     whys = [each.why for each in told if each.rule.untenanted]
     assert whys == ["is picked by its credential where no tenant is named, the request has 'status'"]
@@ -310,7 +310,7 @@ def test_who_may_reach_nobody_there_is_turned_away() -> None:
     assert asked(found, "status").fault is TenantDeniedEndpoint
     assert asked(found, "nobody").fault is NoEndpoint
     assert found.turns_away(found.grpc_endpoint, Principal("acme")) is TenantDeniedEndpoint
-    assert found.resolve(found.grpc_endpoint, Knock(())).fault is AuthMissing
+    assert found.resolve(found.grpc_endpoint, RoutingInput(())).fault is AuthMissing
 
 
 # ---- whatever the file says ----------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
     made = table(*found)
     for key, tenant in itertools.product((None, "batch"), (None, "acme", "nobody")):
         endpoint = made.grpc_endpoint
-        knock = Knock((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
+        knock = RoutingInput((), "", tenant, Principal("acme", method="jwt" if key is None else "api_key", key=key))
         verdict, told = made.resolve(endpoint, knock), explain(made, endpoint, knock, everything=True, grpc=True)
         assert (verdict.route, verdict.fault) == (told.route, told.fault)
         assert {one.rule.agent for one in told.candidates} == {each.name for each in found}
@@ -413,7 +413,7 @@ def test_what_is_explained_is_what_happens_and_every_rule_is_explained(found: tu
 
 
 def whys(found: Table, tenant: str | None = None) -> dict[tuple[str, int], str]:
-    knock = Knock((), "", tenant, Principal("acme"))
+    knock = RoutingInput((), "", tenant, Principal("acme"))
     told = explain(found, found.grpc_endpoint, knock, everything=True, grpc=True)
     return {(one.rule.agent, one.rule.place.line): one.why for one in told.candidates}
 

@@ -19,7 +19,7 @@ from gateway.a2a.fault import (
 )
 from gateway.principal import Principal
 from gateway.routing.explain import explain
-from gateway.routing.route import AgentRules, GrpcAddress, Knock, Place, Reach, Route, Rule, Verdict
+from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table, claim_condition
 from tests.doubles.yardstick import growth
 from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, knock, resolve, rule, table
@@ -112,10 +112,10 @@ def test_the_exact_host_comes_before_the_wildcard_and_the_longer_suffix_before_t
         ("y.x.b.example", "other"),
         ("c.example", "third"),
     ):
-        verdict = resolve(found, Knock((), host, None, Principal("acme")))
+        verdict = resolve(found, RoutingInput((), host, None, Principal("acme")))
         assert verdict.route is not None
         assert verdict.route.agent == name
-    assert resolve(found, Knock((), "example", None, Principal("acme"))).fault is NoEndpoint
+    assert resolve(found, RoutingInput((), "example", None, Principal("acme"))).fault is NoEndpoint
 
 
 def test_the_longest_path_wins_in_whole_segments() -> None:
@@ -124,10 +124,10 @@ def test_the_longest_path_wins_in_whole_segments() -> None:
 
     found = table(at("it", "a"), at("other", "a", "b"))
     for path, name in ((("a",), "it"), (("a", "b"), "other"), (("a", "b", "c"), "other"), (("a", "bc"), "it")):
-        verdict = resolve(found, Knock(path, "", None, Principal("acme")))
+        verdict = resolve(found, RoutingInput(path, "", None, Principal("acme")))
         assert verdict.route is not None
         assert verdict.route.agent == name
-    assert resolve(found, Knock(("ab",), "", None, Principal("acme"))).fault is NoEndpoint
+    assert resolve(found, RoutingInput(("ab",), "", None, Principal("acme"))).fault is NoEndpoint
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,9 @@ def test_a_claim_is_equal_or_holds_as_a_member(
     holds: bool,  # noqa: FBT001
 ) -> None:
     it = Rule("it", None, (), frozenset({claim_condition(*wanted)}), Place("f", 1))
-    verdict = resolve(table(agent("it", it)), Knock((), "", None, Principal("acme", method="jwt", claims=claims)))
+    verdict = resolve(
+        table(agent("it", it)), RoutingInput((), "", None, Principal("acme", method="jwt", claims=claims))
+    )
     assert (verdict.route is not None) is holds
 
 
@@ -194,14 +196,14 @@ def test_a_conflict_with_an_agent_one_may_not_know_looks_like_no_route() -> None
 def test_a_key_reaches_no_more_than_it_is_narrowed_to() -> None:
     found = table(agent("it", rule("it", ("path",))))
     wide, narrow = Principal("acme", narrowed=frozenset({"it"})), Principal("acme", narrowed=frozenset({"other"}))
-    assert resolve(found, Knock(("a2a",), "", None, wide)).route is not None
-    assert resolve(found, Knock(("a2a",), "", None, narrow)).fault is TenantDeniedEndpoint
+    assert resolve(found, RoutingInput(("a2a",), "", None, wide)).route is not None
+    assert resolve(found, RoutingInput(("a2a",), "", None, narrow)).fault is TenantDeniedEndpoint
 
 
 def test_a_stranger_is_asked_who_it_is_whether_the_path_exists_or_not() -> None:
     found = table(agent("it", rule("it", ("path",))))
     for path in (("a2a",), ("nothing",)):
-        assert resolve(found, Knock(path)).fault is AuthMissing
+        assert resolve(found, RoutingInput(path)).fault is AuthMissing
 
 
 def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_there_is_something_or_not() -> None:
@@ -215,21 +217,21 @@ def test_where_callers_can_prove_who_they_are_a_stranger_is_asked_to_whether_the
     anonymous = Principal("anonymous")
     for principal in (None, anonymous):
         for path in (("nothing",), ("secret",), ("a2a",)):
-            asked = Knock(path, "", None, principal)
+            asked = RoutingInput(path, "", None, principal)
             endpoint = guarded.locate("", path)
             assert guarded.resolve(endpoint, asked).fault is AuthMissing
             assert guarded.resolve_card(endpoint, asked).fault is AuthMissing
         assert guarded.turns_away(None, principal) is AuthMissing
     # What an anonymous caller may reach it gets, and who is known is told more.
-    assert resolve(guarded, Knock(("a2a",), "", "billing", anonymous)).route is not None
-    assert resolve(guarded, Knock(("nothing",), "", None, Principal("acme", method="jwt"))).fault is NoEndpoint
-    assert resolve(open_, Knock(("nothing",), "", None, anonymous)).fault is NoEndpoint
+    assert resolve(guarded, RoutingInput(("a2a",), "", "billing", anonymous)).route is not None
+    assert resolve(guarded, RoutingInput(("nothing",), "", None, Principal("acme", method="jwt"))).fault is NoEndpoint
+    assert resolve(open_, RoutingInput(("nothing",), "", None, anonymous)).fault is NoEndpoint
 
 
 def test_an_unnamed_tenant_has_the_reach_of_the_star_and_an_anonymous_caller_has_not() -> None:
     found = table(agent("it", rule("it", ("path",))), **{"*": Reach(frozenset({"it"}))})
-    assert resolve(found, Knock(("a2a",), "", None, Principal("whoever", method="jwt"))).route is not None
-    assert resolve(found, Knock(("a2a",), "", None, Principal("anonymous"))).fault is NotAdmitted
+    assert resolve(found, RoutingInput(("a2a",), "", None, Principal("whoever", method="jwt"))).route is not None
+    assert resolve(found, RoutingInput(("a2a",), "", None, Principal("anonymous"))).fault is NotAdmitted
 
 
 def by_tenant(**more: object) -> AgentRules:
@@ -244,7 +246,7 @@ def test_by_tenant_a_caller_names_only_itself_unless_it_may_act_for_others() -> 
     )
 
     def asked(caller: str, named: str | None) -> str | None:
-        verdict = resolve(found, Knock(("crm",), "", named, Principal(caller)))
+        verdict = resolve(found, RoutingInput(("crm",), "", named, Principal(caller)))
         return verdict.reason if verdict.route is None else verdict.route.backend
 
     assert asked("acme", None) == "crm/acme"
@@ -259,8 +261,8 @@ def test_by_tenant_a_caller_names_only_itself_unless_it_may_act_for_others() -> 
 
 def test_an_agent_can_require_a_tenant() -> None:
     found = table(by_tenant(require_tenant=True), acme=Reach(frozenset({"crm"})))
-    assert resolve(found, Knock(("crm",), "", None, Principal("acme"))).fault is BadParams
-    assert resolve(found, Knock(("crm",), "", "acme", Principal("acme"))).route is not None
+    assert resolve(found, RoutingInput(("crm",), "", None, Principal("acme"))).fault is BadParams
+    assert resolve(found, RoutingInput(("crm",), "", "acme", Principal("acme"))).route is not None
 
 
 def test_a_public_card_is_anyones_and_a_private_one_for_those_who_may_call() -> None:
@@ -272,7 +274,7 @@ def test_a_public_card_is_anyones_and_a_private_one_for_those_who_may_call() -> 
     )
 
     def card(path: str, caller: str | None) -> Verdict:
-        asked = Knock((path,), "", None, None if caller is None else Principal(caller))
+        asked = RoutingInput((path,), "", None, None if caller is None else Principal(caller))
         return found.resolve_card(found.locate("", (path,)), asked)
 
     assert card("a2a", None).route is not None
@@ -291,8 +293,8 @@ def _looking_up(count: int) -> Callable[[], None]:
     names = frozenset(each.name for each in (*shared, *own))
     found = table(*shared, *own, acme=Reach(names))
     asked = [
-        Knock(("a2a",), "h", f"t{count - 1}", Principal("acme")),
-        Knock((f"b{count - 1}",), "h", None, Principal("acme")),
+        RoutingInput(("a2a",), "h", f"t{count - 1}", Principal("acme")),
+        RoutingInput((f"b{count - 1}",), "h", None, Principal("acme")),
     ]
 
     def look_up() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from gateway.principal import Principal
 from gateway.routing.explain import explain
-from gateway.routing.route import AgentRules, Knock, Place, Reach, Rule
+from gateway.routing.route import AgentRules, Place, Reach, RoutingInput, Rule
 from gateway.routing.table import Table
 from tests.routing.tables import COMBINATIONS, agent, knock, resolve, rule, table
 
@@ -23,7 +23,7 @@ def test_every_candidate_is_explained_with_its_line() -> None:
     assert all("is at /a2a" in candidate.why for candidate in verdict.candidates)
 
 
-def explained(found: Table, asked: Knock) -> dict[str, str]:
+def explained(found: Table, asked: RoutingInput) -> dict[str, str]:
     verdict = explain(found, found.locate(asked.host, asked.path), asked, everything=True)
     return {candidate.rule.agent: candidate.why for candidate in verdict.candidates}
 
@@ -40,21 +40,21 @@ def test_a_rule_elsewhere_is_told_with_what_is_true_of_it() -> None:
         at("exact", "h.example", "a"),
         at("pattern", "*.example", "a"),
     )
-    assert explained(found, Knock(("a", "b"), "", None, Principal("acme"))) == {
+    assert explained(found, RoutingInput(("a", "b"), "", None, Principal("acme"))) == {
         "root": "is at /, but /a/b is a longer path",
         "short": "is at /a, but /a/b is a longer path",
         "long": "all it asks for holds",
         "exact": "is at h.example/a, and the request names no host",
         "pattern": "is at *.example/a, and the request names no host",
     }
-    assert explained(found, Knock(("a", "b"), "h.example", None, Principal("acme"))) == {
+    assert explained(found, RoutingInput(("a", "b"), "h.example", None, Principal("acme"))) == {
         "root": "is at /, but h.example/a has a more exact host",
         "short": "is at /a, but h.example/a has a more exact host",
         "long": "is at /a/b, but h.example/a has a more exact host",
         "exact": "all it asks for holds",
         "pattern": "is at *.example/a, but h.example/a has a more exact host",
     }
-    assert explained(found, Knock(("x",), "other.test", None, Principal("acme"))) == {
+    assert explained(found, RoutingInput(("x",), "other.test", None, Principal("acme"))) == {
         "root": "all it asks for holds",
         "short": "is at /a",
         "long": "is at /a/b",
@@ -72,25 +72,25 @@ def test_a_rule_that_holds_and_does_not_win_is_told_why() -> None:
         at("own", None, "own"),
         acme=Reach(frozenset({"general", "keyed", "named"})),
     )
-    both = explained(found, Knock(("a",), "", "t", Principal("acme", key="batch")))
+    both = explained(found, RoutingInput(("a",), "", "t", Principal("acme", key="batch")))
     assert both["general"].endswith("asks for all of it and more")
     assert both["keyed"] == "holds, but so does what 'named' asks for, and neither asks for all that the other does"
-    assert explained(found, Knock(("a",), "", "t", Principal("acme")))["general"] == (
+    assert explained(found, RoutingInput(("a",), "", "t", Principal("acme")))["general"] == (
         "holds, but 'named' asks for all of it and more"
     )
-    assert explained(found, Knock(("a",), "", None, None))["general"] == (
+    assert explained(found, RoutingInput(("a",), "", None, None))["general"] == (
         "holds, but a stranger may call nothing: it shows no credential"
     )
-    assert explained(found, Knock(("a",), "", None, Principal("nobody", method="jwt")))["general"] == (
+    assert explained(found, RoutingInput(("a",), "", None, Principal("nobody", method="jwt")))["general"] == (
         "holds, but the tenant 'nobody' is not admitted"
     )
-    assert explained(found, Knock(("own",), "", None, Principal("acme")))["own"] == (
+    assert explained(found, RoutingInput(("own",), "", None, Principal("acme")))["own"] == (
         "all it asks for holds, but 'acme' may not call it"
     )
     narrowed = Principal("acme", key="batch", narrowed=frozenset({"keyed"}))
-    assert explained(found, Knock(("a",), "", "t", narrowed))["named"].startswith("holds")
+    assert explained(found, RoutingInput(("a",), "", "t", narrowed))["named"].startswith("holds")
     narrowed = Principal("acme", key="other", narrowed=frozenset({"keyed"}))
-    assert explained(found, Knock(("a",), "", "t", narrowed))["named"] == (
+    assert explained(found, RoutingInput(("a",), "", "t", narrowed))["named"] == (
         "all it asks for holds, but the key 'other' may not call it"
     )
 
@@ -98,7 +98,7 @@ def test_a_rule_that_holds_and_does_not_win_is_told_why() -> None:
 def test_a_private_card_is_explained_to_operators_as_it_is() -> None:
     rule = Rule("own", None, ("own",), frozenset(), Place("f", 1))
     found, hidden = table(agent("own", rule)), table(agent("own", rule, public=False))
-    asked = Knock(("own",))
+    asked = RoutingInput(("own",))
     [candidate] = explain(hidden, hidden.locate("", ("own",)), asked, card=True).candidates
     assert (candidate.taken, candidate.why) == (False, "all it asks for holds, but a stranger may not call it")
     [candidate] = explain(found, found.locate("", ("own",)), asked, card=True).candidates
