@@ -127,7 +127,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if answer is None:
         return None
     identity = bytes(answer.id)
-    if answer.error not in _UNSET:
+    if answer.error and answer.error not in _UNSET:
         try:
             error = _error.decode(answer.error)
             named = of_error(answer.error)

@@ -215,7 +215,7 @@ def open_answer(frame: bytes) -> Answer | None:
         return None
     if answer.jsonrpc not in _VERSIONS:
         return None
-    if answer.error not in _UNSET:
+    if answer.error and answer.error not in _UNSET:
         if answer.result not in _UNSET or not answer.jsonrpc:
             return None
     elif not answer.jsonrpc and not answer.result:
