@@ -35,11 +35,11 @@ from gateway.holdings import Holdings
 from gateway.roster import Roster
 from gateway.routing.route import backend_key, read_backend_key
 from gateway.stdio_backing import OnStdio
-from gateway.tasks.homes import Homes
+from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.ownership import Isolation
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
-from gateway.tenure import Tenure
 from gateway.upstream.connections import PoolLimits
 from gateway.upstream.repeating import NEVER, Budget, Missed, Repeats
 from gateway.upstream.replica import Replica
@@ -71,7 +71,7 @@ class Backing:
 
     Attributes:
         product: Whether its card is the agent's own, written in the file, and not that of this one backend.
-        tenure: How its tasks are kept apart; None where they are not.
+        isolation: How its tasks are kept apart; None where they are not.
         replica: Which of its replicas this is, with how it is.
         group: All of them, where there may be several, or the backend may be left alone; else None.
         repeats: What is sent again.
@@ -89,7 +89,7 @@ class Backing:
     bounds: AnswerBounds
     replica: Replica
     product: bool = False
-    tenure: Tenure | None = None
+    isolation: Isolation | None = None
     group: Group | None = None
     repeats: Repeats = field(default_factory=Repeats)
     budget: Budget = field(default_factory=lambda: Budget(0.2))
@@ -275,7 +275,7 @@ class Backings:
             bounds,
             replicas[0],
             product=card.file is not None or card.url is not None,
-            tenure=self._tenure(key, agent, follows=is_several(written) and affinity.by != "none"),
+            isolation=self._isolation(key, agent, follows=is_several(written) and affinity.by != "none"),
             group=group,
             repeats=repeats,
             budget=self._holdings.hold(("budget", key), share, lambda: Budget(share)),
@@ -285,7 +285,7 @@ class Backings:
             roster.fill(group, backing, replicas, None if isinstance(way, OnStdio) else way)
         return backing
 
-    def _tenure(self, key: str, agent: Agent, *, follows: bool) -> Tenure | None:
+    def _isolation(self, key: str, agent: Agent, *, follows: bool) -> Isolation | None:
         """How the tasks of a backend are kept apart.
 
         Args:
@@ -294,13 +294,13 @@ class Backings:
         keeps = effective.tenure(self._config, agent)
         if not keeps and not follows and self._config.push.mode != "relay":
             return None
-        homes = None
+        affinity = None
         if follows:
             ledger = self._ledger
             # Where no ledger is kept it is not asked, and may be another each time.
             made_of = (ledger if keeps else None, keeps)
-            homes = self._holdings.hold(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
-        return Tenure(
+            affinity = self._holdings.hold(("affinity", key), made_of, lambda: TaskAffinity(ledger, key, keeps=keeps))
+        return Isolation(
             self._ledger,
             key,
             by_principal=effective.isolation(self._config, agent) == "principal",
@@ -308,7 +308,7 @@ class Backings:
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,
-            homes=homes,
+            affinity=affinity,
         )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:

@@ -14,18 +14,17 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import TO_CLIENT, Pairs, pass_on
+from gateway.a2a.ids import nested_in_tree
 from gateway.a2a.listing import Listing
 from gateway.a2a.task_state import state_of
 from gateway.a2a.tree import Tree
-from gateway.a2a.within import of_tree
 from gateway.backing import Backing
-from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.listing import Complaint, walk
-from gateway.ownership import count, own, refuse_others, tells_of_others
 from gateway.relay import AnswerTooLong, Relay, refuse_type
 from gateway.repetition import Asking
 from gateway.reply import Reply
+from gateway.tasks.ownership import Ownership
 from gateway.upstream.failure import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.repertoire import Interface
@@ -57,7 +56,7 @@ class Enquiry:
         self._pages = 0
         self.status: int | None = None
 
-    async def list_tasks(self, call: Call, claims: Claims, wire: Wire) -> None:
+    async def list_tasks(self, call: Call, ownership: Ownership, wire: Wire) -> None:
         """Answer a client's ListTasks with what is the caller's own.
 
         Raises:
@@ -71,18 +70,18 @@ class Enquiry:
             tenant=upstream.tenant(call, self._interface),
             id=self._exchange.id,
         )
-        seal = await claims.tenure.ledger.seal()
+        cipher = await ownership.isolation.ledger.cipher()
         # Now it is known which context is counted.
-        await claims.enter(call)
+        await ownership.authorize(call)
         reply = None
         try:
             frame = await walk(
                 listing,
-                ask=partial(self._ask, claims),
-                mine=partial(_mine, claims),
-                known=partial(_count, claims),
-                seal=seal,
-                bound=claims.bound,
+                ask=partial(self._ask, ownership),
+                mine=partial(_mine, ownership),
+                known=partial(_count, ownership),
+                cipher=cipher,
+                bound=ownership.bound,
             )
         except Complaint as complaint:
             reply = Reply(self._exchange, self._clock, call.dialect, self._own(), [])
@@ -91,9 +90,9 @@ class Enquiry:
         reply = Reply(self._exchange, self._clock, call.dialect, self._own(), [])
         await reply.tell(wire, frame)
 
-    async def _ask(self, claims: Claims, call: Call) -> bytes:
+    async def _ask(self, ownership: Ownership, call: Call) -> bytes:
         """The agent's good answer."""
-        asked = await claims.enter(call)
+        asked = await ownership.authorize(call)
         exchange = self._exchange
         began = self._clock()
         try:
@@ -114,7 +113,7 @@ class Enquiry:
             self._asking.heard(answer)
             self._asking.stay()
             try:
-                return await self._message(answer, asked, claims)
+                return await self._message(answer, asked, ownership)
             finally:
                 answer.close()
         finally:
@@ -143,11 +142,11 @@ class Enquiry:
         self._passed = pass_on(response.headers, TO_CLIENT - _OWN)
         return frame
 
-    async def _message(self, answer: "GrpcAnswer", asked: Call, claims: Claims) -> bytes:
+    async def _message(self, answer: "GrpcAnswer", asked: Call, ownership: Ownership) -> bytes:
         if answer.status is not None:
             self.status = read_status(answer.status, Version.V1_0).http_status
-            await refuse_others(claims, read_status(answer.status, asked.dialect.version).details)
-            raise Complaint(read_status(claims.mark.unmarked_status(answer.status), asked.dialect.version))
+            await ownership.refuse_foreign_details(read_status(answer.status, asked.dialect.version).details)
+            raise Complaint(read_status(ownership.prefix.remove_from_status(answer.status), asked.dialect.version))
         self.status = 200
         message = answer.whole()
         if message is None:
@@ -211,12 +210,12 @@ class _Hearing(Relay):
         self._heard = body
 
 
-async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await own(claims, [(task["id"], _context(task), _state(task)) for task in tasks])
+async def _mine(ownership: Ownership, tasks: Sequence[Tree]) -> list[Tree]:
+    owned = await ownership.check_list([(task["id"], _context(task), _state(task)) for task in tasks])
     return [
-        claims.mark.unmarked_tree(task)
+        ownership.prefix.remove_from_tree(task)
         for task, is_own in zip(tasks, owned, strict=True)
-        if is_own and ((named := of_tree(task)) is None or not await tells_of_others(claims, named))
+        if is_own and ((named := nested_in_tree(task)) is None or not await ownership.names_foreign(named))
     ]
 
 
@@ -232,8 +231,8 @@ def _state(task: Tree) -> str:
     return state_of(word) if isinstance(word, str) else ""
 
 
-async def _count(claims: Claims) -> int:
-    return await count(claims)
+async def _count(ownership: Ownership) -> int:
+    return await ownership.count()
 
 
 def _written(call: Call, error: AgentError) -> tuple[int, bytes]:

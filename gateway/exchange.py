@@ -15,11 +15,11 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import AuthInvalid, ClientGone, Fault
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
-from gateway.claims import Claims
 from gateway.kept import FREE, Kept
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.routing.route import Rule
+from gateway.tasks.ownership import Ownership
 from gateway.telemetry.access import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 from gateway.webhooks import Pushing
@@ -48,10 +48,11 @@ class Exchange:
     """
 
     __slots__ = (
-        "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "claims", "client_ip", "closed_by",
+        "agent", "attempts", "backend", "binding", "bytes_in", "bytes_out", "call", "client_ip", "closed_by",
         "contenders", "events", "fault", "first_byte", "grpc_status", "head", "held", "id", "interrupted", "kept",
-        "meter", "on_event", "on_toll", "operation", "paid", "permit", "principal", "progress", "pushing", "received",
-        "rpc_id", "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version", "weight",
+        "meter", "on_event", "on_toll", "operation", "ownership", "paid", "permit", "principal", "progress", "pushing",
+        "received", "rpc_id", "rule", "sent", "started", "status", "stream", "toll", "trace_id", "upstream", "version",
+        "weight",
     )  # fmt: skip
 
     def __init__(
@@ -69,7 +70,7 @@ class Exchange:
         self.operation: Operation | None = None
         self.principal: Principal | None = None
         self.call: Call | None = None
-        self.claims: Claims | None = None
+        self.ownership: Ownership | None = None
         self.permit: Permit | None = None
         self.weight = 1.0
         self.pushing: Pushing | None = None
@@ -309,12 +310,12 @@ async def meet(exchange: Exchange, told: Progress) -> None:
     """Write down what an agent's frame names, before it leaves.
 
     Raises:
-        UpstreamProtocol, StateUnavailable: as `Claims.meet`.
+        UpstreamProtocol, StateUnavailable: as `Ownership.observe`.
     """
-    claims, pushing = exchange.claims, exchange.pushing
+    ownership, pushing = exchange.ownership, exchange.pushing
     # A list that comes here is not gone through, for all of it is one owner's.
-    if claims is not None and exchange.operation is not Operation.LIST_TASKS:
-        await claims.meet(told)
+    if ownership is not None and exchange.operation is not Operation.LIST_TASKS:
+        await ownership.observe(told)
     if pushing is not None and pushing.waits and told.task_id:
         await pushing.met(told.task_id)
 

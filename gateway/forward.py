@@ -22,23 +22,22 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.error_kind import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamReset
-from gateway.a2a.mention import NONE as NAMELESS
-from gateway.a2a.mention import mentions
+from gateway.a2a.ids import NO_IDS as NAMELESS
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
 from gateway.backing import Backing
-from gateway.claims import claims_of
 from gateway.enquiry import Enquiry
 from gateway.exchange import Exchange
 from gateway.group import Group
 from gateway.interpreter import Interpreter
 from gateway.once import Once
-from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
 from gateway.relay import Relay
 from gateway.repetition import Asking
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
+from gateway.tasks.ownership import ownership_of
 from gateway.upstream.failure import FAILING
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.repertoire import Interface, spellings
@@ -110,8 +109,8 @@ class Forwarder:
             VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
             BadParams: the parameters are not what the client's generation says; an agent that speaks the same dialect
                 reads them itself.
-            NotAdmitted: as `claims_of`.
-            TaskNotFound, TasksLimited: as `Claims.enter`.
+            NotAdmitted: as `ownership_of`.
+            TaskNotFound, TasksLimited: as `Ownership.authorize`.
             PushDenied: a webhook may not be called.
             StateUnavailable: nobody knows whose the tasks are.
             NoHealthyBackend: the backend is left alone, or the replica that the call belongs to is gone.
@@ -127,17 +126,17 @@ class Forwarder:
         upstream = backing.upstream
         call, meant = self._meaning(exchange, call, key, alias)
         interface = upstream.interface(call, meant)
-        if call.operation is Operation.LIST_TASKS and backing.tenure is not None and backing.tenure.filters:
+        if call.operation is Operation.LIST_TASKS and backing.isolation is not None and backing.isolation.filters:
             meter.translated(call.dialect, interface.dialect)
             await self._list(exchange, backing, interface, call, wire, binds=binds)
             return
-        claims = None
-        if backing.tenure is not None:
-            claims = exchange.claims = claims_of(
-                backing.tenure, principal, f"{exchange.binding.label}/{exchange.version}"
+        ownership = None
+        if backing.isolation is not None:
+            ownership = exchange.ownership = ownership_of(
+                backing.isolation, principal, f"{exchange.binding.label}/{exchange.version}"
             )
-        named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
-        pushing = exchange.pushing = webhooks.of(call, named, claims)
+        named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
+        pushing = exchange.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
             # A name of 0.1 is one to calls that are meant in 0.1, here as everywhere.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
@@ -152,10 +151,10 @@ class Forwarder:
         elif interface.dialect != call.dialect and not call.path.legacy_card:
             # Some methods are called the same in two generations; from here on it is the agent's that counts.
             call = replace(call, dialect=interface.dialect)
-        if claims is not None:
+        if ownership is not None:
             # In 0.1 they are words of the client's own; all others have to be its tasks, be the agent told or not.
             also = () if translation is None or ours is Version.V0_1 else named.references
-            call = await claims.enter(call, named if translation is None else None, also)
+            call = await ownership.authorize(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         caller = Caller(principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
@@ -189,13 +188,13 @@ class Forwarder:
                 async with asyncio.timeout(backing.upstream.timeouts.connect):
                     await group.settled()
         group.admit()
-        if backing.tenure is None or backing.tenure.homes is None:
+        if backing.isolation is None or backing.isolation.affinity is None:
             return group.another(()), False, None
-        named = mentions(call)
+        named = referenced_ids(call)
         if alias is not None and not alias.newer:
             named = replace(named, tasks=(alias.task_id, *named.tasks))
-        claims = claims_of(backing.tenure, principal, "")
-        home, by_task = await home_of(claims, named)
+        ownership = ownership_of(backing.isolation, principal, "")
+        home, by_task = await ownership.replica_of(named)
         home = group.called(home) if home else ""
         if call.operation is Operation.LIST_TASKS and not home:
             return group.steady(f"{principal.tenant} {principal.who}"), False, ""
@@ -203,8 +202,8 @@ class Forwarder:
         if binds and not group.has(home):
             # Who may not know of something is not told that its replica is gone.
             for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
-                await claims.claim(each, call.dialect.version)
-            if not by_task and not await has_begun(claims, named.context or ""):
+                await ownership.authorize_task(each, call.dialect.version)
+            if not by_task and not await ownership.owns_context(named.context or ""):
                 return group.another(()), False, ""
         return group.lead(home, binds=binds), binds, home if by_task else ""
 
@@ -212,16 +211,16 @@ class Forwarder:
         self, exchange: Exchange, backing: Backing, interface: Interface, call: Call, wire: Wire, *, binds: bool
     ) -> None:
         """Bring the client those of an agent's tasks that are the caller's."""
-        assert backing.tenure is not None
+        assert backing.isolation is not None
         assert exchange.principal is not None
-        claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
+        ownership = exchange.ownership = ownership_of(backing.isolation, exchange.principal, "")
         caller = Caller(exchange.principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight)
         asking = Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds)
         enquiry = Enquiry(exchange, asking, self._clock)
         backing.meter.forwarding(1)
         exchange.sent = self._clock()
         try:
-            await enquiry.list_tasks(call, claims, wire)
+            await enquiry.list_tasks(call, ownership, wire)
         finally:
             asking.end()
             backing.meter.forwarding(-1)
@@ -232,9 +231,9 @@ class Forwarder:
             await self._over_http(asking, call, wire)
         else:
             await self._over_grpc(asking, call, wire)
-        claims = asking.exchange.claims
-        if claims is not None and asking.missed:
-            await claims.gone()
+        ownership = asking.exchange.ownership
+        if ownership is not None and asking.missed:
+            await ownership.record_loss()
 
     async def _over_http(self, asking: "_Asking", call: Call, wire: Wire) -> None:
         exchange = asking.exchange
@@ -326,9 +325,9 @@ class Forwarder:
         if kept is None or call.method not in _MAYBE_NAMED:
             return self._aliases.find(key)
         alias = await kept.find(key)
-        if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
-            known = await backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,))
-            if known == [None] and not backing.tenure.adopts:
+        if alias is not None and not alias.newer and backing.isolation is not None and backing.isolation.keeps:
+            known = await backing.isolation.ledger.store.tasks(backing.isolation.scope, (alias.task_id,))
+            if known == [None] and not backing.isolation.adopts:
                 # Erased or forgotten meanwhile: the name is free again.
                 self._aliases.forget(key)
                 return None
@@ -352,10 +351,10 @@ class Forwarder:
 
     def _kept(self, backing: Backing) -> KeptAliases | None:
         """The names that outlive this process, for a backend whose tasks have owners."""
-        if backing.tenure is None:
+        if backing.isolation is None:
             return None
-        if self._lasting is None or self._lasting.ledger is not backing.tenure.ledger:
-            self._lasting = KeptAliases(self._aliases, backing.tenure.ledger)
+        if self._lasting is None or self._lasting.ledger is not backing.isolation.ledger:
+            self._lasting = KeptAliases(self._aliases, backing.isolation.ledger)
         return self._lasting
 
     @staticmethod

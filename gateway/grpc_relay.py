@@ -24,12 +24,11 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
-from gateway.claims import Claims
 from gateway.exchange import Exchange, meet
 from gateway.interpreter import UNBUFFERED, InterpretedStream
-from gateway.ownership import refuse_others
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
+from gateway.tasks.ownership import Ownership
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.repertoire import Interface
 from gateway.wire import Wire
@@ -91,7 +90,7 @@ class GrpcRelay:
 
     async def _complain(self, answer: GrpcAnswer, wire: Wire, reply: Reply) -> None:
         assert answer.status is not None
-        await _refuse_others(self._exchange.claims, answer.status, self._asked)
+        await _refuse_others(self._exchange.ownership, answer.status, self._asked)
         status = _shown(self._exchange, answer.status)
         error = read_status(status, self._asked.dialect.version)
         self._exchange.upstream = self._clock() - (self._exchange.sent or self._exchange.started)
@@ -123,11 +122,11 @@ class GrpcRelay:
         told = await self._work(partial(grpc_progress.read, asked.operation, asked.dialect.version), message)
         if told is None:
             raise UpstreamProtocol("the agent's answer is no message of its method")
-        claims = exchange.claims
-        if claims is not None:
+        ownership = exchange.ownership
+        if ownership is not None:
             await meet(exchange, told)
-            told = claims.mark.unmarked_progress(told)
-            unmark = partial(claims.mark.unmarked_message, asked, event=False)
+            told = ownership.prefix.remove_from_progress(told)
+            unmark = partial(ownership.prefix.remove_from_message, asked, event=False)
             message = await self._work(unmark, message)
         exchange.saw(told)
         if asked.operation is Operation.GET_EXTENDED_CARD:
@@ -189,16 +188,16 @@ class GrpcStream(Stream):
     async def _flow(self, response: Flowing) -> None:
         await super()._flow(response)
         if self._answer.status is not None:
-            await _refuse_others(self._exchange.claims, self._answer.status, self._call)
+            await _refuse_others(self._exchange.ownership, self._answer.status, self._call)
 
     def _told(self, data: bytes) -> Progress:
         return _told(self._call, data)
 
     def _say(self, event: Event) -> bytes:
-        claims = self._exchange.claims
-        if claims is None or not claims.mark.text or event.line is None:
+        ownership = self._exchange.ownership
+        if ownership is None or not ownership.prefix.text or event.line is None:
             return event.raw
-        message = claims.mark.unmarked_message(self._call, event.line, event=True)
+        message = ownership.prefix.remove_from_message(self._call, event.line, event=True)
         return event.raw if message is event.line else frame(message)
 
     def _trailers(self) -> Pairs | None:
@@ -231,7 +230,7 @@ class InterpretedGrpcStream(InterpretedStream):
     async def _flow(self, response: Flowing) -> None:
         await super()._flow(response)
         if self._answer.status is not None:
-            await _refuse_others(self._exchange.claims, self._answer.status, self._call)
+            await _refuse_others(self._exchange.ownership, self._answer.status, self._call)
 
     def _told(self, data: bytes) -> Progress:
         return _told(self._call, data)
@@ -244,19 +243,19 @@ class InterpretedGrpcStream(InterpretedStream):
         self._exchange.saw(Progress(event="error", error=error.code))
         return self._translation.fail(error)
 
-    def _unmarked(self, claims: Claims, data: bytes) -> bytes:
-        return claims.mark.unmarked_message(self._call, data, event=True)
+    def _unmarked(self, ownership: Ownership, data: bytes) -> bytes:
+        return ownership.prefix.remove_from_message(self._call, data, event=True)
 
 
-async def _refuse_others(claims: Claims | None, status: Status, asked: Call) -> None:
+async def _refuse_others(ownership: Ownership | None, status: Status, asked: Call) -> None:
     """As `refuse_others`, of the status that the agent wrote to what it was asked."""
-    if claims is not None:
-        await refuse_others(claims, read_status(status, asked.dialect.version).details)
+    if ownership is not None:
+        await ownership.refuse_foreign_details(read_status(status, asked.dialect.version).details)
 
 
 def _shown(exchange: Exchange, status: Status) -> Status:
     """How an agent has ended a call, as the client may see it."""
-    return status if exchange.claims is None else exchange.claims.mark.unmarked_status(status)
+    return status if exchange.ownership is None else exchange.ownership.prefix.remove_from_status(status)
 
 
 def _told(call: Call, message: bytes) -> Progress:

@@ -21,12 +21,12 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.backing import Backing
-from gateway.claims import Claims
 from gateway.exchange import Exchange
 from gateway.late import LateHead
 from gateway.relay import Relay, refuse_type
 from gateway.reply import Reply
 from gateway.stream import Flowing, Stream
+from gateway.tasks.ownership import Ownership
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_page
 from gateway.upstream.response import Response
@@ -215,14 +215,14 @@ class InterpretedStream(Stream):
         data = read[1]
         if not data.strip():
             return b""
-        claims = self._exchange.claims
-        said = self._translation.event(data if claims is None else self._unmarked(claims, data))
+        ownership = self._exchange.ownership
+        said = self._translation.event(data if ownership is None else self._unmarked(ownership, data))
         if self._translation.complaint is not None:
             self._exchange.saw(Progress(event="error", error=self._translation.complaint.code))
         return said
 
-    def _unmarked(self, claims: Claims, data: bytes) -> bytes:
-        return claims.mark.unmarked(data)
+    def _unmarked(self, ownership: Ownership, data: bytes) -> bytes:
+        return ownership.prefix.remove(data)
 
     # ---- The last event ------------------------------------------------------------------------------------------
 

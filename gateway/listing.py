@@ -30,7 +30,7 @@ from gateway.a2a.fault import BadParams, MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.listing import LONGEST_PAGE, Listing
 from gateway.a2a.tree import Tree
 from gateway.relay import AnswerTooLong
-from gateway.tasks.seal import Seal
+from gateway.tasks.token_cipher import TokenCipher
 
 MOST_PAGES = 20
 """Pages of the agent's that one call may take."""
@@ -61,7 +61,7 @@ async def walk(
     ask: Ask,
     mine: Mine,
     known: Callable[[], Awaitable[int]],
-    seal: Seal,
+    cipher: TokenCipher,
     bound: tuple[str, ...],
     pages: int = MOST_PAGES,
 ) -> bytes:
@@ -82,7 +82,7 @@ async def walk(
     """
     # As many words for every list, so that no two of them are bound alike.
     bound = ("ListTasks", *bound, *listing.filters)
-    begun = _opened(seal, listing.page_token, bound)
+    begun = _opened(cipher, listing.page_token, bound)
     steps = _Steps(listing, ask, mine, begun.token, pages)
     tasks: list[Tree] = []
     # Asked for first: who may not be told of tasks is not asked for them, and what is behind the last one is others'.
@@ -99,7 +99,7 @@ async def walk(
     counted = total if listing.is_filtered else None
     if not begun.token and not rest:
         total = len(tasks)
-    token = _closed(seal, _Place(rest, counted), bound) if rest else ""
+    token = _closed(cipher, _Place(rest, counted), bound) if rest else ""
     return await steps.answer(tasks, token, total)
 
 
@@ -214,18 +214,18 @@ class _Steps:
         return _refused()
 
 
-def _opened(seal: Seal, token: str, bound: tuple[str, ...]) -> _Place:
+def _opened(cipher: TokenCipher, token: str, bound: tuple[str, ...]) -> _Place:
     if not token:
         return _Place()
     try:
-        return _place.decode(seal.open(token, bound))
+        return _place.decode(cipher.decrypt(token, bound))
     except ValueError as error:
         raise _refused() from error
 
 
-def _closed(seal: Seal, place: _Place, bound: tuple[str, ...]) -> str:
+def _closed(cipher: TokenCipher, place: _Place, bound: tuple[str, ...]) -> str:
     try:
-        return seal.close(msgspec.json.encode(place).decode(), bound)
+        return cipher.encrypt(msgspec.json.encode(place).decode(), bound)
     except ValueError as error:
         raise UpstreamProtocol("the agent's page token is too long") from error
 

@@ -174,8 +174,8 @@ class Line:
         """Let go of what it holds, and tell of it."""
         exchange.hold(0)
         self.admission.leave(exchange)
-        if exchange.claims is not None:
-            exchange.claims.leave()
+        if exchange.ownership is not None:
+            exchange.ownership.release()
         line = exchange.close(self._clock())
         self._access.write(line, flat=True)
         fault = exchange.fault
@@ -346,8 +346,8 @@ class Decided(msgspec.Struct, frozen=True, eq=False):
 
 def _audited(exchange: Exchange, fault: Fault) -> Event | None:
     """The event of the audit log that a refusal is."""
-    claims = exchange.claims
-    if claims is not None and claims.foreign and not isinstance(fault, faults.TaskNotFound):
+    ownership = exchange.ownership
+    if ownership is not None and ownership.is_foreign and not isinstance(fault, faults.TaskNotFound):
         return Event.ANSWER_WITHHELD
     return BY_REASON.get(fault.reason)
 

@@ -31,12 +31,11 @@ from gateway.a2a.fault import (
     UpstreamTimeout,
 )
 from gateway.a2a.headers import Pairs, is_json
+from gateway.a2a.ids import Ambiguous, NestedIds, nested_in_body
 from gateway.a2a.operation import Operation
-from gateway.a2a.within import Ambiguous, Others, of_body
 from gateway.answer_head import OWN, answer_head
 from gateway.backing import OWN_IDS, Backing
 from gateway.exchange import Exchange, meet
-from gateway.ownership import is_others
 from gateway.stream import Stream
 from gateway.upstream.http import Interface
 from gateway.upstream.page import refuse_challenge, refuse_page
@@ -160,17 +159,17 @@ class Relay:
             UpstreamProtocol: it names what is another's.
         """
         exchange = self._exchange
-        claims = exchange.claims
-        if claims is not None:
+        ownership = exchange.ownership
+        if ownership is not None:
             await meet(exchange, told)
-            if claims.renamed:
-                told = claims.mark.unmarked_progress(told)
+            if ownership.is_prefixed:
+                told = ownership.prefix.remove_from_progress(told)
         exchange.saw(told)
         return told
 
     def _unmarked(self, body: bytes) -> bytes:
-        claims = self._exchange.claims
-        return body if claims is None or claims.mark.raw not in body else claims.mark.unmarked(body)
+        ownership = self._exchange.ownership
+        return body if ownership is None or ownership.prefix.raw not in body else ownership.prefix.remove(body)
 
     async def _all(self, response: Response) -> bytes:
         """Return the whole body.
@@ -261,8 +260,8 @@ class Relay:
 
     async def _refuse_others(self, told: progress.Progress) -> None:
         """Refuse an error over HTTP+JSON that tells of another's task, as answers may."""
-        claims = self._exchange.claims
-        if claims is not None and told is not progress.NOTHING and await is_others(claims, told):
+        ownership = self._exchange.ownership
+        if ownership is not None and told is not progress.NOTHING and await ownership.is_foreign_error(told):
             raise UpstreamProtocol(
                 "the agent's answer is not this caller's", detail="its error tells of another's task"
             )
@@ -381,14 +380,14 @@ def refuse_type(content_type: bytes | None) -> None:
         raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
 
 
-def _named_in(body: bytes) -> Others | None:
+def _named_in(body: bytes) -> NestedIds | None:
     """What the body of an error over HTTP+JSON names.
 
     Raises:
         UpstreamProtocol: it can be read in two ways.
     """
     try:
-        return of_body(body)
+        return nested_in_body(body)
     except Ambiguous as error:
         raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice") from error
 

@@ -122,9 +122,9 @@ class Asking:
         if backing.group is not None:
             self._turn = backing.group.begin(backing.replica)
             self._tell()
-        if self.exchange.claims is not None:
+        if self.exchange.ownership is not None:
             # Also of the only one: by the time that there are others, they are not asked for its tasks.
-            self.exchange.claims.replica = backing.replica.place
+            self.exchange.ownership.replica = backing.replica.place
 
     def _tell(self) -> None:
         replica, exchange = self.backing.replica, self.exchange

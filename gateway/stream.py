@@ -293,11 +293,13 @@ class Stream:
 
     def _say(self, event: Event) -> bytes:
         """What goes out for an event."""
-        claims, raw = self._exchange.claims, event.raw
+        ownership, raw = self._exchange.ownership, event.raw
         if self._readdresses and (read := event.read()) is not None and read[1].strip():
             raw = event.with_data(with_id(read[1], self._call.id))
         # As `Mark.unmarked`, which would be a call for every event of every stream.
-        return raw.replace(mark, b"") if claims is not None and (mark := claims.mark.raw) and mark in raw else raw
+        return (
+            raw.replace(mark, b"") if ownership is not None and (mark := ownership.prefix.raw) and mark in raw else raw
+        )
 
     def _see_to_held(self) -> None:
         """See to what is held back."""
@@ -366,12 +368,12 @@ class Stream:
         self._meter.event(told.event)
         if told is _BLANK:
             return None
-        claims = exchange.claims
+        ownership = exchange.ownership
         # Nearly all events of a stream name what its first one did.
-        if claims is None or (exchange.pushing is None and claims.knows(told)):
+        if ownership is None or (exchange.pushing is None and ownership.is_known(told)):
             exchange.saw(told)
             return None
-        exchange.saw(claims.mark.unmarked_progress(told))
+        exchange.saw(ownership.prefix.remove_from_progress(told))
         return told
 
     def _told(self, data: bytes) -> progress.Progress | None:

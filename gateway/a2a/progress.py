@@ -17,10 +17,9 @@ import msgspec
 from gateway.a2a import document
 from gateway.a2a.bounds import SLICE
 from gateway.a2a.document import Members
+from gateway.a2a.ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
 from gateway.a2a.push_task import PushConfig, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
-from gateway.a2a.twins import has_twins
-from gateway.a2a.within import Ambiguous, Others, of_error, of_messages, others
 
 _ABSENT = msgspec.Raw()
 
@@ -116,7 +115,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     event: str = "other"
     error: int | None = None
     legible: bool = True
-    others: Others | None = None
+    others: NestedIds | None = None
 
 
 NOTHING = Progress()
@@ -151,13 +150,13 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if failed:
         try:
             error = _error.decode(envelope.error)
-            named = of_error(envelope.error)
+            named = nested_in_error(envelope.error)
         except (msgspec.DecodeError, Ambiguous):
             return None
         return Progress(id=identity, event="error", error=error.code, others=named) if envelope.jsonrpc else None
     if not envelope.result:
         return Progress(id=identity) if void and envelope.jsonrpc else None
-    if has_twins(envelope.result):
+    if has_duplicates(envelope.result):
         return None
     try:
         return _tell(_bare.decode(envelope.result), envelope.result, identity)
@@ -170,7 +169,7 @@ def read_bare(frame: bytes) -> Progress | None:
 
     None for what is no JSON object in UTF-8, or has a member twice where ids are looked for.
     """
-    if not (frame.isascii() or _is_text(frame)) or has_twins(frame):
+    if not (frame.isascii() or _is_text(frame)) or has_duplicates(frame):
         return None
     try:
         return _tell(_bare.decode(frame), frame, b"")
@@ -186,7 +185,7 @@ def read_bare(frame: bytes) -> Progress | None:
 
 def read_list(body: bytes) -> Progress | None:
     """What a list tells that is the body of HTTP+JSON, as 0.3 lists push configurations; None for what is no list."""
-    if not (body.isascii() or _is_text(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
+    if not (body.isascii() or _is_text(body)) or body.lstrip()[:1] != b"[" or has_duplicates(body):
         return None
     return _tell_list(body, b"")
 
@@ -258,14 +257,16 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
         alone or _agrees(named),
         None
         if named.history is _ABSENT and (status is None or status.message is status.update is _ABSENT)
-        else others((named.history, *(() if status is None else (status.message, status.update))), (), task, context),
+        else nested_ids(
+            (named.history, *(() if status is None else (status.message, status.update))), (), task, context
+        ),
     )
 
 
 def _tell_message(named: _Named, identity: bytes) -> Progress:
     task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
     refers = [each for each in (named.reference_task_ids, named.other_references) if each not in _EMPTY]
-    within = others((), refers, task, context) if refers else None
+    within = nested_ids((), refers, task, context) if refers else None
     return Progress(identity, task, context, None, "message", None, _agrees(named), within)
 
 
@@ -314,7 +315,7 @@ def _tell_crowd(found: _Object, identity: bytes) -> Progress:
     told = [_tell(each, b"{}", identity) for each in (*held, found)]
     tasks = {each.task_id for each in told if each.task_id is not None}
     contexts = {each.context_id for each in told if each.context_id is not None}
-    within = of_messages(
+    within = nested_in(
         [(each, None, ()) for one in told if one.others for each in one.others.tasks]
         + [(None, each, ()) for one in told if one.others for each in one.others.contexts],
         next(iter(tasks), None),
@@ -355,9 +356,9 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     context = found.context_id or found.other_context_id or found.session_id
     # Nothing else that has an id is in a context.
     task = task_of(config) or (found.id if context is not None else None)
-    within = others((found.history,), (found.reference_task_ids, found.other_references), task, context)
+    within = nested_ids((found.history,), (found.reference_task_ids, found.other_references), task, context)
     if within is None and "error" in members:
-        within = of_error(members["error"])
+        within = nested_in_error(members["error"])
     return Progress(id=identity, task_id=task, context_id=context, others=within)
 
 

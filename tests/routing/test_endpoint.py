@@ -17,7 +17,7 @@ from gateway.routing.endpoint import (
     unmet,
 )
 from gateway.routing.route import Knock, Place, Rule
-from gateway.token_claim import claim_values
+from gateway.routing.token_claim import claim_values
 from tests.routing.tables import agent, knock, rule
 
 
