@@ -19,15 +19,14 @@ from benchmarks.fairness import agent
 from benchmarks.page import table
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
-from gateway.a2a.mention import mentions
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress, read_jsonrpc
-from gateway.claims import Claims, claims_of
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
-from gateway.tenure import Tenure
 
 PLACES = ("memory", "sqlite")
 _SIZE = 2048
@@ -53,44 +52,44 @@ async def _measured(folder: Path, place: str, sends: int) -> tuple[float, float,
     store: Store = SqliteStore(folder / "state.db") if place == "sqlite" else SqliteStore(None)
     ledger = Ledger(store)
     await ledger.open()
-    await ledger.seal()
-    tenure = Tenure(ledger, "prompt")
+    await ledger.cipher()
+    isolation = Isolation(ledger, "prompt")
     send = _call(agent.send(size=_SIZE))
     answers = [_new() for _ in range(sends)]
 
     used = -time.process_time()
     for told in answers:
-        await _asked(tenure, send, told)
+        await _asked(isolation, send, told)
     used += time.process_time()
 
     about = answers[0]
     get = _call(agent.get(about.task_id or ""))
-    claims = await _asked(tenure, get, about)
-    raw = claims.mark.raw
+    ownership = await _asked(isolation, get, about)
+    raw = ownership.prefix.raw
     frame = agent.send(size=300)
     known = event = math.inf
     for _ in range(_RUNS):
         began = time.thread_time()
         for _ in range(_TIMES):
-            await _asked(tenure, get, about)
+            await _asked(isolation, get, about)
         known = min(known, (time.thread_time() - began) / _TIMES)
         began = time.thread_time()
         for _ in range(_TIMES):
-            assert claims.knows(about)
+            assert ownership.is_known(about)
             assert raw not in frame
         event = min(event, (time.thread_time() - began) / _TIMES)
     await ledger.aclose()
     return used / sends * 1e6, known * 1e6, event * 1e6
 
 
-async def _asked(tenure: Tenure, call: Call, told: Progress) -> Claims:
+async def _asked(isolation: Isolation, call: Call, told: Progress) -> Ownership:
     """What becomes of one call and its answer, beside all that would with no ledger too."""
-    claims = claims_of(tenure, _CALLER, _LABEL)
-    if await claims.enter(call, mentions(call)) is not call:
+    ownership = ownership_of(isolation, _CALLER, _LABEL)
+    if await ownership.authorize(call, referenced_ids(call)) is not call:
         raise AssertionError("it is not the usual case")
-    await claims.meet(told)
-    claims.leave()
-    return claims
+    await ownership.observe(told)
+    ownership.release()
+    return ownership
 
 
 def _call(body: bytes) -> Call:

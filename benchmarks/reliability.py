@@ -34,7 +34,7 @@ class Row:
         fault: What is done.
         target: What has to come of it.
         told: The tests that tell a figure, as pytest names them; each name stands for all its parameters.
-        kept: Others that keep the row, by file, in words or cases that need no process.
+        kept: NestedIds that keep the row, by file, in words or cases that need no process.
     """
 
     name: str

@@ -405,9 +405,9 @@ class Gateway:
     async def _observe_notification(self, subscription: Subscription, told: Progress) -> bool:
         """Record what a notification names; return whether its task is the owner's, who may still be told."""
         backing = self.snapshot.backings.get(subscription.scope)
-        if backing is None or backing.tenure is None or not self._entitled(subscription):
+        if backing is None or backing.isolation is None or not self._entitled(subscription):
             return False
-        return await backing.tenure.notified(subscription.owner, told)
+        return await backing.isolation.observe_notification(subscription.owner, told)
 
     @property
     def state_trouble(self) -> str:

@@ -38,11 +38,11 @@ from gateway.config.routes import shared
 from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.resources import Resources
 from gateway.routing.route import backend_key, read_backend_key
-from gateway.tasks.homes import Homes
+from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.ownership import Isolation
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
-from gateway.tenure import Tenure
 from gateway.upstream import retry
 from gateway.upstream.balancer import AffinityPolicy, Balancer, Condition, Replica, Target
 from gateway.upstream.circuit_breaker import CircuitBreaker
@@ -78,7 +78,7 @@ class Backing:
     Attributes:
         upstream: Speaks to the first replica; for what all replicas have in common.
         product: Whether its card is written for the agent, and not read from this backend.
-        tenure: How its tasks are kept apart; None if they are not.
+        isolation: How its tasks are kept apart; None if they are not.
         warned: Peculiarities of the agent that the log has been told of: `OWN_IDS`.
     """
 
@@ -94,7 +94,7 @@ class Backing:
     retry: RetryPolicy
     budget: RetryBudget
     product: bool = False
-    tenure: Tenure | None = None
+    isolation: Isolation | None = None
     warned: set[str] = field(default_factory=set)
 
     @property
@@ -233,7 +233,7 @@ class Backings:
             policy,
             resources.acquire(("budget", key), share, lambda: RetryBudget(share)),
             product=card.file is not None or card.url is not None,
-            tenure=self._tenure(key, agent, follows=is_several(written) and balancer.affinity.by != "none"),
+            isolation=self._isolation(key, agent, follows=is_several(written) and balancer.affinity.by != "none"),
             warned=resources.acquire(("warned", name), name, set[str]),
         )
 
@@ -354,7 +354,7 @@ class Backings:
             [balancer.only] = balancer.fixed.values()
         return balancer, upstreams[0]
 
-    def _tenure(self, key: str, agent: Agent, *, follows: bool) -> Tenure | None:
+    def _isolation(self, key: str, agent: Agent, *, follows: bool) -> Isolation | None:
         """Return how the tasks of a backend are kept apart.
 
         Args:
@@ -363,13 +363,15 @@ class Backings:
         keeps = effective.tenure(self._config, agent)
         if not keeps and not follows and self._config.push.mode != "relay":
             return None
-        homes = None
+        affinity = None
         if follows:
             ledger = self._ledger
             # A ledger that is not used may be another one each time.
             made_of = (ledger if keeps else None, keeps)
-            homes = self._resources.acquire(("homes", key), made_of, lambda: Homes(ledger, key, keeps=keeps))
-        return Tenure(
+            affinity = self._resources.acquire(
+                ("affinity", key), made_of, lambda: TaskAffinity(ledger, key, keeps=keeps)
+            )
+        return Isolation(
             self._ledger,
             key,
             by_principal=effective.isolation(self._config, agent) == "principal",
@@ -377,7 +379,7 @@ class Backings:
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,
-            homes=homes,
+            affinity=affinity,
         )
 
 

@@ -13,7 +13,7 @@ from gateway.proxy.pipeline import Pipeline
 from gateway.snapshot import Snapshot
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Owner, Sighting, Store
+from gateway.tasks.store import Observed, Owner, Store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from tests.doubles.gateway import keys
@@ -45,8 +45,8 @@ async def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     ledger, log = Ledger(store), AccessLog(io.BytesIO())
     await ledger.open()
     for number in range(2_000):
-        await store.meet(
-            "crm", Sighting(Owner("acme", "/acme"), f"task-{number:04}", f"c{number}", "working", now=ledger.now())
+        await store.record(
+            "crm", Observed(Owner("acme", "/acme"), f"task-{number:04}", f"c{number}", "working", now=ledger.now())
         )
     examined = examine(Path("gateway.yaml"), {}, text=FILE)
     snapshot = Snapshot.build(examined, Metrics("test"), "https://gw.test", ledger=ledger)

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.anyio
 APART = "defaults: { isolation: principal }\n"
 
 
-async def asked(there: Front, method: str, params: object, **claims: object) -> Answer:
+async def asked(there: Front, method: str, params: object, **ownership: object) -> Answer:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    headers = [shown(good(time.time(), **claims)), (b"A2A-Version", b"1.0")]
+    headers = [shown(good(time.time(), **ownership)), (b"A2A-Version", b"1.0")]
     return await there.gateway.post("/echo", body, headers)
 
 
@@ -30,13 +30,13 @@ async def test_each_subject_has_its_own() -> None:
         assert (await asked(there, "GetTask", {"id": task}, sub="eve")).json["error"]["code"] == -32001
 
 
-@pytest.mark.parametrize("claims", [{"sub": ...}, {"sub": ""}, {"sub": ..., "client_id": "ada"}])
-async def test_who_is_nobody_in_particular_is_not_let_in(claims: dict[str, object]) -> None:
+@pytest.mark.parametrize("ownership", [{"sub": ...}, {"sub": ""}, {"sub": ..., "client_id": "ada"}])
+async def test_who_is_nobody_in_particular_is_not_let_in(ownership: dict[str, object]) -> None:
     """All tokens without a subject would be one principal, whoever they are of."""
     agent = Trusting()
     async with front(script=agent.script, more=APART) as there:
         for method in ("SendMessage", "ListTasks"):
-            answer = await asked(there, method, {"message": MESSAGE} if method == "SendMessage" else {}, **claims)
+            answer = await asked(there, method, {"message": MESSAGE} if method == "SendMessage" else {}, **ownership)
             assert (answer.status, answer.json["error"]["code"]) == (403, -31403)
         assert agent.asked == []
 

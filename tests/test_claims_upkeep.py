@@ -10,12 +10,11 @@ from gateway.a2a.call import Call
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
-from gateway.claims import Claims, claims_of
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import SEEN_AGAIN, Met, Sighting
-from gateway.tenure import Tenure
+from gateway.tasks.store import SEEN_AGAIN, Decision, Observed
 from tests.test_claims import MESSAGE, Site, shared
 
 pytestmark = pytest.mark.anyio
@@ -72,17 +71,17 @@ class Aging:
         self.now = 1_000_000
         self.store = SqliteStore(None)
         self.ledger = Ledger(self.store, wall=lambda: float(self.now))
-        self.tenure = Tenure(self.ledger, "crm", shared=False)
+        self.isolation = Isolation(self.ledger, "crm", shared=False)
 
-    def claims(self) -> Claims:
-        return claims_of(self.tenure, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+    def ownership(self) -> Ownership:
+        return ownership_of(self.isolation, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
 
     async def polled(self, call: Call, told: Progress) -> None:
-        claims = self.claims()
-        await claims.enter(call)
-        assert claims.knows(told) is (await self.seen() > self.now - SEEN_AGAIN)
-        await claims.meet(told)
-        assert claims.knows(told)
+        ownership = self.ownership()
+        await ownership.authorize(call)
+        assert ownership.is_known(told) is (await self.seen() > self.now - SEEN_AGAIN)
+        await ownership.observe(told)
+        assert ownership.is_known(told)
 
     async def seen(self) -> int:
         [task] = await self.store.tasks("crm", ("t1",))
@@ -93,7 +92,7 @@ class Aging:
 async def test_a_task_that_is_polled_is_seen_though_nothing_of_it_is_new() -> None:
     aging, told = Aging(), Progress(task_id="t1", context_id="c1", state="completed", event="task")
     begun = aging.now
-    await aging.claims().meet(told)
+    await aging.ownership().observe(told)
     aging.now += SEEN_AGAIN - 1
     await aging.polled(GET, told)
     assert await aging.seen() == begun
@@ -111,42 +110,44 @@ def send(context: str) -> Call:
 async def test_a_context_keeps_its_mark_when_its_owner_is_alone_at_the_agent() -> None:
     """A tenant is taken out of the file: whoever stays goes on with the conversations that it has named."""
     aging = Aging()
-    before = claims_of(Tenure(aging.ledger, "crm", shared=True), Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
-    asked = await before.enter(send("chat-1"))
+    before = ownership_of(
+        Isolation(aging.ledger, "crm", shared=True), Principal("acme", "ann", "api_key"), "jsonrpc/1.0"
+    )
+    asked = await before.authorize(send("chat-1"))
     assert asked.context_id is not None
     assert asked.context_id.endswith("-chat-1")
-    await before.meet(Progress(task_id="t1", context_id=asked.context_id, state="completed", event="task"))
-    alone = aging.claims()
-    assert (await alone.enter(send("chat-1"))).context_id == asked.context_id
-    assert alone.mark.unmarked(asked.context_id.encode()) == b"chat-1"
+    await before.observe(Progress(task_id="t1", context_id=asked.context_id, state="completed", event="task"))
+    alone = aging.ownership()
+    assert (await alone.authorize(send("chat-1"))).context_id == asked.context_id
+    assert alone.prefix.remove(asked.context_id.encode()) == b"chat-1"
     # What is begun now needs no mark.
-    assert (await aging.claims().enter(send("chat-2"))).context_id == "chat-2"
+    assert (await aging.ownership().authorize(send("chat-2"))).context_id == "chat-2"
 
 
 async def test_a_context_without_a_mark_stays_without_when_others_come() -> None:
     aging = Aging()
-    alone = aging.claims()
-    await alone.enter(send("chat-1"))
-    await alone.meet(Progress(task_id="t1", context_id="chat-1", state="completed", event="task"))
-    shared_now = Tenure(aging.ledger, "crm", shared=True)
-    ours = claims_of(shared_now, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
-    assert (await ours.enter(send("chat-1"))).context_id == "chat-1"
-    theirs = claims_of(shared_now, Principal("globex", "gus", "api_key"), "jsonrpc/1.0")
-    assert (await theirs.enter(send("chat-1"))).context_id != "chat-1"
+    alone = aging.ownership()
+    await alone.authorize(send("chat-1"))
+    await alone.observe(Progress(task_id="t1", context_id="chat-1", state="completed", event="task"))
+    shared_now = Isolation(aging.ledger, "crm", shared=True)
+    ours = ownership_of(shared_now, Principal("acme", "ann", "api_key"), "jsonrpc/1.0")
+    assert (await ours.authorize(send("chat-1"))).context_id == "chat-1"
+    theirs = ownership_of(shared_now, Principal("globex", "gus", "api_key"), "jsonrpc/1.0")
+    assert (await theirs.authorize(send("chat-1"))).context_id != "chat-1"
 
 
 class Full:
     """A store to which nothing can be added, as on a full disk."""
 
     def __init__(self, store: SqliteStore) -> None:
-        self._meet = store.meet
+        self._record = store.record
         self.full = False
-        store.meet = self.meet  # type: ignore[method-assign]
+        store.record = self.record  # type: ignore[method-assign]
 
-    async def meet(self, scope: str, sighting: Sighting) -> Met:
+    async def record(self, scope: str, observed: Observed) -> Decision:
         if self.full:
             raise StateUnavailable("the disk is full")
-        return await self._meet(scope, sighting)
+        return await self._record(scope, observed)
 
 
 async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:

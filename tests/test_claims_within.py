@@ -207,10 +207,10 @@ async def test_over_grpc_it_is_the_same(client: str, names: Any, where: str) -> 
 async def test_a_notification_whose_messages_name_anothers_is_not_its_receivers() -> None:
     async with outspoken() as site:
         await begun(site)
-        tenure = site.gateway.gateway.snapshot.backings["crm"].tenure
-        assert tenure is not None
+        isolation = site.gateway.gateway.snapshot.backings["crm"].isolation
+        assert isolation is not None
         for shape, taken in (("its own", True), ("a task in its history", False)):
             frame = (OWN if taken else FOREIGN)[shape]
             told = read(json.dumps(frame).encode())
             assert told is not None
-            assert await tenure.notified(Owner("globex", "/globex"), told) is taken
+            assert await isolation.observe_notification(Owner("globex", "/globex"), told) is taken

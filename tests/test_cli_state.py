@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.config.state import StateUrl
 from gateway.tasks import opening
-from gateway.tasks.store import Owner, Sighting
+from gateway.tasks.store import Observed, Owner
 from tests.program import report, run, written
 
 STATE = "version: 1\ngateway: { state: sqlite://state.db }\nagents: { support: http://127.0.0.1:1 }\n"
@@ -19,7 +19,7 @@ def remember(folder: Path) -> None:
         store = opening.make(StateUrl("sqlite", folder / "state.db"))
         await store.open()
         for tenant in ("acme", "globex"):
-            await store.meet("support", Sighting(Owner(tenant), tenant, "", "working", now=2_000_000_000))
+            await store.record("support", Observed(Owner(tenant), tenant, "", "working", now=2_000_000_000))
         await store.aclose()
 
     asyncio.run(meet())

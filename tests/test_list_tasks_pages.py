@@ -24,8 +24,8 @@ from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
 from tests.doubles.shared_agent import (
     ACME,
+    CIPHER,
     COMPLETED,
-    SEAL,
     WORKING,
     SharedAgent,
     Stored,
@@ -264,7 +264,7 @@ def test_a_token_of_another_a2a_tenant_is_refused() -> None:
     token = token_of(listed(pageSize=2))
     listing = Listing(listed(pageToken=token), JSONRPC, tenant="inner")
     with pytest.raises(BadParams):
-        asyncio.run(walk(listing, ask=unexpected, mine=acmes, known=unasked, seal=SEAL, bound=ACME))
+        asyncio.run(walk(listing, ask=unexpected, mine=acmes, known=unasked, cipher=CIPHER, bound=ACME))
 
 
 @pytest.mark.parametrize("ours", CLIENTS, ids=str)
@@ -276,8 +276,8 @@ def test_a_token_that_is_not_ours_is_refused_and_the_agent_not_asked(ours: Diale
 
 
 def test_a_token_that_was_closed_for_something_else_is_refused() -> None:
-    refused(listed(pageToken=SEAL.close('["behind:globex-task-003:4:0",null]', ACME)))
-    refused(listed(pageToken=SEAL.close("webhook", ("ListTasks", *ACME, "", "", "", ""))))
+    refused(listed(pageToken=CIPHER.encrypt('["behind:globex-task-003:4:0",null]', ACME)))
+    refused(listed(pageToken=CIPHER.encrypt("webhook", ("ListTasks", *ACME, "", "", "", ""))))
 
 
 async def unexpected(call: Call) -> bytes:

@@ -186,7 +186,7 @@ async def test_a_ledger_is_opened_when_it_is_asked_for(tmp_path: Path) -> None:
         assert site.running.gateway._ledger is None
         report = await site.rewrite(f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: '{one.url}' }}")
         assert report.result is Result.APPLIED, report
-        tenure = site.running.gateway.snapshot.backings["one"].tenure
+        tenure = site.running.gateway.snapshot.backings["one"].isolation
         assert tenure is not None
         assert tenure.ledger is site.running.gateway._ledger
 

@@ -13,10 +13,10 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.headers import is_json
+from gateway.a2a.ids import Ambiguous, nested_in_body
 from gateway.a2a.json import refuse_crowd
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
-from gateway.a2a.within import Ambiguous, of_body
 
 _TWO_WAYS = "the agent's answer can be read in two ways"
 
@@ -69,7 +69,7 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
     if told is None:
         return None
     try:
-        return replace(told, others=of_body(frame) or told.others)
+        return replace(told, others=nested_in_body(frame) or told.others)
     except Ambiguous as error:
         raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice") from error
 

@@ -12,7 +12,7 @@ from gateway.a2a import parameter, query
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.mention import context_places, mentions, parameters, task_places
+from gateway.a2a.ids import context_places, parameters, referenced_ids, task_places
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING, Parameters, Way
 
@@ -42,7 +42,7 @@ def with_task(call: Call, task: str) -> Call:
         ValueError: it is about none, or of another binding.
         BadParams, DuplicateKey: as `with_context`.
     """
-    named = mentions(call)
+    named = referenced_ids(call)
     if call.dialect.binding is not Binding.JSONRPC or named.tasks == named.references:
         raise ValueError("the call is about no task that its client names")
     params = parameters(call)

@@ -16,11 +16,10 @@ import msgspec
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings.jsonrpc import open_answer
+from gateway.a2a.ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
 from gateway.a2a.json import Members
 from gateway.a2a.push_task import TaskNames, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
-from gateway.a2a.twins import has_twins
-from gateway.a2a.within import Ambiguous, Others, of_error, of_messages, others
 
 _ABSENT = msgspec.Raw()
 
@@ -106,7 +105,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     event: str = "other"
     error: int | None = None
     legible: bool = True
-    others: Others | None = None
+    others: NestedIds | None = None
 
 
 NOTHING = Progress()
@@ -130,13 +129,13 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     if answer.error and answer.error not in _UNSET:
         try:
             error = _error.decode(answer.error)
-            named = of_error(answer.error)
+            named = nested_in_error(answer.error)
         except (msgspec.DecodeError, Ambiguous):
             return None
         return Progress(id=identity, event="error", error=error.code, others=named)
     if not answer.result:
         return Progress(id=identity) if void else None
-    if has_twins(answer.result):
+    if has_duplicates(answer.result):
         return None
     try:
         return _tell(_bare.decode(answer.result), answer.result, identity)
@@ -152,7 +151,7 @@ def read_bare(frame: bytes) -> Progress | None:
         frame = _compact(frame) if _SPACED in frame else frame
     except (msgspec.DecodeError, RecursionError):
         return None
-    if has_twins(frame):
+    if has_duplicates(frame):
         return None
     try:
         return _tell(_bare.decode(frame), frame, b"")
@@ -168,7 +167,7 @@ def read_bare(frame: bytes) -> Progress | None:
 
 def read_list(body: bytes) -> Progress | None:
     """Read a list that is the body of HTTP+JSON, as 0.3 lists push configurations; None for no list."""
-    if not (body.isascii() or strict_json.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_twins(body):
+    if not (body.isascii() or strict_json.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_duplicates(body):
         return None
     return _tell_list(body, b"")
 
@@ -228,14 +227,16 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
         alone or _agrees(named),
         None
         if named.history is _ABSENT and (status is None or status.message is status.update is _ABSENT)
-        else others((named.history, *(() if status is None else (status.message, status.update))), (), task, context),
+        else nested_ids(
+            (named.history, *(() if status is None else (status.message, status.update))), (), task, context
+        ),
     )
 
 
 def _tell_message(named: _Named, identity: bytes) -> Progress:
     task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
     refers = [each for each in (named.reference_task_ids, named.other_references) if each not in _EMPTY]
-    within = others((), refers, task, context) if refers else None
+    within = nested_ids((), refers, task, context) if refers else None
     return Progress(identity, task, context, None, "message", None, _agrees(named), within)
 
 
@@ -284,7 +285,7 @@ def _tell_crowd(found: _Object, identity: bytes) -> Progress:
     told = [_tell(each, b"{}", identity) for each in (*held, found)]
     tasks = {each.task_id for each in told if each.task_id is not None}
     contexts = {each.context_id for each in told if each.context_id is not None}
-    within = of_messages(
+    within = nested_in(
         [(each, None, ()) for one in told if one.others for each in one.others.tasks]
         + [(None, each, ()) for one in told if one.others for each in one.others.contexts],
         next(iter(tasks), None),
@@ -325,9 +326,9 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     context = found.context_id or found.other_context_id or found.session_id
     # Only a task has both an id and a context.
     task = task_of(config) or (found.id if context is not None else None)
-    within = others((found.history,), (found.reference_task_ids, found.other_references), task, context)
+    within = nested_ids((found.history,), (found.reference_task_ids, found.other_references), task, context)
     if within is None and "error" in members:
-        within = of_error(members["error"])
+        within = nested_in_error(members["error"])
     return Progress(id=identity, task_id=task, context_id=context, others=within)
 
 

@@ -31,7 +31,7 @@ from gateway.identity.jwks import LONGEST_KID, Key, KeySet
 from gateway.identity.throttle import VerificationQueue
 from gateway.identity.token_cache import TokenCache
 from gateway.principal import ANONYMOUS_TENANT, Principal
-from gateway.token_claim import claim_at, single
+from gateway.routing.token_claim import claim_at, single
 
 LONGEST: Final = 8 * 1024
 """Bytes of the longest credential that is looked at."""

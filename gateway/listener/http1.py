@@ -388,7 +388,7 @@ class ClientWire:
         self.opened = False
         self.extra: Pairs = []
 
-    # ---- Methods of `Responder` ---------------------------------------------------------------------------------------
+    # ---- Methods of `Responder` ----------------------------------------------------------------------------------
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Have `callback` called once if the client leaves before the answer is complete, or has left."""

@@ -21,7 +21,6 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
 from gateway.backing import OWN_IDS, Backing
-from gateway.ownership import is_others, refuse_others
 from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import RequestContext, meet
 from gateway.upstream.dialects import Interface
@@ -184,10 +183,10 @@ class Delivery:
             UpstreamProtocol: it names what is another's.
             StateUnavailable: it cannot be recorded.
         """
-        claims = self.exchange.claims
-        if claims is not None:
+        ownership = self.exchange.ownership
+        if ownership is not None:
             await meet(self.exchange, told)
-            told = claims.mark.unmarked_progress(told)
+            told = ownership.prefix.remove_from_progress(told)
         self.exchange.saw(told)
         return told
 
@@ -197,8 +196,8 @@ class Delivery:
         Raises:
             UpstreamProtocol: it does.
         """
-        claims = self.exchange.claims
-        if claims is not None and error is not NOTHING and await is_others(claims, error):
+        ownership = self.exchange.ownership
+        if ownership is not None and error is not NOTHING and await ownership.is_foreign_error(error):
             raise UpstreamProtocol(
                 "the agent's answer is not this caller's", detail="its error tells of another's task"
             )
@@ -209,11 +208,11 @@ class Delivery:
         Raises:
             UpstreamProtocol: its details name what is another's.
         """
-        claims = self.exchange.claims
-        if claims is None:
+        ownership = self.exchange.ownership
+        if ownership is None:
             return status
-        await refuse_others(claims, self.error_of(status).details)
-        return claims.mark.unmarked_status(status)
+        await ownership.refuse_foreign_details(self.error_of(status).details)
+        return ownership.prefix.remove_from_status(status)
 
     def error_of(self, status: Status) -> AgentError:
         """Return the error that a status of gRPC tells."""
@@ -221,12 +220,12 @@ class Delivery:
 
     def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
         """Return an answer, or an event of a stream, without context prefixes."""
-        claims = self.exchange.claims
-        if claims is None:
+        ownership = self.exchange.ownership
+        if ownership is None:
             return frame
         if self.call.dialect.binding is Binding.GRPC:
-            return claims.mark.unmarked_message(self.call, frame, event=event)
-        return claims.mark.unmarked(frame)
+            return ownership.prefix.remove_from_message(self.call, frame, event=event)
+        return ownership.prefix.remove(frame)
 
     def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:
         """Return what `work` makes of a frame, in a thread if the frame is long."""

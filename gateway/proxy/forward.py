@@ -16,13 +16,12 @@ from msgspec.structs import replace
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, Fault, UpstreamConnect, UpstreamReset
-from gateway.a2a.mention import NONE as NAMELESS
-from gateway.a2a.mention import mentions
+from gateway.a2a.ids import NO_IDS as NAMELESS
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
 from gateway.backing import Backing
-from gateway.claims import Claims, claims_of
 from gateway.principal import Principal
 from gateway.proxy import method_fallback
 from gateway.proxy.delivery import Delivery
@@ -34,6 +33,7 @@ from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.proxy.webhooks import Webhooks
+from gateway.tasks.ownership import Ownership, ownership_of
 from gateway.upstream.balancer import Replica
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
@@ -76,8 +76,8 @@ class Forwarder:
             VersionUnsupported, MethodNotAllowed: the agent cannot be asked for this.
             BadParams: the parameters are not of the client's generation, where they are translated; or another message
                 has the same id.
-            NotAdmitted: as `claims_of`.
-            TaskNotFound, TasksLimited: as `Claims.enter`.
+            NotAdmitted: as `ownership_of`.
+            TaskNotFound, TasksLimited: as `Ownership.enter`.
             PushDenied: a webhook may not be called.
             StateUnavailable: the ledger does not answer.
             NoHealthyBackend: the backend is ejected, or the replica that the call belongs to is gone.
@@ -101,16 +101,18 @@ class Forwarder:
             replica, binds, home = await choose_replica(backing, backing.balancer, principal, call, alias)
         call, meant = self._names.meaning(exchange, call, key, alias)
         interface = replica.upstream.interface(call, meant)
-        meter, tenure = backing.meter, backing.tenure
-        if call.operation is Operation.LIST_TASKS and tenure is not None and tenure.filters:
+        meter, isolation = backing.meter, backing.isolation
+        if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters:
             meter.translated(call.dialect, interface.dialect)
             await self._list(exchange, backing, interface, call, wire, replica=replica, binds=binds)
             return
-        claims = None
-        if tenure is not None:
-            claims = exchange.claims = claims_of(tenure, principal, f"{exchange.binding.label}/{exchange.version}")
-        named = mentions(call) if claims is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
-        pushing = exchange.pushing = webhooks.of(call, named, claims)
+        ownership = None
+        if isolation is not None:
+            ownership = exchange.ownership = ownership_of(
+                isolation, principal, f"{exchange.binding.label}/{exchange.version}"
+            )
+        named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
+        pushing = exchange.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
             # A name of 0.1 is one only to calls that are meant in 0.1.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
@@ -125,10 +127,10 @@ class Forwarder:
         elif interface.dialect != call.dialect and not call.path.legacy_card:
             # Some methods have one name in two generations; from here on the agent's counts.
             call = replace(call, dialect=interface.dialect)
-        if claims is not None:
+        if ownership is not None:
             # Tasks that only the client's generation can name have to be its own, too; in 0.1 they are its own words.
             also = () if translation is None or ours is Version.V0_1 else named.references
-            call = await claims.enter(call, named if translation is None else None, also)
+            call = await ownership.authorize(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         caller = _caller(exchange, principal)
@@ -150,15 +152,15 @@ class Forwarder:
         binds: bool,
     ) -> None:
         """Answer with those of the agent's tasks that are the caller's."""
-        assert backing.tenure is not None
+        assert backing.isolation is not None
         assert exchange.principal is not None
-        claims = exchange.claims = claims_of(backing.tenure, exchange.principal, "")
+        ownership = exchange.ownership = ownership_of(backing.isolation, exchange.principal, "")
         caller = _caller(exchange, exchange.principal)
         asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
-        await self._counted(asking, self._list_tasks(asking, call, claims, wire))
+        await self._counted(asking, self._list_tasks(asking, call, ownership, wire))
 
-    async def _list_tasks(self, asking: "_Asking", call: Call, claims: Claims, wire: Responder) -> None:
-        lister = TaskLister(asking, claims, self._clock)
+    async def _list_tasks(self, asking: "_Asking", call: Call, ownership: Ownership, wire: Responder) -> None:
+        lister = TaskLister(asking, ownership, self._clock)
         try:
             await lister.list_tasks(call, wire)
         finally:
@@ -195,8 +197,8 @@ class Forwarder:
                 if exchange.status:
                     raise
                 reply = await asking.again(call, fault, send)
-        if exchange.claims is not None and asking.missed:
-            await exchange.claims.gone()
+        if exchange.ownership is not None and asking.missed:
+            await exchange.ownership.record_loss()
 
     async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Responder) -> None:
         exchange, translation = asking.exchange, asking.translation

@@ -39,18 +39,17 @@ from gateway.a2a.fault import (
     UpstreamReset,
 )
 from gateway.a2a.headers import Pairs
+from gateway.a2a.ids import nested_in_tree
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import LONGEST_PAGE, Listing
 from gateway.a2a.task_state import state_of
-from gateway.a2a.within import of_tree
 from gateway.backing import Backing
-from gateway.claims import Claims
-from gateway.ownership import count, own, tells_of_others
 from gateway.proxy.delivery import Delivery, head_of
 from gateway.proxy.reply import ClientAnswer
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
-from gateway.tasks.seal import Seal
+from gateway.tasks.ownership import Ownership
+from gateway.tasks.token_cipher import TokenCipher
 from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.page import refuse_page
 from gateway.upstream.reply import AnswerTooLong
@@ -93,12 +92,14 @@ class TaskLister:
         status: The status of the last reply, in HTTP's numbers; None before the first.
     """
 
-    def __init__(self, asking: Attempt[RequestContext, Backing], claims: Claims, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, asking: Attempt[RequestContext, Backing], ownership: Ownership, clock: Callable[[], float]
+    ) -> None:
         self._asking = asking
         self._backing = asking.backing
         self._interface = asking.interface
         self._exchange = asking.exchange
-        self._claims = claims
+        self._ownership = ownership
         self._clock = clock
         self._passed: Pairs = []
         # Bytes of all pages, which are held until the list is complete.
@@ -112,23 +113,23 @@ class TaskLister:
             BadParams, MethodNotAllowed, UpstreamProtocol: as `walk`.
             StateUnavailable: the owners of the tasks are not known.
         """
-        exchange, claims, interface = self._exchange, self._claims, self._interface
+        exchange, ownership, interface = self._exchange, self._ownership, self._interface
         listing = Listing(
             call, interface.dialect, tenant=self._backing.upstream.tenant(call, interface), id=exchange.id
         )
-        seal = await claims.tenure.ledger.seal()
+        cipher = await ownership.isolation.ledger.cipher()
         # From here on it is known which context is counted.
-        await claims.enter(call)
+        await ownership.authorize(call)
         error: AgentError | None = None
         page = b""
         try:
             page = await walk(
                 listing,
                 ask=self._ask,
-                mine=partial(_mine, claims),
-                known=partial(count, claims),
-                seal=seal,
-                bound=claims.bound,
+                mine=partial(_mine, ownership),
+                known=ownership.count,
+                cipher=cipher,
+                bound=ownership.bound,
             )
         except AgentFailed as failed:
             error = failed.error
@@ -142,7 +143,7 @@ class TaskLister:
     async def _ask(self, call: Call) -> bytes:
         """Return the agent's good answer, from wherever the call may be sent again."""
         asking = self._asking
-        asked = await self._claims.enter(call)
+        asked = await self._ownership.authorize(call)
         send = partial(asking.send, asked)
         began = self._clock()
         try:
@@ -215,12 +216,12 @@ async def _good(delivery: Delivery) -> bytes:
     raise AgentFailed(error)
 
 
-async def _mine(claims: Claims, tasks: Sequence[Tree]) -> list[Tree]:
-    owned = await own(claims, [(task["id"], _context(task), _state(task)) for task in tasks])
+async def _mine(ownership: Ownership, tasks: Sequence[Tree]) -> list[Tree]:
+    owned = await ownership.check_list([(task["id"], _context(task), _state(task)) for task in tasks])
     return [
-        claims.mark.unmarked_tree(task)
+        ownership.prefix.remove_from_tree(task)
         for task, is_own in zip(tasks, owned, strict=True)
-        if is_own and ((named := of_tree(task)) is None or not await tells_of_others(claims, named))
+        if is_own and ((named := nested_in_tree(task)) is None or not await ownership.names_foreign(named))
     ]
 
 
@@ -251,7 +252,7 @@ async def walk(
     ask: Ask,
     mine: Mine,
     known: Callable[[], Awaitable[int]],
-    seal: Seal,
+    cipher: TokenCipher,
     bound: tuple[str, ...],
     pages: int = MOST_PAGES,
 ) -> bytes:
@@ -271,7 +272,7 @@ async def walk(
     """
     # As many words for every list, so that no two lists accept each other's tokens.
     bound = ("ListTasks", *bound, *listing.filters)
-    begun = _opened(seal, listing.page_token, bound)
+    begun = _opened(cipher, listing.page_token, bound)
     agents_pages = _Pages(listing, ask, mine, begun.token, pages)
     tasks: list[Tree] = []
     # The ledger comes first: it may refuse the caller, and behind the last of its tasks there are only others'.
@@ -288,7 +289,7 @@ async def walk(
     counted = total if listing.is_filtered else None
     if not begun.token and not rest:
         total = len(tasks)
-    token = _closed(seal, _Place(rest, counted), bound) if rest else ""
+    token = _closed(cipher, _Place(rest, counted), bound) if rest else ""
     return await agents_pages.answer(tasks, token, total)
 
 
@@ -403,18 +404,18 @@ class _Pages:
         return _refused()
 
 
-def _opened(seal: Seal, token: str, bound: tuple[str, ...]) -> _Place:
+def _opened(cipher: TokenCipher, token: str, bound: tuple[str, ...]) -> _Place:
     if not token:
         return _Place()
     try:
-        return _place.decode(seal.open(token, bound))
+        return _place.decode(cipher.decrypt(token, bound))
     except ValueError as error:
         raise _refused() from error
 
 
-def _closed(seal: Seal, place: _Place, bound: tuple[str, ...]) -> str:
+def _closed(cipher: TokenCipher, place: _Place, bound: tuple[str, ...]) -> str:
     try:
-        return seal.close(msgspec.json.encode(place).decode(), bound)
+        return cipher.encrypt(msgspec.json.encode(place).decode(), bound)
     except ValueError as error:
         raise UpstreamProtocol("the agent's page token is too long") from error
 

@@ -182,15 +182,15 @@ class Pipeline:
         """Release what the request holds, and write its line of the access log."""
         request.hold(0)
         self.admission.leave(request)
-        claims, fault = request.claims, request.fault
-        if claims is not None:
-            claims.leave()
+        ownership, fault = request.ownership, request.fault
+        if ownership is not None:
+            ownership.release()
         line = request.close(self._clock())
         self._access.write(line, flat=True)
         if fault is None:
             return
         event = BY_REASON.get(fault.reason)
-        if claims is not None and claims.foreign and not isinstance(fault, faults.TaskNotFound):
+        if ownership is not None and ownership.is_foreign and not isinstance(fault, faults.TaskNotFound):
             event = Event.ANSWER_WITHHELD
         if event is not None:
             self._audit(event, line)

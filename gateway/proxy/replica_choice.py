@@ -6,13 +6,12 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from gateway.a2a.call import Call
-from gateway.a2a.mention import mentions
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.backing import Backing
-from gateway.claims import claims_of
-from gateway.ownership import has_begun, home_of
 from gateway.principal import Principal
+from gateway.tasks.ownership import ownership_of
 from gateway.upstream.balancer import Balancer, Replica
 
 
@@ -33,13 +32,13 @@ async def choose_replica(
             async with asyncio.timeout(backing.upstream.timeouts.connect):
                 await balancer.settled()
     balancer.admit()
-    if backing.tenure is None or backing.tenure.homes is None:
+    if backing.isolation is None or backing.isolation.affinity is None:
         return balancer.another(()), False, None
-    named = mentions(call)
+    named = referenced_ids(call)
     if alias is not None and not alias.newer:
         named = replace(named, tasks=(alias.task_id, *named.tasks))
-    claims = claims_of(backing.tenure, principal, "")
-    home, by_task = await home_of(claims, named)
+    ownership = ownership_of(backing.isolation, principal, "")
+    home, by_task = await ownership.replica_of(named)
     home = balancer.current_name(home) if home else ""
     if call.operation is Operation.LIST_TASKS and not home:
         return balancer.steady(f"{principal.tenant} {principal.who}"), False, ""
@@ -47,7 +46,7 @@ async def choose_replica(
     if binds and home not in balancer.replicas:
         # Only a caller that may know of a task is told that its replica is gone.
         for each in named.tasks[: 1 if alias is not None else None] if by_task else ():
-            await claims.claim(each, call.dialect.version)
-        if not by_task and not await has_begun(claims, named.context or ""):
+            await ownership.authorize_task(each, call.dialect.version)
+        if not by_task and not await ownership.owns_context(named.context or ""):
             return balancer.another(()), False, ""
     return balancer.lead(home, binds=binds), binds, home if by_task else ""

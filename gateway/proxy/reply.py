@@ -114,7 +114,7 @@ async def _deliver_frame(delivery: Delivery, wire: Responder, head: ReplyHead) -
     if told is not None:
         told = await delivery.observe(told)
     is_good = told is not None and told.error is None
-    if exchange.claims is not None and exchange.claims.mark.raw:
+    if exchange.ownership is not None and exchange.ownership.prefix.raw:
         body = await delivery.work(delivery.unmarked, body)
     if translation is not None:
         answer = _answer_of(delivery, wire, head)

@@ -16,13 +16,13 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overloaded, StateUnavailable, UpstreamConnect
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
-from gateway.claims import Claims
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, AnswerMemory
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.proxy.webhooks import Pushing
 from gateway.routing.route import Rule
+from gateway.tasks.ownership import Ownership
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 
@@ -72,7 +72,7 @@ class RequestContext:
     operation: Operation | None = None
     principal: Principal | None = None
     call: Call | None = None
-    claims: Claims | None = None
+    ownership: Ownership | None = None
     permit: Permit | None = None
     weight: float = 1.0
     pushing: Pushing | None = None
@@ -277,12 +277,12 @@ async def meet(request: RequestContext, told: Progress) -> None:
     """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:
-        UpstreamProtocol, StateUnavailable: as `Claims.meet`.
+        UpstreamProtocol, StateUnavailable: as `Ownership.meet`.
     """
-    claims, pushing = request.claims, request.pushing
+    ownership, pushing = request.ownership, request.pushing
     # All tasks of a list that comes here belong to one owner.
-    if claims is not None and request.operation is not Operation.LIST_TASKS:
-        await claims.meet(told)
+    if ownership is not None and request.operation is not Operation.LIST_TASKS:
+        await ownership.observe(told)
     if pushing is not None and pushing.waits and told.task_id:
         await pushing.met(told.task_id)
 

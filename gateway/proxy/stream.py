@@ -351,9 +351,9 @@ class Stream:
         self._meter.event(told.event)
         if told is _BLANK:
             return None
-        claims, before = exchange.claims, exchange.progress
+        ownership, before = exchange.ownership, exchange.progress
         # Nearly all events of a stream name what its first one did.
-        if claims is None or (exchange.pushing is None and claims.knows(told)):
+        if ownership is None or (exchange.pushing is None and ownership.is_known(told)):
             if (
                 told.state
                 or told.event != before.event
@@ -362,19 +362,19 @@ class Stream:
             ):
                 exchange.saw(told)
             return None
-        exchange.saw(claims.mark.unmarked_progress(told))
+        exchange.saw(ownership.prefix.remove_from_progress(told))
         return told
 
     def _say(self, event: Event) -> bytes:
         """Return what goes out for an event."""
-        claims = self._exchange.claims
+        ownership = self._exchange.ownership
         if self._translation is not None:
             return self._translated(self._translation, event)
         raw = event.raw
         if self._is_renumbered and (read := event.read()) is not None and read[1].strip():
             raw = event.with_data(with_id(read[1], self._call.id))
         # As `Mark.unmarked`, which would be a call for every event of every stream.
-        if claims is None or not (mark := claims.mark.raw) or mark not in raw:
+        if ownership is None or not (mark := ownership.prefix.raw) or mark not in raw:
             return raw
         if self._is_grpc and event.line is not None:
             return frame(self._delivery.unmarked(event.line, event=True))

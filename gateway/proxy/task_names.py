@@ -47,9 +47,9 @@ class TaskNames:
         if kept is None or call.method not in _MAYBE_NAMED:
             return self._aliases.find(key)
         alias = await kept.find(key)
-        if alias is not None and not alias.newer and backing.tenure is not None and backing.tenure.keeps:
-            known = await backing.tenure.ledger.store.tasks(backing.tenure.scope, (alias.task_id,))
-            if known == [None] and not backing.tenure.adopts:
+        if alias is not None and not alias.newer and backing.isolation is not None and backing.isolation.keeps:
+            known = await backing.isolation.ledger.store.tasks(backing.isolation.scope, (alias.task_id,))
+            if known == [None] and not backing.isolation.adopts:
                 # The task was erased or forgotten meanwhile: the name is free again.
                 self._aliases.forget(key)
                 return None
@@ -80,10 +80,10 @@ class TaskNames:
 
     def _kept(self, backing: Backing) -> KeptAliases | None:
         """Return the names that outlive this process, for a backend whose tasks have owners."""
-        if backing.tenure is None:
+        if backing.isolation is None:
             return None
-        if self._lasting is None or self._lasting.ledger is not backing.tenure.ledger:
-            self._lasting = KeptAliases(self._aliases, backing.tenure.ledger)
+        if self._lasting is None or self._lasting.ledger is not backing.isolation.ledger:
+            self._lasting = KeptAliases(self._aliases, backing.isolation.ledger)
         return self._lasting
 
 

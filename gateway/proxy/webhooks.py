@@ -12,16 +12,15 @@ from gateway.a2a.bindings.binding import read_params
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
+from gateway.a2a.ids import ReferencedIds, Webhook
 from gateway.a2a.json import Tree
-from gateway.a2a.mention import Mentions, Webhook
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.versions import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
-from gateway.claims import Claims
-from gateway.ownership import own
 from gateway.push.relay import PushRelay
 from gateway.push.ssrf import WebhookPolicy
+from gateway.tasks.ownership import Ownership
 
 
 class Webhooks:
@@ -47,7 +46,7 @@ class Webhooks:
                 raise PushDenied("no push notifications are sent here")
             await self._policy.refuse_address(self._policy.refuse_url(webhook.url))
 
-    def of(self, call: Call, named: Mentions, claims: Claims | None) -> "Pushing | None":
+    def of(self, call: Call, named: ReferencedIds, ownership: Ownership | None) -> "Pushing | None":
         """Return the handling of a call's push configurations; None where there is nothing to do.
 
         Args:
@@ -56,13 +55,13 @@ class Webhooks:
         Raises:
             BadParams: a push configuration has a token and no URL, so that nothing would replace it.
         """
-        if self._relay is None or claims is None:
+        if self._relay is None or ownership is None:
             return None
         if named.tokens:
             raise BadParams("a push configuration needs a url")
         if not (named.webhooks or call.operation.kind is Kind.PUSH):
             return None
-        return Pushing(self._relay, claims, call, named.webhooks)
+        return Pushing(self._relay, ownership, call, named.webhooks)
 
 
 class Pushing:
@@ -72,11 +71,11 @@ class Pushing:
         config: The configuration for the agent in place of the client's, in the hub's words, or None.
     """
 
-    def __init__(self, relay: PushRelay, claims: Claims, call: Call, webhooks: tuple[Webhook, ...]) -> None:
+    def __init__(self, relay: PushRelay, ownership: Ownership, call: Call, webhooks: tuple[Webhook, ...]) -> None:
         self.config: Tree | None = None
         self._webhooks = webhooks
         self._relay = relay
-        self._claims = claims
+        self._ownership = ownership
         self._operation = call.operation
         self._subscription: str | None = None
         self._bound = False
@@ -101,7 +100,7 @@ class Pushing:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.asked(call.operation, params)
         self._refuse_others(config)
-        claims = self._claims
+        ownership = self._ownership
         self._config_id = str(params.get("id") or "")
         if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
             task = await self._going_on(call.task_id or "", theirs)
@@ -109,19 +108,19 @@ class Pushing:
             told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
             if alias is not None and not alias.newer:
                 told = alias.task_id
-            task = await claims.claim(told, theirs.version) if told else None
+            task = await ownership.authorize_task(told, theirs.version) if told else None
         self._task = task or ""
         if config is None:
             return
         name, session = _names(call, theirs, alias, params)
         registered = await self._relay.register(
             config,
-            claims.owner,
-            claims.tenure.scope,
+            ownership.owner,
+            ownership.isolation.scope,
             task,
             call.dialect,
             asked=theirs.version,
-            context_prefix=await claims.marked(),
+            context_prefix=await ownership.load_prefix(),
             task_name=name,
             session=session,
         )
@@ -146,8 +145,8 @@ class Pushing:
         if theirs.version is not Version.V0_1:
             # Agents of later generations name what they begin, and what they have begun has an alias.
             return None
-        names = [name, await self._claims.marked() + name]
-        owned = await own(self._claims, [(each, "", "") for each in names])
+        names = [name, await self._ownership.load_prefix() + name]
+        owned = await self._ownership.check_list([(each, "", "") for each in names])
         return next((each for each, is_own in zip(names, owned, strict=True) if is_own), None)
 
     async def met(self, task: str) -> None:
@@ -175,17 +174,21 @@ class Pushing:
             TaskNotFound: the client asked for one, and that is another's.
             StateUnavailable: nobody knows whose they are.
         """
-        operation, claims = self._operation, self._claims
+        operation, ownership = self._operation, self._ownership
         if operation is Operation.DELETE_PUSH_CONFIG:
-            await self._relay.forget(claims.tenure.scope, self._task, self._config_id)
+            await self._relay.forget(ownership.isolation.scope, self._task, self._config_id)
             return
         restored = []
         for config in push_config.answered(operation, result):
             restorable = await self._relay.restore(
-                config, claims.owner, claims.tenure.scope, task=self._task, by_principal=claims.tenure.by_principal
+                config,
+                ownership.owner,
+                ownership.isolation.scope,
+                task=self._task,
+                by_principal=ownership.isolation.by_principal,
             )
             if restorable is not None:
-                restored.append(claims.mark.unmarked_tree(restorable))
+                restored.append(ownership.prefix.remove_from_tree(restorable))
         if operation is Operation.GET_PUSH_CONFIG and not restored:
             raise TaskNotFound("the task has no push configuration")
         push_config.replace_answered(operation, result, restored)

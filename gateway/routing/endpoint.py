@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from gateway.routing.route import AgentRules, RoutingInput, Rule
-from gateway.token_claim import claim_values, typed
+from gateway.routing.token_claim import claim_values, typed
 
 Condition = tuple[object, ...]
 

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
-from gateway.token_claim import claim_values, roles, scopes, typed
+from gateway.routing.token_claim import claim_values, roles, scopes, typed
 
 
 @dataclass(frozen=True, slots=True)

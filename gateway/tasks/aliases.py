@@ -1,12 +1,11 @@
-"""What agents call the tasks that clients of 0.1 named themselves.
+"""The agents' ids of tasks that clients of 0.1 named themselves.
 
-Clients of 0.1 make the ids of their tasks; agents of every later generation make their own (protocol §8.1). What an
-agent calls such a task is remembered in memory, and in the store of the ledger where tasks have owners. Where they have
-none such a task is known by the agent's id only after a restart, and in another process.
+Clients of 0.1 make the ids of their tasks; agents of every later version make their own (protocol §8.1). The agent's id
+is kept in memory, and in the ledger's store where tasks have owners. Elsewhere, after a restart or in another process,
+such a task is known by the agent's id only.
 
-Ids that clients make are easily guessed, and those of agents are not. So a name is its owner's: who is proven to be
-another, and who is known by another A2A tenant, does not find the task by it. Callers without a credential are one
-owner: nobody is proven there, so nothing is protected.
+Clients' ids are easily guessed. A name therefore belongs to its owner: another proven caller, or the same one under
+another A2A tenant, does not find the task by it. Callers without a credential are one owner.
 """
 
 import asyncio
@@ -24,17 +23,19 @@ from gateway.tasks.store import NAMES, Note
 logger = logging.getLogger("gateway.tasks")
 
 MOST_OF_A_TENANT = 10_000
-"""Tasks that are remembered for one tenant; those not asked for longest are forgotten first."""
+"""The most names of one tenant; the least recently used are evicted first."""
 MOST_TENANTS = 1_000
-"""Tenants whose tasks are remembered at a time."""
+"""The most tenants that have names."""
+
+_alias = msgspec.json.Decoder(Alias)
 
 
 class Key(NamedTuple):
-    """Who calls a task by a name.
+    """A name with its owner.
 
     Attributes:
-        owner: The tenant of the caller, then whoever it is within, then the A2A tenant that it named.
-        name: What the client calls it.
+        owner: The caller's tenant, the caller within it, and the A2A tenant of the call.
+        name: The client's id of the task.
     """
 
     owner: tuple[str, ...]
@@ -43,15 +44,15 @@ class Key(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All of it as one word."""
+        """All of it as one text."""
         return msgspec.json.encode(tuple(self)).decode()
 
 
 class Aliases:
-    """The names of tasks, by who may use them.
+    """The names that are in memory.
 
     Args:
-        most: Tasks of one tenant.
+        most: Names of one tenant.
         tenants: Tenants.
     """
 
@@ -61,7 +62,7 @@ class Aliases:
         self._tenants: OrderedDict[str, OrderedDict[Key, Alias]] = OrderedDict()
 
     def find(self, key: Key) -> Alias | None:
-        """What is known of a task by its client's name for it."""
+        """Return the alias of a task by its client's name; None if it is unknown."""
         known = self._tenants.get(key.owner[0])
         if known is None or (found := known.get(key)) is None:
             return None
@@ -70,14 +71,14 @@ class Aliases:
         return found
 
     def forget(self, key: Key) -> None:
-        """The task is no more."""
+        """Remove a name."""
         self._tenants.get(key.owner[0], OrderedDict()).pop(key, None)
 
     def put(self, key: Key, name: str, alias: Alias) -> None:
-        """Remember what the agent calls a task.
+        """Remember the alias of a task.
 
         Args:
-            name: What the client calls it, where the key was made before that was known.
+            name: The client's id, in case the key was made before it was known.
         """
         tenant = key.owner[0]
         known = self._tenants.setdefault(tenant, OrderedDict())
@@ -92,13 +93,10 @@ class Aliases:
 
 
 class KeptAliases:
-    """The names of tasks whose owners a ledger knows.
+    """The names that are also in the store of a ledger.
 
     Args:
-        aliases: Those that are known without asking it.
-
-    Attributes:
-        ledger: Where they are kept.
+        aliases: Those in memory.
     """
 
     def __init__(self, aliases: Aliases, ledger: Ledger) -> None:
@@ -110,7 +108,7 @@ class KeptAliases:
         """As `Aliases.find`.
 
         Raises:
-            StateUnavailable: nobody knows.
+            StateUnavailable: the store cannot be asked.
         """
         found = self._aliases.find(key)
         if found is None and key.name:
@@ -121,15 +119,11 @@ class KeptAliases:
         return found
 
     def put(self, loop: asyncio.AbstractEventLoop, key: Key, name: str, alias: Alias) -> None:
-        """As `Aliases.put`, from any thread; it is written down a moment later."""
+        """As `Aliases.put`, from any thread; the store is written a moment later."""
         self._aliases.put(key, name, alias)
-        note = Note(
-            NAMES,
-            key._replace(name=name).text,
-            msgspec.json.encode(alias),
-            tenant=key.owner[0],
-            until=self.ledger.now() + self.ledger.bounds.open,
-        )
+        until = self.ledger.now() + self.ledger.bounds.open
+        text = key._replace(name=name).text
+        note = Note(NAMES, text, msgspec.json.encode(alias), tenant=key.owner[0], until=until)
         loop.call_soon_threadsafe(self._keep, note)
 
     def _keep(self, note: Note) -> None:
@@ -142,6 +136,3 @@ class KeptAliases:
             await self.ledger.store.keep(note)
         except StateUnavailable:
             logger.warning("the name of a task could not be written down")
-
-
-_alias = msgspec.json.Decoder(Alias)

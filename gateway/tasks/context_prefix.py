@@ -16,7 +16,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 
 
-class Mark(msgspec.Struct, frozen=True):
+class ContextPrefix(msgspec.Struct, frozen=True):
     """The prefix of one caller at one backend; an empty one changes nothing.
 
     Attributes:
@@ -28,7 +28,7 @@ class Mark(msgspec.Struct, frozen=True):
     raw: bytes = b""
 
     @classmethod
-    def of(cls, text: str) -> "Mark":
+    def of(cls, text: str) -> "ContextPrefix":
         """Return the prefix with this spelling."""
         return cls(text, text.encode("ascii"))
 
@@ -36,11 +36,11 @@ class Mark(msgspec.Struct, frozen=True):
         """Return whether an id begins with the prefix."""
         return self.text != "" and id.startswith(self.text)
 
-    def unmarked(self, data: bytes) -> bytes:
+    def remove(self, data: bytes) -> bytes:
         """Return JSON of the agent as the client may see it."""
         return data.replace(self.raw, b"") if self.raw and self.raw in data else data
 
-    def unmarked_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
+    def remove_from_message(self, call: Call, message: bytes, *, event: bool) -> bytes:
         """Return a gRPC message of the agent as the client may see it.
 
         Args:
@@ -54,15 +54,15 @@ class Mark(msgspec.Struct, frozen=True):
             message, self.raw, dialect.binding, version=dialect.version, operation=call.operation, event=event
         )
 
-    def unmarked_status(self, status: Status) -> Status:
+    def remove_from_status(self, status: Status) -> Status:
         """Return the status that ended a gRPC call as the client may see it."""
         return status_without(status, self.text) if self.text else status
 
-    def unmarked_tree(self, tree: Tree) -> Tree:
+    def remove_from_tree(self, tree: Tree) -> Tree:
         """Return a translated object without the prefix in any of its strings."""
         return cast("Tree", _remove(tree, self.text)) if self.text else tree  # an object stays one
 
-    def unmarked_progress(self, told: Progress) -> Progress:
+    def remove_from_progress(self, told: Progress) -> Progress:
         """Return what a frame tells without the prefix before its ids; the same object if none has it."""
         task, context = told.task_id or "", told.context_id or ""
         if not (self.starts(task) or self.starts(context)):
@@ -71,7 +71,7 @@ class Mark(msgspec.Struct, frozen=True):
         return replace(told, task_id=task or None, context_id=context or None)
 
 
-NO_MARK = Mark()
+NO_PREFIX = ContextPrefix()
 
 
 def _remove(value: object, prefix: str) -> object:

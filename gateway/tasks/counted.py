@@ -1,4 +1,4 @@
-"""A store whose every operation is counted."""
+"""A store whose operations are counted for the metrics."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
@@ -6,15 +6,17 @@ from typing import Any, TypeAlias, cast
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.store import Condition, Store
 
-OPERATIONS = (
-    "tasks", "context", "meet", "open_tasks", "count", "note", "keep", "settle", "drop", "group", "due", "expire",
+_LABELS = {"record": "meet"}
+"""The label of an operation that is called otherwise in the metrics, whose names do not change."""
+METHODS = (
+    "tasks", "context", "record", "open_tasks", "count", "note", "keep", "settle", "drop", "group", "due", "expire",
     "figures", "erase", "rows", "put_rows", "notes",
 )  # fmt: skip
-"""The operations of a store; the closed set of the label `operation`."""
-
+OPERATIONS = tuple(_LABELS.get(name, name) for name in METHODS)
+"""The closed set of the label `operation`."""
 
 Counts: TypeAlias = dict[str, float]
-"""How often an operation came to `ok` and to `unavailable`; added to in place, for each call does it several times."""
+"""How often an operation was `ok` and `unavailable`; incremented in place."""
 
 
 class _Counted:
@@ -22,8 +24,8 @@ class _Counted:
         self.local, self.shared, self.label = store.local, store.shared, store.label
         self.open, self.aclose = store.open, store.aclose
         self._store = store
-        for name in OPERATIONS:
-            setattr(self, name, _counting(getattr(store, name), share(name)))
+        for name in METHODS:
+            setattr(self, name, _counting(getattr(store, name), share(_LABELS.get(name, name))))
 
     @property
     def condition(self) -> Condition:
@@ -34,7 +36,7 @@ def counted(store: Store, share: Callable[[str], Counts]) -> Store:
     """Return the same store, counting.
 
     Args:
-        share: Returns the counts of an operation, which are added to.
+        share: Returns the counts of an operation by its label.
     """
     return cast("Store", _Counted(store, share))
 

@@ -1,43 +1,41 @@
-"""The ledger of this process: its store, its secret, and what is worked out from the two.
-
-It lives as long as the process: a reload of the configuration keeps it.
-"""
+"""The ledger of this process: its store, its secret, and what is derived from it. A reload keeps it."""
 
 import asyncio
 import itertools
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.seal import Seal
 from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store
-from gateway.tasks.surplus import drop_surplus
+from gateway.tasks.token_cipher import TokenCipher
 
-_MOST_MARKS = 10_000
+_MOST_PREFIXES = 10_000
 _TRY_EVERY = 0.5
 _RENEW_EVERY = 30.0
 _EXPIRE_AT_ONCE = 10_000
 # Expiry reads all of a file. Rounds of `_RENEW_EVERY` between two runs, here and for notes that nothing else bounds.
 _EXPIRE_ROUNDS = 4
 _BOUND_ROUNDS = 120
+_PAGE = 500
 
 logger = logging.getLogger("gateway.tasks")
 
 
 class Ledger:
-    """Whose every task is.
+    """The owners of all tasks.
 
     Args:
         wall: Unix seconds.
         clock: Monotonic seconds.
 
     Attributes:
-        pending: By tenant, calls on their way that may make a task.
-        known_seal: As `seal`; None where the store has not told it yet.
-        refuses: Whether a new task could not be written down, and none has been since.
+        pending: Calls that may make a task and have no answer yet, by tenant.
+        known_cipher: As `cipher`; None if the store has not told the secret yet.
+        refuses: Whether a new task could not be written, and none has been since.
         wall: As the argument.
     """
 
@@ -57,64 +55,64 @@ class Ledger:
         self.wall = wall
         self._clock = clock
         self._secret: bytes | None = None
-        self.known_seal: Seal | None = None
-        self._marks: dict[tuple[str, str, str], str] = {}
+        self.known_cipher: TokenCipher | None = None
+        self._prefixes: dict[tuple[str, str, str], str] = {}
 
     async def open(self) -> None:
-        """Get ready; a store over a network that does not answer yet is asked again when it is needed.
+        """Open the store; one over a network that does not answer yet is asked again when it is needed.
 
         Raises:
-            StoreBroken: it can never work as it is written.
+            StoreBroken: it can never work as it is configured.
         """
         await self.store.open()
         try:
-            await self._unseal()
+            await self._load_secret()
         except StateUnavailable:
             logger.warning("the store of the ledger does not answer yet: %s", self.store.label)
 
     async def aclose(self) -> None:
-        """Write what is left."""
+        """Close the store."""
         await self.store.aclose()
 
     def now(self) -> int:
-        """Unix seconds."""
+        """Return Unix seconds."""
         return int(self.wall())
 
     def refused(self) -> None:
-        """A new task could not be written down: a disk or a memory is full, or a replica takes no writes."""
+        """Take note that a new task could not be written: a disk or a memory is full, or a replica is read-only."""
         self.refuses = True
         self._asked_again = self._clock()
 
     def try_again(self) -> None:
-        """Let one send in every `_TRY_EVERY` seconds find out whether tasks are taken again.
+        """Let one send in every `_TRY_EVERY` seconds find out whether tasks are written again.
 
         Raises:
-            StateUnavailable: another one does. No agent is to begin what nobody could be told of.
+            StateUnavailable: another send does. No agent shall begin a task that its client could not be told of.
         """
         if (now := self._clock()) < self._asked_again + _TRY_EVERY:
             raise StateUnavailable("the state of the gateway cannot be written", detail="a new task was refused")
         self._asked_again = now
 
-    async def seal(self) -> Seal:
-        """Return what closes tokens and makes context prefixes.
+    async def cipher(self) -> TokenCipher:
+        """Return the cipher of tokens and context prefixes.
 
         Raises:
-            StateUnavailable: the store does not answer, and was never asked.
+            StateUnavailable: the store does not answer, and never has.
         """
-        return await self._unseal() if self.known_seal is None else self.known_seal
+        return await self._load_secret() if self.known_cipher is None else self.known_cipher
 
-    def mark(self, seal: Seal, scope: str, owner: Owner, *, by_principal: bool) -> str:
-        """What stands before the names that an owner gives its contexts at a backend that others reach too."""
+    def prefix(self, cipher: TokenCipher, scope: str, owner: Owner, *, by_principal: bool) -> str:
+        """Return the prefix of an owner's own contexts at a backend."""
         key = (scope, owner.tenant, owner.principal if by_principal else "")
-        mark = self._marks.get(key)
-        if mark is None:
-            if len(self._marks) >= _MOST_MARKS:
-                self._marks.clear()
-            mark = self._marks[key] = f"gw-{seal.mark(*key)}-"
-        return mark
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            if len(self._prefixes) >= _MOST_PREFIXES:
+                self._prefixes.clear()
+            prefix = self._prefixes[key] = f"gw-{cipher.name(*key)}-"
+        return prefix
 
     async def run(self) -> None:
-        """Forget what is past its time, and what a tenant has too much of, for ever."""
+        """Forget what has expired, and what a tenant has too much of, for ever."""
         for number in itertools.count(1):
             await asyncio.sleep(_RENEW_EVERY)
             with suppress(StateUnavailable):
@@ -122,22 +120,22 @@ class Ledger:
                 if number % _EXPIRE_ROUNDS == 0:
                     await self._expire()
                 if number % _BOUND_ROUNDS == 0:
-                    await drop_surplus(self.store, NAMES, self.bounds.tasks)
-                    await drop_surplus(self.store, HOMES, self.bounds.contexts)
+                    await trim_notes(self.store, NAMES, self.bounds.tasks)
+                    await trim_notes(self.store, HOMES, self.bounds.contexts)
 
     async def renew(self) -> None:
-        """See to it that the store has the secret still, and that it is the one that all others use.
+        """Check that the store still has the secret, the one that all gateways use.
 
-        A Redis that was started empty would give another one to the next gateway that comes.
+        A Redis that was restarted empty would give another one to the next gateway that starts.
 
         Raises:
             StateUnavailable: the store does not answer.
         """
         before = self._secret
-        await self._unseal(before)
+        await self._load_secret(before)
         if before is not None and self._secret != before:
             logger.warning("the store has another secret now: contexts that clients have named begin anew")
-            self._marks.clear()
+            self._prefixes.clear()
 
     async def _expire(self) -> None:
         forgotten = 1
@@ -146,14 +144,56 @@ class Ledger:
             # Other tasks of the event loop run between two batches.
             await asyncio.sleep(0)
 
-    async def _unseal(self, secret: bytes | None = None) -> Seal:
-        """Settle on a secret.
+    async def _load_secret(self, secret: bytes | None = None) -> TokenCipher:
+        """Read the secret from the store, or write it.
 
         Args:
-            secret: The one to be kept where the store has none; a new one where it is left out.
+            secret: Written if the store has none; a new one if it is left out.
         """
         note = Note("secret", "ledger", secrets.token_bytes(32) if secret is None else secret)
         self._secret = await self.store.settle(note)
-        if self.known_seal is None or self._secret != secret:
-            self.known_seal = Seal(self._secret)
-        return self.known_seal
+        if self.known_cipher is None or self._secret != secret:
+            self.known_cipher = TokenCipher(self._secret)
+        return self.known_cipher
+
+
+async def trim_notes(store: Store, kind: str, most: int) -> int:
+    """Forget the notes of a kind that a tenant has beyond `most`, those that expire first; return how many.
+
+    A store does not count notes, so all of them are read. Between two runs a tenant may have more.
+
+    Raises:
+        StateUnavailable: the store does not answer; some may have been forgotten.
+    """
+    counts: Counter[str] = Counter()
+    async for note in _notes(store, kind):
+        counts[note.tenant] += 1
+    beyond = {tenant: count - most for tenant, count in counts.items() if count > most}
+    if not beyond:
+        return 0
+    expiry: dict[str, list[tuple[int, str]]] = {tenant: [] for tenant in beyond}
+    async for note in _notes(store, kind):
+        if note.tenant in expiry:
+            expiry[note.tenant].append((note.until, note.key))
+    dropped = 0
+    for tenant, found in expiry.items():
+        for _, key in sorted(found)[: beyond[tenant]]:
+            dropped += await store.drop(kind, key)
+            if dropped % _PAGE == 0:
+                await asyncio.sleep(0)
+    return dropped
+
+
+async def _notes(store: Store, kind: str) -> AsyncIterator[Note]:
+    """Yield the notes of a kind; other tasks of the event loop run between two pages."""
+    after = (kind, "")
+    while True:
+        page = await store.notes(after, _PAGE)
+        for note in page:
+            if note.kind != kind:
+                return
+            yield note
+        if not page:
+            return
+        after = (page[-1].kind, page[-1].key)
+        await asyncio.sleep(0)

@@ -25,7 +25,7 @@ from gateway.tasks import redis_scripts as scripts
 from gateway.tasks.redis_address import read_address
 from gateway.tasks.redis_client import RedisClient, Reply
 from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short
-from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Figures, Met, Note, Owner, Row, Sighting, Task
+from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Decision, Figures, Note, Observed, Owner, Row, Task
 
 LARGE: Final = 32 * 1024
 """Bytes of a value from which on it is large."""
@@ -99,20 +99,20 @@ class RedisStore:
         found = await self.client.ask("HGET", self._contexts, (closed(scope) + short(id)).encode())
         return None if found is None else entry.read_context(found)[0]
 
-    async def meet(self, scope: str, sighting: Sighting) -> Met:
+    async def record(self, scope: str, observed: Observed) -> Decision:
         """Write down what is not known yet, and tell whose it all is."""
-        owner = sighting.owner
-        task, context = short(sighting.task), short(sighting.context)
+        owner = observed.owner
+        task, context = short(observed.task), short(observed.context)
         if not task and not context:
-            return Met()
+            return Decision()
         told = (
             closed(scope), task, context, owner.tenant, owner.principal,
-            sighting.state, sighting.replica, sighting.dialect, sighting.now, sighting.apart, sighting.marked,
+            observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.marked,
         )  # fmt: skip
-        found = await self.client.run(scripts.MEET, self._keys(owner.tenant), (_pack(told),))
+        found = await self.client.run(scripts.RECORD, self._keys(owner.tenant), (_pack(told),))
         if found == 1:
-            return Met(owner if task else None, owner if context else None)
-        return entry.read_met(found)
+            return Decision(owner if task else None, owner if context else None)
+        return entry.read_decision(found)
 
     async def open_tasks(self, tenant: str) -> int:
         """How many tasks of a tenant are not over."""

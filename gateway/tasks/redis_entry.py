@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from gateway.tasks.redis_client import Reply, unavailable
-from gateway.tasks.store import LONGEST_ID, Met, Note, Owner, Row, Task
+from gateway.tasks.store import LONGEST_ID, Decision, Note, Owner, Row, Task
 
 T = TypeVar("T")
 
@@ -86,10 +86,12 @@ def read_context(reply: Reply) -> tuple[Owner, int]:
     return Owner(tenant, principal), seen
 
 
-def read_met(reply: Reply) -> Met:
-    """What `MEET` tells: of each an owner, or false, which is Lua's word for nothing."""
+def read_decision(reply: Reply) -> Decision:
+    """What `RECORD` tells: of each an owner, or false, which is Lua's word for nothing."""
     task, context = _decoded(_owners, reply)
-    return Met(None if isinstance(task, bool) else Owner(*task), None if isinstance(context, bool) else Owner(*context))
+    return Decision(
+        None if isinstance(task, bool) else Owner(*task), None if isinstance(context, bool) else Owner(*context)
+    )
 
 
 def read_row(name: str, reply: Reply) -> Row:

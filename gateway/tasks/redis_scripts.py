@@ -84,7 +84,7 @@ end
 """
 )
 
-MEET: Final = (
+RECORD: Final = (
     _TASKS
     + rf"""
 local scope, id, context, tenant, principal, state, replica, dialect, now, apart, marked =
@@ -395,5 +395,5 @@ return #found
 """ARGV: tenant, most (packed). Returns how many were forgotten."""
 
 SCRIPTS: Final = (
-    MEET, PUT_ROWS, EXPIRE, ERASE, KEEP, DROP, GROUP, DUE, LIST, EXPIRE_NOTES, ERASE_NOTES,
+    RECORD, PUT_ROWS, EXPIRE, ERASE, KEEP, DROP, GROUP, DUE, LIST, EXPIRE_NOTES, ERASE_NOTES,
 )  # fmt: skip

@@ -27,12 +27,12 @@ from gateway.tasks.store import (
     SEEN_AGAIN,
     Bounds,
     Condition,
+    Decision,
     Figures,
-    Met,
     Note,
+    Observed,
     Owner,
     Row,
-    Sighting,
     StoreBroken,
     Task,
     later_state,
@@ -171,10 +171,10 @@ class SqliteStore:
             found = db.execute(_CONTEXT, (scope, id)).fetchone()
         return None if found is None else Owner(found[0], found[1])
 
-    async def meet(self, scope: str, sighting: Sighting) -> Met:
-        """As `Store.meet`."""
+    async def record(self, scope: str, observed: Observed) -> Decision:
+        """As `Store.record`."""
         with self._db as db, step(db):
-            return _meet(db, scope, sighting)
+            return _record(db, scope, observed)
 
     async def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`."""
@@ -487,33 +487,33 @@ def _identity(path: Path) -> tuple[int, int] | None:
 # ---- Within one transaction ------------------------------------------------------------------------------------------
 
 
-def _meet(db: sqlite3.Connection, scope: str, sighting: Sighting) -> Met:
-    """Record a sighting; write first and read only what is known, since most sightings name a new task."""
-    owner, now = sighting.owner, sighting.now
-    task = sighting.task if len(sighting.task) <= LONGEST_ID else ""
-    context = sighting.context if len(sighting.context) <= LONGEST_ID else ""
-    known = _add_task(db, scope, task, context, sighting) if task else None
-    holder = _add_context(db, scope, context, sighting, is_likely_known=known is not None) if context else None
+def _record(db: sqlite3.Connection, scope: str, observed: Observed) -> Decision:
+    """Record a frame's ids; write first and read only what is known, since most frames name a new task."""
+    owner, now = observed.owner, observed.now
+    task = observed.task if len(observed.task) <= LONGEST_ID else ""
+    context = observed.context if len(observed.context) <= LONGEST_ID else ""
+    known = _add_task(db, scope, task, context, observed) if task else None
+    holder = _add_context(db, scope, context, observed, is_likely_known=known is not None) if context else None
     of_task = None if known is None else known.owner
     of_context = None if holder is None else Owner(holder[0], holder[1])
-    if sighting.is_foreign(of_task, of_context):
+    if observed.is_foreign(of_task, of_context):
         db.execute("ROLLBACK")
-        return Met(of_task, of_context)
+        return Decision(of_task, of_context)
     if known is not None:
-        state = later_state(known.state, sighting.state)
+        state = later_state(known.state, observed.state)
         if state != known.state or (context and not known.context) or now - known.seen >= SEEN_AGAIN:
             db.execute(_UPDATE_TASK, (known.context or context, state, state in OPEN, now, scope, task))
     if holder is not None and holder[0] == owner.tenant and now - holder[2] >= SEEN_AGAIN:
         db.execute(_UPDATE_CONTEXT, (now, scope, context))
-    return Met((of_task or owner) if task else None, (of_context or owner) if context else None)
+    return Decision((of_task or owner) if task else None, (of_context or owner) if context else None)
 
 
-def _add_task(db: sqlite3.Connection, scope: str, task: str, context: str, sighting: Sighting) -> Task | None:
+def _add_task(db: sqlite3.Connection, scope: str, task: str, context: str, observed: Observed) -> Task | None:
     """Insert the task; return what is known of it already, or None if it is new."""
-    owner, state, now = sighting.owner, sighting.state, sighting.now
+    owner, state, now = observed.owner, observed.state, observed.now
     values = (
         scope, task, owner.tenant, owner.principal, context, state, state in OPEN,
-        sighting.replica, sighting.dialect, now, now,
+        observed.replica, observed.dialect, now, now,
     )  # fmt: skip
     if db.execute(_ADD_TASK, values).rowcount:
         return None
@@ -521,14 +521,14 @@ def _add_task(db: sqlite3.Connection, scope: str, task: str, context: str, sight
 
 
 def _add_context(
-    db: sqlite3.Connection, scope: str, context: str, sighting: Sighting, *, is_likely_known: bool
+    db: sqlite3.Connection, scope: str, context: str, observed: Observed, *, is_likely_known: bool
 ) -> tuple[str, str, int] | None:
     """Insert the context; return its tenant, principal and time if it is known already, or None if it is new."""
-    owner, holder = sighting.owner, None
+    owner, holder = observed.owner, None
     if is_likely_known:
         holder = db.execute(_CONTEXT, (scope, context)).fetchone()
     if holder is None:
-        values = (scope, context, owner.tenant, owner.principal, sighting.now)
+        values = (scope, context, owner.tenant, owner.principal, observed.now)
         if not db.execute(_ADD_CONTEXT, values).rowcount:
             holder = db.execute(_CONTEXT, (scope, context)).fetchone()
     return None if holder is None else (holder[0], holder[1], holder[2])

@@ -1,9 +1,9 @@
-"""Where the ledger is kept: who owns which task and which context, and short notes beside them.
+"""The contract of the store that keeps the ledger: the owners of tasks and contexts, and short notes beside them.
 
 `sqlite.py` keeps it in a file or in memory, `redis.py` in a Redis. Every method is one atomic step.
 
-What is written about a task or a context is written once: whoever was met with it first owns it, and nobody else ever
-does. A *scope* is one backend: ids of two backends have nothing to do with each other.
+An owner is written once and never changes: the first receiver of a task or a context owns it. A *scope* is one backend;
+the ids of two backends are unrelated.
 """
 
 from collections.abc import Sequence
@@ -12,32 +12,30 @@ from typing import Protocol
 import msgspec
 
 OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
-"""The states of a task that is not over, as `a2a.task_state.STATES` spells them; empty for one that nobody was told."""
+"""The states of a task that has not ended, as `a2a.task_state.STATES` spells them; empty if no frame told one."""
 
 SEEN_AGAIN = 60
-"""Seconds after which what is met again with nothing new is written down all the same, for when it was seen."""
+"""Seconds after which an entry is written again although nothing is new, so that it is not forgotten."""
+
+LONGEST_ID = 1024
+"""The most characters of an id that is kept; a longer one has no owner."""
 
 
 def later_state(known: str, told: str) -> str:
-    """The state of a task that had one and is told of with another: what is over stays over, whatever comes late.
+    """Return the state of a task after a frame: a task that has ended stays so, whatever comes late.
 
     Args:
-        told: Empty where a frame tells none.
+        told: The state in the frame; empty if it tells none.
     """
     return told if told and (known in OPEN or told not in OPEN) else known
 
 
-LONGEST_ID = 1024
-"""Characters of an id that is kept; a longer one is nobody's."""
-
-
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """Whose a task or a context is.
+    """The owner of a task or a context.
 
     Attributes:
-        tenant: The caller's tenant as it was proven, never the A2A `tenant` field.
-        principal: Who within it: the name of the issuer, which has no slash, one slash, and who it is there
-            (`Principal.who`); or empty.
+        tenant: The caller's proven tenant, never the A2A `tenant` field.
+        principal: The issuer's name (without a slash), a slash, and the caller there (`Principal.who`); or empty.
     """
 
     tenant: str
@@ -45,18 +43,18 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def subject(self) -> str:
-        """The principal as the logs have it, without its issuer; or empty."""
+        """The principal without its issuer, as in the logs; or empty."""
         return self.principal.partition("/")[2].replace("\n", " for ")
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
-    """What is known of one task.
+    """The record of one task.
 
     Attributes:
         context: The agent's context of it, or empty.
-        state: The last one that anybody was told, of `a2a.task_state.STATES`; empty for none.
-        replica: Which replica of the backend made it; empty where there is none to be told apart, or nobody knows.
-        dialect: What its owner spoke when it was made, such as `jsonrpc/1.0`.
+        state: The last state that a client was told, of `a2a.task_state.STATES`; or empty.
+        replica: The replica of the backend that made it; empty if there is only one, or if it is unknown.
+        dialect: The caller's dialect when the task was made, such as `jsonrpc/1.0`.
         made: Unix seconds.
         seen: When it was last written, in Unix seconds.
     """
@@ -70,17 +68,17 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     seen: int = 0
 
 
-class Sighting(msgspec.Struct, frozen=True, gc=False):
-    """What an agent's frame, on its way to a client, tells of a task or a context.
+class Observed(msgspec.Struct, frozen=True, gc=False):
+    """A task, a context or both, as an agent's frame on its way to a client names them.
 
     Attributes:
-        owner: Whoever is being answered.
+        owner: The receiver of the frame.
         task: Its id, or empty.
         context: The id of the context, or empty.
-        state: As `Task.state`; empty where the frame tells none.
+        state: As `Task.state`; empty if the frame tells none.
         now: Unix seconds.
         apart: Whether the principals of a tenant are told apart.
-        marked: Whether the context is the owner's whoever was met with it, for its name says so.
+        marked: Whether the context has the owner's prefix, and therefore is the owner's, whoever has recorded it.
     """
 
     owner: Owner
@@ -94,10 +92,10 @@ class Sighting(msgspec.Struct, frozen=True, gc=False):
     marked: bool = False
 
     def is_foreign(self, task: Owner | None, context: Owner | None) -> bool:
-        """Whether it names what is another's; such a frame goes to nobody.
+        """Return whether it names what belongs to another owner; such a frame never leaves.
 
         Args:
-            task: Whose the task is known to be; None where it is not known, or none is named.
+            task: The task's known owner; None if there is none, or if no task is named.
             context: Likewise.
         """
         return self._is_others(task) or (not self.marked and self._is_others(context))
@@ -109,10 +107,10 @@ class Sighting(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Met(msgspec.Struct, frozen=True, gc=False):
-    """Whose the task and the context of a sighting are, now that they have been met; None where it named none.
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """The owners of an observed task and context after `Store.record`; None for one that was not named.
 
-    Of what is not written down, for the other one is another's, it is None as well.
+    One that is new is also None if it was not written, because the other one is foreign.
     """
 
     task: Owner | None = None
@@ -123,10 +121,10 @@ class Bounds(msgspec.Struct, frozen=True):
     """How long and how much is kept.
 
     Attributes:
-        ended: Seconds after the last sighting for which a task that is over is kept.
-        open: Likewise for a task that is not, and for a context.
-        tasks: Most tasks of one tenant; those that are over go first, then those not seen for longest.
-        contexts: Most contexts of one tenant; those not seen for longest go first.
+        ended: Seconds for which a task that has ended is kept after it was last seen.
+        open: Likewise for other tasks, and for contexts.
+        tasks: The most tasks of one tenant. Ended ones are forgotten first, then those not seen for longest.
+        contexts: The most contexts of one tenant. Those not seen for longest are forgotten first.
     """
 
     ended: int = 30 * 86_400
@@ -136,7 +134,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """What a store holds of one tenant."""
+    """How much a store holds of one tenant."""
 
     tenant: str
     tasks: int
@@ -146,12 +144,12 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A short document beside the ledger: a name that a client gave a task, a webhook, a delivery that is due.
+    """A short document beside the ledger, such as a client's name of a task, a webhook, or a delivery.
 
     Attributes:
-        kind: What sort it is; a kind and a key name one note.
-        tenant: Whose it is; goes with the tenant when that is erased. Empty for the gateway's own.
-        group: By which several are listed, such as a task; empty for none.
+        kind: A kind and a key name one note.
+        tenant: The tenant with which the note is erased; empty for the gateway's own.
+        group: Lists several notes together, such as those of a task; empty for none.
         due: When it is to be taken up, in Unix seconds; 0 for never.
         until: When it is to be forgotten, in Unix seconds; 0 for never.
     """
@@ -166,17 +164,17 @@ class Note(msgspec.Struct, frozen=True):
 
 
 NAMES = "name"
-"""The kind of the notes that are names of tasks; a tenant has no more of them than tasks, by and by."""
+"""The kind of notes that hold clients' names of tasks; bounded by `Bounds.tasks`."""
 
 HOMES = "replica of a context"
-"""The kind of those that tell where a context began; likewise no more than contexts."""
+"""The kind of notes that hold the replica of a context; bounded by `Bounds.contexts`."""
 
 LARGE_KINDS = frozenset({"body"})
-"""Kinds of notes that may be as long as what an agent posts; all others are short."""
+"""The kinds of notes that may be as long as what an agent posts; all others are short."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One entry of the ledger, as it is carried from one store to another: a task, or else a context."""
+    """One entry of the ledger as it is carried to another store: a task, or else a context."""
 
     scope: str
     id: str
@@ -186,12 +184,16 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Condition:
-    """How a store is, as far as is known."""
+    """The health of a store, as far as it is known."""
 
     @property
     def trouble(self) -> str:
-        """What keeps it from being used for longer than a moment, for operators; empty for nothing."""
+        """A lasting fault, for operators; empty for none."""
         return ""
+
+
+class StoreBroken(Exception):  # noqa: N818 - it is what it is
+    """A store that can never work as it is configured; the text has the remedy, and no credentials."""
 
 
 class Store(Protocol):
@@ -200,10 +202,9 @@ class Store(Protocol):
     Every method may raise `a2a.fault.StateUnavailable`: then nothing is known, and nothing was written.
 
     Attributes:
-        local: Whether no network is between.
-        shared: Whether several gateways on several machines may use it at a time.
-        label: What it is, without credentials, for logs and metrics.
-        condition: How it is.
+        local: Whether it is reached without a network.
+        shared: Whether gateways on several machines may use it at a time.
+        label: Its place, without credentials, for logs and metrics.
     """
 
     local: bool
@@ -212,88 +213,83 @@ class Store(Protocol):
     condition: Condition
 
     async def open(self) -> None:
-        """Get ready: make files and tables. One over a network comes up also where the network does not.
+        """Make files and tables, or connect; a store over a network also opens while the network is down.
 
         Raises:
-            StoreBroken: it can never work as it is written: no such folder, another program's file, a newer schema.
+            StoreBroken: it can never work: no such folder, another program's file, a newer schema.
         """
 
     async def aclose(self) -> None:
-        """Write what is left, and let go of everything."""
+        """Write what is left, and release everything."""
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
     async def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
-        """What is known of each; None for one that is not known. Expired ones are not."""
+        """Return the record of each task; None for one that is unknown or expired."""
 
-    async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
-        """Whose a context is; None for one that is not known."""
+    async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the protocol's word
+        """Return the owner of a context; None if it is unknown."""
 
-    async def meet(self, scope: str, sighting: Sighting) -> Met:
-        """Write down what is not known yet, in one step, and tell whose it all is.
+    async def record(self, scope: str, observed: Observed) -> Decision:
+        """Write what is not known yet, and return the owners of all of it.
 
-        Nothing is written where one of the two is another's (`Sighting.is_foreign`): the frame is withheld, and whoever
-        was to have it must own nothing by it. Else a task that is known gets the state, unless that is empty.
-        The replica and the dialect stay what they were when it was made; a context that it had none of is filled in.
+        Nothing is written if one of the two is foreign (`Observed.is_foreign`), since the frame is withheld. Otherwise
+        a known task gets the state, unless that is empty. Its replica and dialect stay; its context is filled in once.
         """
 
     async def open_tasks(self, tenant: str) -> int:
-        """How many tasks of a tenant are not over, in all scopes."""
+        """Return how many tasks of a tenant have not ended, in all scopes."""
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
-        """How many tasks of an owner are known in a scope; of one context only, unless it is empty.
+        """Return how many tasks of an owner a scope has, or a context if one is given.
 
         Args:
-            owner: With an empty principal: whoever of the tenant.
+            owner: With an empty principal, all of the tenant.
         """
 
     # ---- Notes -----------------------------------------------------------------------------------------------------
 
     async def note(self, kind: str, key: str) -> bytes | None:
-        """The value of a note; None where there is none, or it is past its time."""
+        """Return the value of a note; None if there is none, or if it has expired."""
 
     async def keep(self, note: Note) -> None:
         """Write a note, over one with the same kind and key."""
 
     async def settle(self, note: Note) -> bytes:
-        """Write a note unless there is one; gives the value that stands then."""
+        """Write a note unless there is one; return the value that then stands."""
 
     async def drop(self, kind: str, key: str) -> bool:
-        """Remove a note; whether there was one."""
+        """Remove a note; return whether there was one."""
 
     async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
-        """Keys and values of the notes of one kind in a group, by key; `most` at most."""
+        """Return up to `most` keys and values of the notes of one kind in a group, by key."""
 
     async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         """Take up to `most` notes that are due at `now`, the longest due first.
 
-        In the same step they become due again at `now + lease`, so that of several gateways one has each, and none is
-        lost with whoever took it.
+        In the same step they become due again at `now + lease`. So of several gateways one takes each note, and none
+        is lost with a gateway that dies.
         """
 
-    # ---- Upkeep ----------------------------------------------------------------------------------------------------
+    # ---- Retention -------------------------------------------------------------------------------------------------
 
     async def expire(self, now: int, bounds: Bounds, most: int) -> int:
-        """Forget up to `most` entries that are beyond the bounds; gives how many. 500 are quick enough here."""
+        """Forget up to `most` entries, or fewer, that are beyond the bounds; return how many, and 0 if none is left."""
 
     async def figures(self) -> list[Figures]:
-        """What it holds, tenant by tenant."""
+        """Return the figures of each tenant."""
 
     async def erase(self, tenant: str) -> int:
-        """Forget all that belongs to a tenant; gives how many entries there were."""
+        """Forget all that belongs to a tenant; return how many entries there were."""
 
     async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
-        """Entries in the order of `("task" or "context", scope, id)`, from behind `after`; empty words begin."""
+        """Return entries in the order of `("task" or "context", scope, id)` behind `after`; empty words begin."""
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
-        """Write entries as they are, unless they are known already; gives how many were written."""
+        """Write entries unless they are known already; return how many were written."""
 
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
-        """Notes in the order of `(kind, key)`, from behind `after`; ("", "") is the beginning.
+        """Return notes in the order of `(kind, key)` behind `after`; empty words begin.
 
-        Fewer than `most` where these are many bytes; only where there are none is it the end.
+        There may be fewer than `most` if they are large; only an empty list is the end.
         """
-
-
-class StoreBroken(Exception):  # noqa: N818 - it is what it is
-    """A store that can never work as it is written; the text says why and what to do, without credentials."""

@@ -7,7 +7,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import Pairs, pass_on
 from gateway.principal import Principal
-from gateway.token_claim import claim_at, single
+from gateway.routing.token_claim import claim_at, single
 from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 
 # Not the space, which HTTP drops at the ends of a value, and not the escape: two subjects must never look alike.

@@ -238,7 +238,7 @@ class Backend(Protocol):
         """Peculiarities of the agent, such as `OWN_IDS`."""
 
 
-class Claims(Protocol):
+class Ownership(Protocol):
     """The ownership of the tasks of one request."""
 
     replica: str
@@ -259,7 +259,7 @@ class Record(Protocol):
         """The client's call."""
 
     @property
-    def claims(self) -> Claims | None:
+    def ownership(self) -> Ownership | None:
         """The ownership of its tasks."""
 
     @property
@@ -339,9 +339,9 @@ class Attempt(Generic[R, B]):
         self._trials = backing.balancer.begin(replica)
         if backing.balancer.only is None:
             exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if exchange.claims is not None:
+        if exchange.ownership is not None:
             # The only replica is recorded as well: its tasks stay its own when others are added.
-            exchange.claims.replica = replica.place
+            exchange.ownership.replica = replica.place
 
     def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
         """Send the call to the current replica."""

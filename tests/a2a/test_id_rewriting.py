@@ -14,7 +14,7 @@ from gateway.a2a.bindings import binding, jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.id_rewriting import with_context, with_task, without
-from gateway.a2a.mention import mentions
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.paths import PathCall
@@ -22,7 +22,7 @@ from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
 from tests.a2a.dialects import DIALECTS, Case, asked, call_of, hub_params, pair_name, pairs, vector
 from tests.a2a.sample import CONTEXT
-from tests.a2a.test_mention import SAID, VECTORS, over_grpc, over_http, rpc
+from tests.a2a.test_referenced_ids import SAID, VECTORS, over_grpc, over_http, rpc
 
 MARK = "gw-0123abcd-"
 OTHER = MARK + CONTEXT
@@ -45,11 +45,11 @@ def read(body: bytes, call: Call) -> Call:
 def test_another_context_is_relayed_and_translated_in_every_dialect(file: str, name: str) -> None:
     call = call_of(vector(file)["request"][name], DIALECTS[name])
     changed = with_context(call, OTHER)
-    assert changed.context_id == mentions(changed).context == OTHER
-    assert mentions(changed).tasks == mentions(call).tasks
+    assert changed.context_id == referenced_ids(changed).context == OTHER
+    assert referenced_ids(changed).tasks == referenced_ids(call).tasks
     # The hub, and the agent of the same dialect.
     assert hub_params(changed) == renamed(hub_params(call), CONTEXT, OTHER)
-    assert asked(changed).context_id == mentions(asked(changed)).context == OTHER
+    assert asked(changed).context_id == referenced_ids(asked(changed)).context == OTHER
     # Back again it is what it was, but that gRPC orders its fields.
     back = with_context(changed, CONTEXT)
     assert hub_params(back) == hub_params(call)
@@ -66,13 +66,13 @@ def test_another_context_is_put_into_what_the_gateway_has_written(pair: list[Cas
 def _has_another_context(case: Case) -> None:
     client = call_of(vector(case.file)["request"][case.ours], DIALECTS[case.ours])
     call = Translation(client, DIALECTS[case.theirs], new_id="new", message_id="m").call
-    context = mentions(call).context
+    context = referenced_ids(call).context
     changed = with_context(call, OTHER)
     if context is None:
         assert changed is call
         return
-    assert mentions(changed).context == changed.context_id == OTHER, case
-    assert mentions(with_context(changed, context)) == mentions(call), case
+    assert referenced_ids(changed).context == changed.context_id == OTHER, case
+    assert referenced_ids(with_context(changed, context)) == referenced_ids(call), case
     if call.dialect.binding is Binding.JSONRPC:
         assert json.loads(changed.body) == renamed(json.loads(call.body), context, OTHER)
 
@@ -98,13 +98,13 @@ def test_all_other_values_stay(written: str) -> None:
     for text in (written, written.replace('essage":{', f'essage":{{{nested}', 1), written.replace('"c"', '"\\u0063"')):
         body = text.encode()
         call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
-        assert mentions(call).context == "c"
+        assert referenced_ids(call).context == "c"
         changed = with_context(call, 'd"\u00e4')
         expected = re.sub(rb'"(c|\\u0063)"', 'd"\u00e4'.join('""').replace('d"', 'd\\"').encode(), body)
         assert json.loads(changed.body) == json.loads(expected)
         assert changed == replace(call, body=changed.body, params=changed.params, context_id='d"\u00e4')
         again = read(changed.body, changed)
-        assert (again.context_id or mentions(again).context, again.params) == ('d"\u00e4', changed.params)
+        assert (again.context_id or referenced_ids(again).context, again.params) == ('d"\u00e4', changed.params)
 
 
 def test_an_empty_twin_says_the_same_afterwards() -> None:
@@ -139,7 +139,7 @@ def test_the_query_of_a_list_has_the_other_context_and_every_other_byte() -> Non
 def test_a_context_in_the_query_of_json_rpc_is_replaced_as_well() -> None:
     call = rpc("SendMessage", {"message": {**SAID, "contextId": "c"}}, b"a=b&contextId=c")
     changed = with_context(call, "d")
-    assert (changed.query, mentions(changed).context) == (b"a=b&contextId=d", "d")
+    assert (changed.query, referenced_ids(changed).context) == (b"a=b&contextId=d", "d")
 
 
 @pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
@@ -203,7 +203,7 @@ def test_a_task_that_its_client_named_is_another_to_the_agent(
         expected["message"] = {**params["message"], "taskId": MARK + "t"}
     assert json.loads(changed.body)["params"] == expected
     assert changed.task_id == MARK + "t"
-    assert mentions(changed).tasks == (MARK + "t",)
+    assert referenced_ids(changed).tasks == (MARK + "t",)
     assert json.loads(with_task(changed, "t").body) == json.loads(call.body)
 
 
@@ -212,7 +212,7 @@ def test_what_the_gateway_writes_for_an_agent_of_0_1_has_the_other_task() -> Non
     call = Translation(client, DIALECTS["v0.1-jsonrpc"], new_id="new").call
     changed = with_task(call, MARK + "new")
     assert json.loads(changed.body) == renamed(json.loads(call.body), "new", MARK + "new")
-    assert (mentions(changed).tasks, changed.params) == ((MARK + "new",), NOTHING)
+    assert (referenced_ids(changed).tasks, changed.params) == ((MARK + "new",), NOTHING)
 
 
 @pytest.mark.parametrize(

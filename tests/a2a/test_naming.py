@@ -7,11 +7,11 @@ import pytest
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.versions.version import Misfit
 
-Met = list[tuple[str, Alias]]
+Decision = list[tuple[str, Alias]]
 
 
-def naming(alias: Alias | None = None, *, newer: bool = False) -> tuple[Naming, Met]:
-    met: Met = []
+def naming(alias: Alias | None = None, *, newer: bool = False) -> tuple[Naming, Decision]:
+    met: Decision = []
     return Naming(alias, lambda name, found: met.append((name, found)), newer=newer), met
 
 

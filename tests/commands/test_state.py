@@ -26,7 +26,7 @@ from gateway.commands.state import (
 from gateway.config.state import StateUrl, read_state
 from gateway.push.signing import REFRESH, Signer
 from gateway.tasks import opening
-from gateway.tasks.store import Figures, Note, Owner, Sighting
+from gateway.tasks.store import Figures, Note, Observed, Owner
 from tests.doubles.redis_server import needs_redis, redis_server
 
 pytestmark = pytest.mark.anyio
@@ -61,10 +61,10 @@ async def fill(place: StatePlace, *, tasks: int = 2, notes: tuple[Note, ...] = (
     await store.open()
     try:
         for number, state in enumerate(("working", "submitted", "completed")):
-            sighting = Sighting(ACME, f"a{number}", "chat", state, dialect="jsonrpc/1.0", now=NOW)
-            await now(store.meet("crm", sighting))
+            sighting = Observed(ACME, f"a{number}", "chat", state, dialect="jsonrpc/1.0", now=NOW)
+            await now(store.record("crm", sighting))
         for number in range(tasks):
-            await now(store.meet("billing", Sighting(GLOBEX, f"g{number}", f"c{number}", "working", now=NOW)))
+            await now(store.record("billing", Observed(GLOBEX, f"g{number}", f"c{number}", "working", now=NOW)))
         for note in (Note("alias", "one", b"1", "acme"), *notes):
             await now(store.keep(note))
     finally:
@@ -168,7 +168,7 @@ async def test_what_is_there_already_stays(places: tuple[StatePlace, StatePlace]
     await fill(source)
     other = opening.make(target.state)
     await other.open()
-    await now(other.meet("crm", Sighting(GLOBEX, "a0", "chat", "working", now=NOW)))
+    await now(other.record("crm", Observed(GLOBEX, "a0", "chat", "working", now=NOW)))
     await now(other.keep(Note("alias", "one", b"another", "globex")))
     assert await migrate(source, target, NOW) == Copied(8, 6, 1, 0)
     try:

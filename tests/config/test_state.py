@@ -5,7 +5,7 @@ import pytest
 
 from gateway.config.state import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
 from gateway.tasks.opening import make
-from gateway.tasks.store import Owner, Sighting, Task
+from gateway.tasks.store import Observed, Owner, Task
 from tests.config.reading import examined, good
 
 FOLDER = Path("/etc/gateway")
@@ -64,7 +64,7 @@ def test_a_name_has_room_for_those_of_the_files_beside_it(tmp_path: Path) -> Non
     async def use() -> list[Task | None]:
         await store.open()
         try:
-            await store.meet("crm", Sighting(Owner("acme", "ann"), "t", "c"))
+            await store.record("crm", Observed(Owner("acme", "ann"), "t", "c"))
             return await store.tasks("crm", ("t",))
         finally:
             await store.aclose()

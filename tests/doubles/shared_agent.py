@@ -10,7 +10,7 @@ from gateway.a2a.dialect import Dialect
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import Listing
 from gateway.proxy.list_tasks import Ask, walk
-from gateway.tasks.seal import Seal
+from gateway.tasks.token_cipher import TokenCipher
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, page_of, result_of
 
@@ -97,7 +97,7 @@ async def acmes(tasks: Sequence[Tree]) -> list[Tree]:
 
 # ---- Who lists -------------------------------------------------------------------------------------------------------
 
-SEAL = Seal(bytes(range(32)))
+CIPHER = TokenCipher(bytes(range(32)))
 ACME = ("acme", "", "crm")
 
 
@@ -120,7 +120,7 @@ def counting(number: int) -> Callable[[], Awaitable[int]]:
 def answered(
     call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = countless, *, theirs: Dialect = JSONRPC, **more: Any
 ) -> bytes:
-    told = {"mine": acmes, "seal": SEAL, "bound": ACME, **more}
+    told = {"mine": acmes, "cipher": CIPHER, "bound": ACME, **more}
     return asyncio.run(walk(Listing(call, theirs), ask=ask, known=known, **told))
 
 

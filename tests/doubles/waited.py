@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.counted import OPERATIONS
+from gateway.tasks.counted import METHODS
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
 
@@ -26,7 +26,7 @@ class Waited:
         self.down = False
         self.waits: Callable[[], Awaitable[None]] = _turns
         self._inner = SqliteStore(None)
-        for name in OPERATIONS:
+        for name in METHODS:
             setattr(self, name, self._later(getattr(self._inner, name)))
 
     async def open(self) -> None:

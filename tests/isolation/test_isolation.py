@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.claims import Claims
-from gateway.tasks.context_prefix import Mark
+from gateway.tasks.context_prefix import ContextPrefix
+from gateway.tasks.ownership import Isolation, Ownership
 from gateway.tasks.store import Owner
-from gateway.tenure import Tenure
 from tests.isolation.ask import OF_TASK, SENDS, SPEECHES
 from tests.isolation.model import Broken
 from tests.isolation.running import Here, run_machine, standing
@@ -37,22 +36,22 @@ def test_nobody_reaches_what_is_anothers_where_the_gateway_calls_webhooks() -> N
 
 
 def test_the_machine_finds_that_tasks_are_not_kept_apart(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Claims, "owns", lambda claims, owner: True)
+    monkeypatch.setattr(Ownership, "owns", lambda ownership, owner: True)
     assert found(here)[0] in "123"
 
 
 def test_the_machine_finds_that_principals_are_not_kept_apart(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    def owned(_tenure: Tenure, owner: Owner, by: Owner) -> bool:
+    def is_owned(_isolation: Isolation, owner: Owner, by: Owner) -> bool:
         return owner.tenant == by.tenant
 
-    monkeypatch.setattr(Tenure, "owned", owned)
+    monkeypatch.setattr(Isolation, "is_owned", is_owned)
     assert found(here)[0] in "13"
 
 
 def test_the_machine_finds_that_contexts_are_shown_with_their_marks(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Mark, "unmarked", lambda mark, data: data)
+    monkeypatch.setattr(ContextPrefix, "remove", lambda prefix, data: data)
     assert found(here)[0] in "35"
 
 

@@ -14,7 +14,7 @@ from gateway.routing.endpoint import (
     patterns,
 )
 from gateway.routing.route import Place, Rule
-from gateway.token_claim import claim_values
+from gateway.routing.token_claim import claim_values
 
 
 def test_a_host_is_looked_for_from_the_most_exact_pattern_on() -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.tasks.store import Note, Owner, Row, Sighting, Store, Task
+from gateway.tasks.store import Note, Observed, Owner, Row, Store, Task
 
 NOW = int(time.time())
 HOUR = 3600
@@ -38,8 +38,8 @@ STRANGE = (
 
 def sighting(
     owner: Owner = ACME, task: str = "", context: str = "", state: str = "", *, at: int = NOW, **more: Any
-) -> Sighting:
-    return Sighting(owner, task, context, state, now=at, **more)
+) -> Observed:
+    return Observed(owner, task, context, state, now=at, **more)
 
 
 async def known(store: Store, task: str, scope: str = "crm") -> Task | None:
@@ -55,7 +55,7 @@ async def owner_of(store: Store, task: str, scope: str = "crm") -> Owner | None:
 async def fill(store: Store, tasks: Sequence[str], owner: Owner = ACME, state: str = "working", at: int = NOW) -> None:
     """Tasks without contexts, each a second after the one before."""
     for number, task in enumerate(tasks):
-        await store.meet("crm", sighting(owner, task, state=state, at=at + number))
+        await store.record("crm", sighting(owner, task, state=state, at=at + number))
 
 
 async def which(store: Store, tasks: Sequence[str]) -> list[str]:

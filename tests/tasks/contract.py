@@ -12,7 +12,7 @@ import itertools
 
 import pytest
 
-from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Met, Note, Owner, Row, Store, Task
+from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Decision, Note, Owner, Row, Store, Task
 from tests.tasks.asking import (
     ACME,
     ANN,
@@ -44,70 +44,70 @@ class Contract:
         assert await store.context("crm", "c1") is None
 
     async def test_whoever_is_met_with_a_task_and_a_context_first_owns_them(self, store: Store) -> None:
-        met = await store.meet("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
-        assert met == Met(ANN, ANN)
+        met = await store.record("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
+        assert met == Decision(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW)
         assert await store.context("crm", "c1") == ANN
 
     async def test_nobody_else_ever_owns_them(self, store: Store) -> None:
-        await store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+        await store.record("crm", sighting(ACME, "t1", "c1", "working"))
         before = await known(store, "t1")
         foreign = sighting(GLOBEX, "t1", "c1", "completed", at=NOW + HOUR, replica="r2", dialect="grpc/1.0")
-        assert await store.meet("crm", foreign) == Met(ACME, ACME)
+        assert await store.record("crm", foreign) == Decision(ACME, ACME)
         assert await known(store, "t1") == before
         assert await store.context("crm", "c1") == ACME
 
     async def test_what_a_sighting_does_not_name_is_not_told_of(self, store: Store) -> None:
-        assert await store.meet("crm", sighting()) == Met()
-        assert await store.meet("crm", sighting(task="t1")) == Met(task=ACME)
-        assert await store.meet("crm", sighting(context="c1")) == Met(context=ACME)
+        assert await store.record("crm", sighting()) == Decision()
+        assert await store.record("crm", sighting(task="t1")) == Decision(task=ACME)
+        assert await store.record("crm", sighting(context="c1")) == Decision(context=ACME)
         assert await store.context("crm", "t1") is None
         assert await known(store, "c1") is None
 
     async def test_a_known_context_takes_a_new_task(self, store: Store) -> None:
-        await store.meet("crm", sighting(ANN, "t1", "c1"))
-        assert await store.meet("crm", sighting(BOB, "t2", "c1")) == Met(BOB, ANN)
+        await store.record("crm", sighting(ANN, "t1", "c1"))
+        assert await store.record("crm", sighting(BOB, "t2", "c1")) == Decision(BOB, ANN)
         assert await owner_of(store, "t2") == BOB
         assert await store.context("crm", "c1") == ANN
 
     async def test_a_known_task_may_tell_of_a_new_context(self, store: Store) -> None:
-        await store.meet("crm", sighting(ANN, "t1", "c1"))
-        assert await store.meet("crm", sighting(ANN, "t1", "c2")) == Met(ANN, ANN)
+        await store.record("crm", sighting(ANN, "t1", "c1"))
+        assert await store.record("crm", sighting(ANN, "t1", "c2")) == Decision(ANN, ANN)
         assert await store.context("crm", "c2") == ANN
 
     async def test_ids_of_two_scopes_have_nothing_to_do_with_each_other(self, store: Store) -> None:
-        await store.meet("crm", sighting(ACME, "t1", "c1"))
-        assert await store.meet("erp", sighting(GLOBEX, "t1", "c1")) == Met(GLOBEX, GLOBEX)
-        assert await store.meet("crm/t1", sighting(GLOBEX, "c1")) == Met(task=GLOBEX)
+        await store.record("crm", sighting(ACME, "t1", "c1"))
+        assert await store.record("erp", sighting(GLOBEX, "t1", "c1")) == Decision(GLOBEX, GLOBEX)
+        assert await store.record("crm/t1", sighting(GLOBEX, "c1")) == Decision(task=GLOBEX)
         assert [await owner_of(store, "t1", scope) for scope in ("crm", "erp", "crm/t1")] == [ACME, GLOBEX, None]
 
     async def test_a_state_is_told_on_by_the_same_tenant(self, store: Store) -> None:
-        await store.meet("crm", sighting(ANN, "t1", "c1", "submitted", dialect="jsonrpc/1.0", replica="r1"))
+        await store.record("crm", sighting(ANN, "t1", "c1", "submitted", dialect="jsonrpc/1.0", replica="r1"))
         later = sighting(BOB, "t1", "c1", "working", at=NOW + HOUR, dialect="grpc/1.0", replica="r2")
-        assert await store.meet("crm", later) == Met(ANN, ANN)
+        assert await store.record("crm", later) == Decision(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW + HOUR)
 
     async def test_no_state_leaves_the_one_that_is_known(self, store: Store) -> None:
-        await store.meet("crm", sighting(task="t1", state="working"))
-        await store.meet("crm", sighting(task="t1"))
+        await store.record("crm", sighting(task="t1", state="working"))
+        await store.record("crm", sighting(task="t1"))
         assert await known(store, "t1") == Task(ACME, state="working", made=NOW, seen=NOW)
 
     async def test_a_context_that_a_task_had_none_of_is_filled_in_once(self, store: Store) -> None:
-        await store.meet("crm", sighting(task="t1", state="working"))
+        await store.record("crm", sighting(task="t1", state="working"))
         for context in ("c1", "c2"):
-            await store.meet("crm", sighting(task="t1", context=context))
+            await store.record("crm", sighting(task="t1", context=context))
         assert await known(store, "t1") == Task(ACME, "c1", "working", made=NOW, seen=NOW)
 
     async def test_what_is_met_again_an_hour_later_was_seen_then(self, store: Store) -> None:
         for at in (NOW, NOW + HOUR):
-            await store.meet("crm", sighting(ACME, "t1", "c1", "working", at=at))
-        await store.meet("crm", sighting(GLOBEX, "t1", "c1", "working", at=NOW + DAY))
+            await store.record("crm", sighting(ACME, "t1", "c1", "working", at=at))
+        await store.record("crm", sighting(GLOBEX, "t1", "c1", "working", at=NOW + DAY))
         assert [row.seen for row in await all_rows(store)] == [NOW + HOUR, NOW + HOUR]
 
     async def test_several_are_answered_in_the_order_they_were_asked_for(self, store: Store) -> None:
         tasks = [f"t{number}" for number in range(100)]
         for number, task in enumerate(tasks):
-            await store.meet("crm", sighting(Owner(f"tenant-{number % 3}"), task))
+            await store.record("crm", sighting(Owner(f"tenant-{number % 3}"), task))
         found = await store.tasks("crm", ["none", *reversed(tasks), "t1", "t1", ""])
         tenants = [task and task.owner.tenant for task in found]
         wanted = [f"tenant-{number % 3}" for number in reversed(range(100))]
@@ -116,7 +116,7 @@ class Contract:
     async def test_ids_may_hold_any_text_and_none_is_like_another(self, store: Store) -> None:
         for number, id_ in enumerate(STRANGE):
             owner = Owner(f"tenant-{number}", id_)
-            assert await store.meet(id_, sighting(owner, id_, id_, "working")) == Met(owner, owner)
+            assert await store.record(id_, sighting(owner, id_, id_, "working")) == Decision(owner, owner)
         for number, (scope, id_) in enumerate(itertools.product(STRANGE, STRANGE)):
             owner = Owner(f"tenant-{number // len(STRANGE)}", scope)
             wanted = owner if scope == id_ else None
@@ -127,10 +127,10 @@ class Contract:
 
     async def test_an_id_that_is_too_long_is_nobodys(self, store: Store) -> None:
         longest, too_long = "ä" * LONGEST_ID, "a" * (LONGEST_ID + 1)
-        assert await store.meet("crm", sighting(ACME, longest, longest)) == Met(ACME, ACME)
-        assert await store.meet("crm", sighting(ACME, too_long, "c1")) == Met(context=ACME)
-        assert await store.meet("crm", sighting(ACME, "t1", too_long)) == Met(task=ACME)
-        assert await store.meet("crm", sighting(ACME, too_long, too_long)) == Met()
+        assert await store.record("crm", sighting(ACME, longest, longest)) == Decision(ACME, ACME)
+        assert await store.record("crm", sighting(ACME, too_long, "c1")) == Decision(context=ACME)
+        assert await store.record("crm", sighting(ACME, "t1", too_long)) == Decision(task=ACME)
+        assert await store.record("crm", sighting(ACME, too_long, too_long)) == Decision()
         assert await owner_of(store, longest) == ACME
         assert await known(store, too_long) is None
         assert await store.context("crm", too_long) is None
@@ -140,65 +140,65 @@ class Contract:
 
     @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
     async def test_a_task_in_anothers_context_is_not_written_down(self, store: Store, other: Owner) -> None:
-        await store.meet("crm", sighting(ANN, "t1", "c1", "working"))
+        await store.record("crm", sighting(ANN, "t1", "c1", "working"))
         before = await all_rows(store)
         # Met before and for the first time, by itself and with a task of its own.
         for task in ("t2", "t2", "t3"):
-            met = await store.meet("crm", sighting(other, task, "c1", "working", at=NOW + HOUR, apart=True))
-            assert met == Met(None, ANN)
+            met = await store.record("crm", sighting(other, task, "c1", "working", at=NOW + HOUR, apart=True))
+            assert met == Decision(None, ANN)
             assert await all_rows(store) == before
-        await store.meet("crm", sighting(other, "t4", state="working"))
+        await store.record("crm", sighting(other, "t4", state="working"))
         before = await all_rows(store)
         late = sighting(other, "t4", "c1", "completed", at=NOW + HOUR, apart=True)
-        assert await store.meet("crm", late) == Met(other, ANN)
+        assert await store.record("crm", late) == Decision(other, ANN)
         assert await all_rows(store) == before
-        assert await store.meet("crm", sighting(ANN, "t2", "c1", "working")) == Met(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t2", "c1", "working")) == Decision(ANN, ANN)
 
     @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
     async def test_a_context_of_anothers_task_is_not_written_down(self, store: Store, other: Owner) -> None:
-        await store.meet("crm", sighting(ANN, "t1", state="working"))
+        await store.record("crm", sighting(ANN, "t1", state="working"))
         before = await all_rows(store)
         for context in ("c1", "c1", "c2"):
             foreign = sighting(other, "t1", context, "completed", at=NOW + HOUR, apart=True)
-            assert await store.meet("crm", foreign) == Met(ANN, None)
+            assert await store.record("crm", foreign) == Decision(ANN, None)
             assert await all_rows(store) == before
-        assert await store.meet("crm", sighting(ANN, "t1", "c1")) == Met(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t1", "c1")) == Decision(ANN, ANN)
 
     async def test_a_task_in_a_marked_context_is_written_down_whoever_was_met_with_that(self, store: Store) -> None:
-        await store.meet("crm", sighting(GLOBEX, "t1", "c1"))
-        assert await store.meet("crm", sighting(ANN, "t2", "c1", "working", marked=True)) == Met(ANN, GLOBEX)
+        await store.record("crm", sighting(GLOBEX, "t1", "c1"))
+        assert await store.record("crm", sighting(ANN, "t2", "c1", "working", marked=True)) == Decision(ANN, GLOBEX)
         assert await known(store, "t2") == Task(ANN, "c1", "working", made=NOW, seen=NOW)
         assert await store.context("crm", "c1") == GLOBEX
-        assert await store.meet("crm", sighting(ANN, "t1", "c1", marked=True)) == Met(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(ANN, "t1", "c1", marked=True)) == Decision(GLOBEX, GLOBEX)
 
     async def test_of_many_who_meet_a_task_at_a_time_one_owns_it(self, store: Store) -> None:
         owners = [Owner(f"tenant-{number}") for number in range(20)]
-        met = await asyncio.gather(*(store.meet("crm", sighting(owner, "t1", "c1")) for owner in owners))
+        met = await asyncio.gather(*(store.record("crm", sighting(owner, "t1", "c1")) for owner in owners))
         assert len(set(met)) == 1
-        assert met[0] == Met(await owner_of(store, "t1"), await store.context("crm", "c1"))
+        assert met[0] == Decision(await owner_of(store, "t1"), await store.context("crm", "c1"))
 
     # ---- Counts --------------------------------------------------------------------------------------------------
 
     async def test_open_tasks_are_those_that_are_not_over(self, store: Store) -> None:
         states = [*OPEN, "completed", "failed", "canceled", "rejected"]
         for number, state in enumerate(states):
-            await store.meet(f"scope-{number % 2}", sighting(BOB, f"t{number}", "c1", state))
+            await store.record(f"scope-{number % 2}", sighting(BOB, f"t{number}", "c1", state))
         assert await store.open_tasks("acme") == len(OPEN)
         assert await store.open_tasks("globex") == 0
-        await store.meet("scope-0", sighting(ANN, "t0", state="completed"))
+        await store.record("scope-0", sighting(ANN, "t0", state="completed"))
         assert await store.open_tasks("acme") == len(OPEN) - 1
-        await store.meet("scope-1", sighting(GLOBEX, "t1", state="completed"))
+        await store.record("scope-1", sighting(GLOBEX, "t1", state="completed"))
         assert await store.open_tasks("acme") == len(OPEN) - 1
         assert await store.open_tasks("globex") == 0
 
     async def test_a_task_that_is_over_stays_so_whatever_comes_late(self, store: Store) -> None:
         for state in ("working", "completed", "working", "", "submitted"):
-            await store.meet("crm", sighting(ANN, "t1", "c1", state))
+            await store.record("crm", sighting(ANN, "t1", "c1", state))
         assert await store.open_tasks("acme") == 0
         [task] = await store.tasks("crm", ("t1",))
         assert task is not None
         assert task.state == "completed"
-        await store.meet("crm", sighting(ANN, "t1", state="failed"))
+        await store.record("crm", sighting(ANN, "t1", state="failed"))
         [task] = await store.tasks("crm", ("t1",))
         assert task is not None
         assert task.state == "failed"
@@ -207,13 +207,13 @@ class Contract:
         owners = (ANN, ANN, BOB, ACME, GLOBEX)
         for number, (owner, context) in enumerate(itertools.product(owners, ("", "c1", "c2"))):
             # Tenants have one word for two contexts by the marks before them.
-            await store.meet("crm", sighting(owner, f"t{number}", context, marked=True))
+            await store.record("crm", sighting(owner, f"t{number}", context, marked=True))
         assert [await store.count("crm", owner) for owner in (ACME, ANN, BOB, GLOBEX)] == [12, 6, 3, 3]
         assert [await store.count("crm", owner, "c1") for owner in (ACME, ANN, BOB, GLOBEX)] == [4, 2, 1, 1]
         assert await store.count("crm", Owner("acme", "carol")) == 0
         assert await store.count("crm", ACME, "c3") == 0
         assert await store.count("erp", ACME) == 0
-        await store.meet("crm", sighting(ANN, "t0", "c1"))
+        await store.record("crm", sighting(ANN, "t0", "c1"))
         assert [await store.count("crm", owner, "c1") for owner in (ACME, ANN, BOB, GLOBEX)] == [5, 3, 1, 1]
         assert await store.count("crm", ANN) == 6
 
@@ -302,9 +302,9 @@ class Contract:
 
     async def test_what_was_not_seen_for_long_is_forgotten(self, store: Store) -> None:
         bounds = Bounds(ended=10 * HOUR, open=20 * HOUR)
-        await store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
-        await store.meet("crm", sighting(ACME, "t2", "c2", "working"))
-        await store.meet("crm", sighting(ACME, "t3", "c3", "completed", at=NOW + 5 * HOUR))
+        await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
+        await store.record("crm", sighting(ACME, "t2", "c2", "working"))
+        await store.record("crm", sighting(ACME, "t3", "c3", "completed", at=NOW + 5 * HOUR))
         assert await store.expire(NOW + 9 * HOUR, bounds, 500) == 0
         assert await store.expire(NOW + 11 * HOUR, bounds, 500) == 1
         assert await which(store, ["t1", "t2", "t3"]) == ["t2", "t3"]
@@ -315,9 +315,9 @@ class Contract:
         assert await store.count("crm", ACME) == 0
 
     async def test_what_was_forgotten_may_be_anybodys(self, store: Store) -> None:
-        await store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
+        await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
         assert await store.expire(NOW + HOUR, Bounds(ended=1, open=1), 500) == 2
-        assert await store.meet("crm", sighting(GLOBEX, "t1", "c1")) == Met(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == Decision(GLOBEX, GLOBEX)
 
     async def test_a_tenant_beyond_its_bounds_loses_what_is_over_and_then_what_is_oldest(self, store: Store) -> None:
         bounds = Bounds(tasks=4, contexts=2)
@@ -325,8 +325,8 @@ class Contract:
         await fill(store, ["t4", "t5"], state="completed", at=NOW + 10)
         await fill(store, ["g0", "g1"], GLOBEX, "completed")
         for number in range(3):
-            await store.meet("crm", sighting(ACME, context=f"c{number}", at=NOW + number))
-        await store.meet("crm", sighting(ACME, "t0", state="input-required", at=NOW + 20))
+            await store.record("crm", sighting(ACME, context=f"c{number}", at=NOW + number))
+        await store.record("crm", sighting(ACME, "t0", state="input-required", at=NOW + 20))
         assert await store.expire(NOW + 30, bounds, 500) == 3
         assert await which(store, ["t0", "t1", "t2", "t3", "t4", "t5", "g0", "g1"]) == [
             "t0",
@@ -351,7 +351,7 @@ class Contract:
     async def test_figures_tell_what_is_held_of_each_tenant(self, store: Store) -> None:
         await fill(store, ["t1", "t2"])
         await fill(store, ["t3"], state="completed")
-        await store.meet("erp", sighting(GLOBEX, context="c1"))
+        await store.record("erp", sighting(GLOBEX, context="c1"))
         await store.keep(Note("name", "n1", b"", "globex"))
         await store.keep(Note("name", "n1", b"", "initech"))
         figures = {found.tenant: found for found in await store.figures() if found.tenant}
@@ -361,7 +361,7 @@ class Contract:
     async def test_a_tenant_that_is_erased_leaves_nothing_and_nobody_else_does(self, store: Store) -> None:
         for owner in (ANN, BOB, GLOBEX):
             name = owner.principal or owner.tenant
-            await store.meet("crm", sighting(owner, name, name, "working"))
+            await store.record("crm", sighting(owner, name, name, "working"))
             await store.keep(Note("name", name, b"", owner.tenant, "g1", 1.0))
         assert await store.erase("acme") == 6
         assert await store.erase("acme") == 0
@@ -373,13 +373,13 @@ class Contract:
         assert [await store.open_tasks(tenant) for tenant in ("acme", "globex")] == [0, 1]
         assert await store.count("crm", ACME) == 0
         assert [found.tenant for found in await store.figures()] == ["globex"]
-        assert await store.meet("crm", sighting(GLOBEX, "ann", "ann")) == Met(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(GLOBEX, "ann", "ann")) == Decision(GLOBEX, GLOBEX)
 
     async def test_rows_carry_the_ledger_to_another_store(self, store: Store) -> None:
         for number, scope in itertools.product(range(5), ("b", "a")):
             met = sighting(ANN, f"t{number}", f"c{number}", "working", at=NOW - number, replica="r", dialect="d")
-            await store.meet(scope, met)
-        await store.meet("a", sighting(ACME, "t0", state="completed", at=NOW + HOUR))
+            await store.record(scope, met)
+        await store.record("a", sighting(ACME, "t0", state="completed", at=NOW + HOUR))
         rows = await all_rows(store, 3)
         order = [("task" if row.task else "context", row.scope, row.id) for row in rows]
         assert order == sorted(order)
@@ -397,7 +397,7 @@ class Contract:
         assert await store.count("a", ANN, "c1") == 1
 
     async def test_rows_take_nothing_from_whoever_owns_it_already(self, store: Store) -> None:
-        await store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+        await store.record("crm", sighting(ACME, "t1", "c1", "working"))
         rows = [
             Row("crm", "t1", task=Task(GLOBEX, state="completed", made=1, seen=1), seen=1),
             Row("crm", "c1", context=GLOBEX, seen=1),

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Bounds, Owner, Sighting
+from gateway.tasks.store import Bounds, Observed, Owner
 
 TENANTS = "ABC"
 NOW = 1_000_000
@@ -26,7 +26,7 @@ async def act(store: SqliteStore, chance: random.Random, ids: int, told: TextIO)
     what = chance.random()
     if what < 0.6:
         state = chance.choice(("", "working", "completed"))
-        met = await store.meet("s", Sighting(owner, task, context, state, now=NOW, apart=chance.random() < 0.5))
+        met = await store.record("s", Observed(owner, task, context, state, now=NOW, apart=chance.random() < 0.5))
         found = [(task, met.task), (context, met.context)]
     elif what < 0.75:
         found = [(task, known.owner) for known in await store.tasks("s", [task]) if known is not None]

@@ -1,4 +1,4 @@
-"""The ledger of a process: its secret, its marks, and steps that may or may not have to wait."""
+"""The ledger of a process: its secret, its prefixes, and steps that may or may not have to wait."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Sighting
+from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Observed, Owner
 from tests.doubles.waited import Waited
 
 pytestmark = pytest.mark.anyio
@@ -17,34 +17,34 @@ ACME, BOB = Owner("acme", "corp/alice"), Owner("acme", "corp/bob")
 
 async def test_two_gateways_with_one_store_make_the_same_marks() -> None:
     store = SqliteStore(None)
-    marks = set[str]()
+    prefixes = set[str]()
     for _ in range(2):
         ledger = Ledger(store)
         await ledger.open()
-        marks.add(ledger.mark(await ledger.seal(), "crm", ACME, by_principal=False))
-    assert len(marks) == 1
-    (mark,) = marks
-    assert mark.startswith("gw-")
-    assert mark.endswith("-")
-    assert len(mark) == 30
-    assert mark.isascii()
+        prefixes.add(ledger.prefix(await ledger.cipher(), "crm", ACME, by_principal=False))
+    assert len(prefixes) == 1
+    (prefix,) = prefixes
+    assert prefix.startswith("gw-")
+    assert prefix.endswith("-")
+    assert len(prefix) == 30
+    assert prefix.isascii()
 
 
 async def test_marks_differ_by_backend_and_tenant_and_where_told_apart_by_principal() -> None:
     ledger = Ledger(SqliteStore(None))
     await ledger.open()
-    seal = await ledger.seal()
+    cipher = await ledger.cipher()
 
-    def mark(scope: str, owner: Owner, *, by_principal: bool) -> str:
-        return ledger.mark(seal, scope, owner, by_principal=by_principal)
+    def prefix(scope: str, owner: Owner, *, by_principal: bool) -> str:
+        return ledger.prefix(cipher, scope, owner, by_principal=by_principal)
 
-    alone = mark("crm", ACME, by_principal=False)
-    assert mark("crm", BOB, by_principal=False) == alone
-    assert mark("crm", ACME, by_principal=True) != mark("crm", BOB, by_principal=True)
+    alone = prefix("crm", ACME, by_principal=False)
+    assert prefix("crm", BOB, by_principal=False) == alone
+    assert prefix("crm", ACME, by_principal=True) != prefix("crm", BOB, by_principal=True)
     others = [
-        mark("erp", ACME, by_principal=False),
-        mark("crm", Owner("globex", "corp/alice"), by_principal=False),
-        mark("crm", ACME, by_principal=True),
+        prefix("erp", ACME, by_principal=False),
+        prefix("crm", Owner("globex", "corp/alice"), by_principal=False),
+        prefix("crm", ACME, by_principal=True),
     ]
     assert len({alone, *others}) == 4
 
@@ -55,37 +55,37 @@ async def test_a_store_that_is_down_at_the_start_is_asked_again_when_it_is_neede
     ledger = Ledger(store.store)
     await ledger.open()
     with pytest.raises(StateUnavailable):
-        await ledger.seal()
+        await ledger.cipher()
     store.down = False
-    first = await ledger.seal()
-    assert await ledger.seal() is first
+    first = await ledger.cipher()
+    assert await ledger.cipher() is first
 
 
 async def test_a_store_that_lost_the_secret_gets_it_back() -> None:
     store = SqliteStore(None)
     running, other = Ledger(store), Ledger(store)
-    seal = await running.seal()
-    token = seal.close("page 2", ("acme",))
+    cipher = await running.cipher()
+    token = cipher.encrypt("page 2", ("acme",))
     await store.erase("")
     await running.renew()
-    assert running.known_seal is seal
-    assert (await other.seal()).open(token, ("acme",)) == "page 2"
+    assert running.known_cipher is cipher
+    assert (await other.cipher()).decrypt(token, ("acme",)) == "page 2"
 
 
 async def test_where_another_secret_stands_by_now_it_is_everybodys(caplog: pytest.LogCaptureFixture) -> None:
     store = SqliteStore(None)
     running, other = Ledger(store), Ledger(store)
-    await running.seal()
-    mark = running.mark(await running.seal(), "crm", ACME, by_principal=False)
+    await running.cipher()
+    prefix = running.prefix(await running.cipher(), "crm", ACME, by_principal=False)
     await store.erase("")
-    seal = await other.seal()
+    cipher = await other.cipher()
     await running.renew()
     await other.renew()
     assert "another secret" in caplog.text
-    marks = {each.mark(await each.seal(), "crm", ACME, by_principal=False) for each in (running, other)}
-    assert len(marks) == 1
-    assert mark not in marks
-    assert other.known_seal is seal
+    prefixes = {each.prefix(await each.cipher(), "crm", ACME, by_principal=False) for each in (running, other)}
+    assert len(prefixes) == 1
+    assert prefix not in prefixes
+    assert other.known_cipher is cipher
 
 
 async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ async def test_what_is_past_its_time_is_forgotten(monkeypatch: pytest.MonkeyPatc
     store = SqliteStore(None)
     ledger = Ledger(store, Bounds(ended=10, open=10), wall=lambda: now[0])
     for number in range(7):
-        await store.meet("crm", Sighting(ACME, task=f"t{number}", state="completed", now=ledger.now()))
+        await store.record("crm", Observed(ACME, task=f"t{number}", state="completed", now=ledger.now()))
     now[0] = 1020.0
     running = asyncio.ensure_future(ledger.run())
     for _ in range(100):

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Bounds, Met, Note, Owner, Row, StoreBroken, Task
+from gateway.tasks.store import Bounds, Decision, Note, Owner, Row, StoreBroken, Task
 from tests.doubles.redis_peer import be_patient, until_up
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, HOUR, NOW, all_notes, all_rows, sighting
@@ -57,12 +57,12 @@ async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_ar
             task, gateways = f"t{number}", [(store, ACME), (other, GLOBEX)]
             random.Random(number).shuffle(gateways)
             first, second = await asyncio.gather(
-                *(gateway.meet("crm", sighting(owner, task, f"c{number}")) for gateway, owner in gateways)
+                *(gateway.record("crm", sighting(owner, task, f"c{number}")) for gateway, owner in gateways)
             )
             assert first == second
             [found] = await store.tasks("crm", [task])
             assert found is not None
-            assert first == Met(found.owner, found.owner)
+            assert first == Decision(found.owner, found.owner)
 
 
 async def test_of_two_gateways_that_take_what_is_due_one_has_each(server: RedisServer, store: RedisStore) -> None:
@@ -86,13 +86,13 @@ async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
 ) -> None:
     tenants = [Owner(f"tenant-{number}", f"p{number}") for number in range(50)]
     for number, owner in enumerate(tenants):
-        await store.meet("crm", sighting(owner, f"t{number}"))
+        await store.record("crm", sighting(owner, f"t{number}"))
     chance = random.Random(7)
 
     async def ask(number: int) -> None:
         task = await store.tasks("crm", [f"t{number}"])
         assert [found and found.owner for found in task] == [tenants[number]]
-        assert await store.meet("crm", sighting(GLOBEX, f"t{number}")) == Met(task=tenants[number])
+        assert await store.record("crm", sighting(GLOBEX, f"t{number}")) == Decision(task=tenants[number])
 
     # As many connections as there may be.
     await asyncio.gather(*(ask(number) for number in range(50)))
@@ -112,8 +112,8 @@ async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
 async def test_all_keys_carry_the_prefix_as_their_hash_tag(server: RedisServer, store: RedisStore) -> None:
     async with opened(f"{server.url}?prefix=blue") as other:
         for each, owner in ((store, ACME), (other, GLOBEX)):
-            assert await each.meet("crm", sighting(owner, "t1", "c1", "working")) == Met(owner, owner)
-            await each.meet("crm", sighting(owner, "t2", state="completed"))
+            assert await each.record("crm", sighting(owner, "t1", "c1", "working")) == Decision(owner, owner)
+            await each.record("crm", sighting(owner, "t2", state="completed"))
             await each.keep(Note("out", "k", b"", "acme", "g", NOW + 1.0, NOW + DAY))
         keys = server.ask("KEYS", "*").split("\n")
         assert {key.partition(":")[0] for key in keys} == {"{a2a}", "{blue}"}
@@ -124,7 +124,7 @@ async def test_all_keys_carry_the_prefix_as_their_hash_tag(server: RedisServer, 
 
 async def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, store: RedisStore) -> None:
     for number in range(20):
-        await store.meet("crm", sighting(Owner(f"t{number % 3}", "p"), f"t{number}", f"c{number % 6}", "working"))
+        await store.record("crm", sighting(Owner(f"t{number % 3}", "p"), f"t{number}", f"c{number % 6}", "working"))
         await store.keep(Note("out", f"k{number}", b"v", "acme", "g", NOW + 1.0, NOW + DAY))
     assert await store.expire(NOW + 2 * DAY, Bounds(open=HOUR, ended=HOUR), 500) == 20 + 6 + 20
     assert server.ask("KEYS", "*") == "{a2a}:schema"
@@ -143,12 +143,12 @@ async def test_many_tenants_are_forgotten_in_passes(store: RedisStore) -> None:
 
 
 async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, store: RedisStore) -> None:
-    await store.meet("crm", sighting(ANN, "t1", "c1", "working"))
+    await store.record("crm", sighting(ANN, "t1", "c1", "working"))
     server.ask("CONFIG", "RESETSTAT")
     for at in (NOW, NOW + 59, NOW - HOUR):
-        assert await store.meet("crm", sighting(ANN, "t1", "c1", "working", at=at)) == Met(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t1", "c1", "working", at=at)) == Decision(ANN, ANN)
     assert "cmdstat_hset" not in server.ask("INFO", "commandstats")
-    await store.meet("crm", sighting(ANN, "t1", "c1", "working", at=NOW + 60))
+    await store.record("crm", sighting(ANN, "t1", "c1", "working", at=NOW + 60))
     assert [row.seen for row in await all_rows(store)] == [NOW + 60, NOW + 60]
 
 
@@ -160,7 +160,7 @@ async def test_what_another_program_wrote_under_our_names_is_not_guessed_at(
     for call in (
         store.tasks("crm", ["t1"]),
         store.context("crm", "c1"),
-        store.meet("crm", sighting(ACME, "t1", "c1")),
+        store.record("crm", sighting(ACME, "t1", "c1")),
     ):
         with pytest.raises(StateUnavailable):
             await call
@@ -191,7 +191,7 @@ async def test_a_cluster_has_the_ledger_on_one_shard() -> None:
             await until_up(store.client)
             for owner in (ACME, GLOBEX):
                 name = owner.tenant
-                assert await store.meet("crm", sighting(owner, name, name, "working")) == Met(owner, owner)
+                assert await store.record("crm", sighting(owner, name, name, "working")) == Decision(owner, owner)
                 await store.keep(Note("out", name, b"v", name, "g", NOW - 1.0, NOW + DAY))
             assert await store.settle(Note("out", "acme", b"w")) == b"v"
             assert len(await store.due("out", NOW, 10, 30.0)) == 2

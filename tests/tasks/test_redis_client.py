@@ -15,7 +15,7 @@ from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.redis_address import read_address
 from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
-from gateway.tasks.store import Met, Note, StoreBroken
+from gateway.tasks.store import Decision, Note, StoreBroken
 from tests.doubles.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
 from tests.doubles.redis_server import needs_redis, redis_server
 from tests.loops import both_loops
@@ -68,7 +68,7 @@ async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisCli
 
 async def used(url: str) -> None:
     async with opened(url) as store:
-        assert await store.meet("crm", sighting(ACME, "t1")) == Met(task=ACME)
+        assert await store.record("crm", sighting(ACME, "t1")) == Decision(task=ACME)
 
 
 async def broken(url: str) -> str:
@@ -380,7 +380,7 @@ async def test_small_calls_are_answered_while_large_ones_are_on_their_way() -> N
                 asyncio.ensure_future(store.keep(Note("body", str(number), LARGE, "acme"))) for number in range(100)
             ]
             await asyncio.sleep(0)
-            await store.meet("crm", sighting(ACME, "t", "c"))
+            await store.record("crm", sighting(ACME, "t", "c"))
             assert sum(one.done() for one in writing) < len(writing) / 2
             await asyncio.gather(*writing)
             assert await store.note("body", "99") == LARGE

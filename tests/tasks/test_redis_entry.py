@@ -25,7 +25,7 @@ def test_times_are_exact_to_the_microsecond_and_never_beyond_what_lua_counts() -
 
 
 def test_what_cannot_be_read_is_not_guessed_at() -> None:
-    for read in (entry.read_task, entry.read_context, entry.read_met):
+    for read in (entry.read_task, entry.read_context, entry.read_decision):
         for known in UNREADABLE:
             with pytest.raises(StateUnavailable):
                 read(known)

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Met, Note
+from gateway.tasks.store import Decision, Note
 from tests.doubles.redis_peer import be_patient, until_up
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
 from tests.loops import both_loops
@@ -62,13 +62,13 @@ class Stream:
         for number in count():
             began = clock()
             try:
-                met = await self.store.meet("crm", sighting(ACME, f"t{number}", "c1", "working"))
+                met = await self.store.record("crm", sighting(ACME, f"t{number}", "c1", "working"))
             except StateUnavailable:
                 self.refused.append(clock() - began)
                 # Refused without waiting: whoever else there is gets a turn.
                 await asyncio.sleep(0)
             else:
-                assert met == Met(ACME, ACME)
+                assert met == Decision(ACME, ACME)
                 self.served += 1
             self.changed.set()
 
@@ -143,9 +143,9 @@ async def test_one_that_is_full_is_still_read_and_writes_as_soon_as_there_is_roo
     server: RedisServer, patient: None
 ) -> None:
     async with opened(server) as store:
-        await store.meet("crm", sighting(ACME, "t1", state="working"))
+        await store.record("crm", sighting(ACME, "t1", state="working"))
         server.ask("CONFIG", "SET", "maxmemory", "1")
-        for call in (store.meet("crm", sighting(ACME, "t2")), store.keep(Note("k", "n", b"v"))):
+        for call in (store.record("crm", sighting(ACME, "t2")), store.keep(Note("k", "n", b"v"))):
             with pytest.raises(StateUnavailable) as refused:
                 await call
             assert refused.value.detail == "redis: OOM"
@@ -155,7 +155,7 @@ async def test_one_that_is_full_is_still_read_and_writes_as_soon_as_there_is_roo
         # To forget is what makes room.
         assert await store.erase("acme") == 1
         server.ask("CONFIG", "SET", "maxmemory", "0")
-        assert await store.meet("crm", sighting(ACME, "t2")) == Met(task=ACME)
+        assert await store.record("crm", sighting(ACME, "t2")) == Decision(task=ACME)
 
 
 async def test_one_that_became_a_replica_is_left_until_it_is_none(server: RedisServer) -> None:
@@ -171,7 +171,7 @@ async def test_one_that_became_a_replica_is_left_until_it_is_none(server: RedisS
 
 async def test_what_was_met_before_a_failure_is_whose_it_was_or_nobodys(server: RedisServer, patient: None) -> None:
     async with opened(server) as store:
-        await store.meet("crm", sighting(ACME, "t1", state="working"))
+        await store.record("crm", sighting(ACME, "t1", state="working"))
         server.stop()
         with pytest.raises(StateUnavailable):
             await store.tasks("crm", ["t1"])

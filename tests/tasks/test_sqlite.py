@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import SEEN_AGAIN, Bounds, Met, Note
+from gateway.tasks.store import SEEN_AGAIN, Bounds, Decision, Note
 from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, sighting
 from tests.tasks.contract import Contract
 
@@ -22,14 +22,14 @@ ROOT = Path(__file__).parent.parent.parent
 OTHER = """
 import asyncio, pathlib, sys
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Owner, Sighting
+from gateway.tasks.store import Owner, Observed
 
 async def main() -> None:
     store = SqliteStore(pathlib.Path(sys.argv[1]))
     await store.open()
     for line in sys.stdin:
         tenant, task, context, state = line.rstrip("\\n").split(" ")
-        met = await store.meet("crm", Sighting(Owner(tenant), task, context, state, now=1))
+        met = await store.record("crm", Observed(Owner(tenant), task, context, state, now=1))
         print(met.task.tenant, met.context.tenant, flush=True)
     await store.aclose()
 
@@ -59,7 +59,7 @@ async def test_it_is_known_for_what_it_is(store: SqliteStore, path: Path) -> Non
 
 
 async def test_what_was_written_is_there_after_a_restart(store: SqliteStore, path: Path) -> None:
-    await store.meet("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
+    await store.record("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
     await store.keep(Note("hook", "n1", b"\0\xff", "acme", "g1", 1.5, NOW + DAY))
     rows, notes = await store.rows(("", "", ""), 10), await store.notes(("", ""), 10)
     await store.aclose()
@@ -72,14 +72,14 @@ async def test_what_was_written_is_there_after_a_restart(store: SqliteStore, pat
 
 
 async def test_only_the_gateways_own_user_may_read_the_files(store: SqliteStore, path: Path) -> None:
-    await store.meet("crm", sighting(task="t1"))
+    await store.record("crm", sighting(task="t1"))
     files = sorted(path.parent.iterdir())
     assert {file.name for file in files} == {"state.db", "state.db-shm", "state.db-wal"}
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
 
 
 async def test_nothing_is_left_beside_the_file_when_it_is_closed(store: SqliteStore, path: Path) -> None:
-    await store.meet("crm", sighting(task="t1"))
+    await store.record("crm", sighting(task="t1"))
     await store.aclose()
     assert [file.name for file in path.parent.iterdir()] == ["state.db"]
     with pytest.raises(StateUnavailable):
@@ -91,11 +91,11 @@ async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteSt
     for again in range(2):
         at = NOW + again * (SEEN_AGAIN - 1)
         for met in (sighting(ACME, "t1", "c1", "working", at=at), sighting(task="t1", at=at), sighting(context="c1")):
-            await store.meet("crm", met)
+            await store.record("crm", met)
         [known] = await store.tasks("crm", ["t1"])
         assert known is not None
         assert known.seen == NOW
-    await store.meet("crm", sighting(ACME, "t1", "c1", "working", at=NOW + SEEN_AGAIN))
+    await store.record("crm", sighting(ACME, "t1", "c1", "working", at=NOW + SEEN_AGAIN))
     [known] = await store.tasks("crm", ["t1"])
     assert known is not None
     assert known.seen == NOW + SEEN_AGAIN
@@ -110,12 +110,12 @@ async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path)
         lambda: other.expire(NOW + DAY, Bounds(ended=1, open=1), 500),
     )
     for forget in forgetting:
-        await one.meet("crm", sighting(ACME, "t1", "c1", "working"))
+        await one.record("crm", sighting(ACME, "t1", "c1", "working"))
         for store in (one, other):
             assert [None if it is None else it.owner for it in await store.tasks("crm", ["t1", "t2"])] == [ACME, None]
         assert await forget() == 2
         assert await one.tasks("crm", ["t1"]) == await other.tasks("crm", ["t1"]) == [None]
-        assert await one.meet("crm", sighting(GLOBEX, "t1")) == Met(GLOBEX)
+        assert await one.record("crm", sighting(GLOBEX, "t1")) == Decision(GLOBEX)
         assert [it and it.owner for it in await other.tasks("crm", ["t1"])] == [GLOBEX]
         await one.erase("globex")
     for each in (one, other):
@@ -149,13 +149,13 @@ def other(path: Path) -> Iterator[Other]:
 
 
 async def test_several_processes_share_a_file(store: SqliteStore, other: Other) -> None:
-    await store.meet("crm", sighting(ACME, "ours", "ours", "working"))
+    await store.record("crm", sighting(ACME, "ours", "ours", "working"))
     other.meet("globex ours ours completed")
     assert other.told() == ["acme", "acme"]
     assert await store.open_tasks("acme") == 1
     other.meet("globex theirs theirs working")
     assert other.told() == ["globex", "globex"]
-    assert await store.meet("crm", sighting(ACME, "theirs", "theirs", "completed")) == Met(GLOBEX, GLOBEX)
+    assert await store.record("crm", sighting(ACME, "theirs", "theirs", "completed")) == Decision(GLOBEX, GLOBEX)
     assert [await store.open_tasks(tenant) for tenant in ("acme", "globex")] == [1, 1]
 
 
@@ -164,19 +164,19 @@ async def test_a_task_that_two_processes_meet_at_a_time_has_one_owner_and_both_a
 ) -> None:
     for number in range(200):
         other.meet(f"globex t{number} c{number} working")
-        mine = await store.meet("crm", sighting(ACME, f"t{number}", f"c{number}", "working"))
+        mine = await store.record("crm", sighting(ACME, f"t{number}", f"c{number}", "working"))
         assert mine.task is not None
         assert mine.context is not None
         assert other.told() == [mine.task.tenant, mine.context.tenant]
 
 
 async def test_while_somebody_writes_others_read_and_fail_to_write(store: SqliteStore, path: Path) -> None:
-    await store.meet("crm", sighting(ACME, "t1", "c1", "working"))
+    await store.record("crm", sighting(ACME, "t1", "c1", "working"))
     rows = await store.rows(("", "", ""), 10)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     writes: tuple[Callable[[], Awaitable[object]], ...] = (
-        lambda: store.meet("crm", sighting(ACME, "t1", "c1", "completed")),
+        lambda: store.record("crm", sighting(ACME, "t1", "c1", "completed")),
         lambda: store.keep(Note("hook", "n1", b"")),
         lambda: store.settle(Note("hook", "n1", b"")),
         lambda: store.put_rows(rows),
@@ -208,7 +208,7 @@ async def test_notes_end_by_the_clock_that_the_store_was_given(path: Path) -> No
 
 
 async def test_a_context_is_forgotten_when_it_was_not_seen_for_long(store: SqliteStore) -> None:
-    await store.meet("crm", sighting(ACME, "t1", "c1", "completed"))
+    await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
     assert [(it.tasks, it.contexts) for it in await store.figures()] == [(1, 1)]
     assert await store.expire(NOW + HOUR, Bounds(ended=1, open=DAY), 500) == 1
     assert await store.context("crm", "c1") == ACME
@@ -220,7 +220,7 @@ async def test_what_takes_long_to_count_is_counted_in_a_thread(
     path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(30):
-        await store.meet("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
+        await store.record("crm", sighting(ANN if number % 3 else BOB, f"t{number}", "c1"))
     monkeypatch.setattr("gateway.tasks.sqlite._COUNTED_INLINE", 10)
     assert await store.count("crm", ACME) == 30
     assert await store.count("crm", ANN, "c1") == 20
@@ -235,11 +235,11 @@ async def test_a_file_that_is_gone_is_found_out_and_not_made_again(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.tasks.sqlite.LOOK_EVERY", 0.0)
-    await store.meet("crm", sighting(ACME, "t1"))
+    await store.record("crm", sighting(ACME, "t1"))
     for each in path.parent.iterdir():
         each.unlink()
     with pytest.raises(StateUnavailable):
-        await store.meet("crm", sighting(ACME, "t2"))
+        await store.record("crm", sighting(ACME, "t2"))
     assert not path.exists()  # noqa: ASYNC240 - a file of the test
 
 

@@ -12,7 +12,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_damage import DamageCheck
-from gateway.tasks.store import Note, Owner, Sighting
+from gateway.tasks.store import Note, Observed, Owner
 from tests.doubles.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ async def filled(path: Path) -> None:
     store = SqliteStore(path)
     await store.open()
     for number in range(300):
-        await store.meet("crm", Sighting(ACME, f"task-{number}", f"context-{number}", "working"))
+        await store.record("crm", Observed(ACME, f"task-{number}", f"context-{number}", "working"))
         await store.keep(Note("k", f"n{number}", b"x" * 500, "acme", "", 0.0, 0))
     await store.aclose()
 
@@ -68,7 +68,7 @@ async def test_damage_is_an_error_at_the_start_and_nothing_is_told_or_written(
     assert "put a copy in its place" in error.getMessage()
     for ask in (
         lambda: store.tasks("crm", ["task-7"]),
-        lambda: store.meet("crm", Sighting(ACME, "new", "", "working")),
+        lambda: store.record("crm", Observed(ACME, "new", "", "working")),
         lambda: store.note("k", "n1"),
     ):
         with pytest.raises(StateUnavailable) as refused:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Met, Owner, Sighting
+from gateway.tasks.store import Decision, Observed, Owner
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ TOLD = 150
 MEETING = """
 import asyncio, pathlib, sys
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Bounds, Note, Owner, Sighting
+from gateway.tasks.store import Bounds, Note, Owner, Observed
 
 async def main(path: pathlib.Path, life: str) -> None:
     store = SqliteStore(path)
@@ -32,11 +32,11 @@ async def main(path: pathlib.Path, life: str) -> None:
     number = 0
     while True:
         owner, task, context = Owner(f"tenant-{number % 3}", "ann"), f"t-{life}-{number}", f"c-{life}-{number}"
-        met = await store.meet("crm", Sighting(owner, task, context, "working", now=number))
+        met = await store.record("crm", Observed(owner, task, context, "working", now=number))
         assert met.task == met.context == owner
         await store.keep(Note("name", task, context.encode(), owner.tenant, due=1.0))
         print(number, flush=True)
-        await store.meet("crm", Sighting(owner, task, context, "completed", now=number))
+        await store.record("crm", Observed(owner, task, context, "completed", now=number))
         number += 1
 
 asyncio.run(main(pathlib.Path(sys.argv[1]), sys.argv[2]))
@@ -74,8 +74,8 @@ async def test_whatever_was_told_before_a_kill_is_known_after_it(tmp_path: Path)
             assert known.state == "completed" or number == numbers[-1]
             assert await store.context("crm", context) == owner
             assert await store.note("name", task) == context.encode()
-            thief = Sighting(Owner("thief"), task, context, "completed", now=number)
-            assert await store.meet("crm", thief) == Met(owner, owner)
+            thief = Observed(Owner("thief"), task, context, "completed", now=number)
+            assert await store.record("crm", thief) == Decision(owner, owner)
     await store.aclose()
 
     with sqlite3.connect(path) as db:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import SEEN_AGAIN, Bounds, Sighting
+from gateway.tasks.store import SEEN_AGAIN, Bounds, Observed
 from tests.tasks.asking import ACME, ANN, BOB, GLOBEX, NOW
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 owners = st.sampled_from([ACME, ANN, BOB, GLOBEX])
 states = st.sampled_from(["", "working", "completed"])
 sightings = st.builds(
-    Sighting,
+    Observed,
     owners,
     st.sampled_from(["", "t1", "t2", "t3", "t4"]),
     st.sampled_from(["", "c1", "c2", "c3"]),
@@ -53,10 +53,10 @@ async def test_several_tell_what_one_in_memory_tells(
     model, stores, now = SqliteStore(None), [await started(path) for _ in range(3)], NOW
     for number, step in enumerate(steps):
         store = stores[number % 3]
-        if isinstance(step, Sighting):
+        if isinstance(step, Observed):
             now += SEEN_AGAIN
             met = replace(step, now=now)
-            assert await store.meet("crm", met) == await model.meet("crm", met)
+            assert await store.record("crm", met) == await model.record("crm", met)
         elif step == "expire":
             bounds = Bounds(tasks=2)
             assert await store.expire(now, bounds, 500) == await model.expire(now, bounds, 500)

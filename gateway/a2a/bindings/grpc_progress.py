@@ -11,12 +11,12 @@ from gateway.a2a.bindings.grpc_field import refuse_crowd
 from gateway.a2a.bindings.grpc_schema import result_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
+from gateway.a2a.ids import NestedIds, nested_in
 from gateway.a2a.json import BOUNDS
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.push_task import task_of_resource
 from gateway.a2a.task_state import SPOKEN
-from gateway.a2a.within import Others, of_messages
 
 # As many as a request may have by default.
 _MOST_FIELDS = BOUNDS.members + BOUNDS.elements
@@ -56,7 +56,7 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
         return _of_task(held)
     task_id, context_id = held.task_id or None, held.context_id or None
     if event == "message":
-        named = of_messages((_said(held),), task_id, context_id)
+        named = nested_in((_said(held),), task_id, context_id)
         return Progress(task_id=task_id, context_id=context_id, event=event, others=named)
     if event == "artifact":
         return Progress(task_id=task_id, context_id=context_id, event=event)
@@ -70,7 +70,7 @@ def _of_task(task: Message) -> Progress:
     return Progress(task_id=task_id, context_id=context_id, state=_state(task), event="task", others=named)
 
 
-def _named(held: Message, history: Sequence[Message], task_id: str | None, context_id: str | None) -> Others | None:
+def _named(held: Message, history: Sequence[Message], task_id: str | None, context_id: str | None) -> NestedIds | None:
     """Return the other ids that the messages of a task, and of its status, name."""
     said = [_said(each) for each in history]
     if held.HasField("status"):
@@ -79,7 +79,7 @@ def _named(held: Message, history: Sequence[Message], task_id: str | None, conte
         name = "message" if hasattr(status, "message") else "update"
         if status.HasField(name):
             said.append(_said(getattr(status, name)))
-    return of_messages(said, task_id, context_id) if said else None
+    return nested_in(said, task_id, context_id) if said else None
 
 
 def _said(message: Message) -> tuple[str, str, Sequence[str]]:

@@ -13,7 +13,7 @@ from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
-from gateway.a2a.mention import NONE, Mentions, Webhook, mentions
+from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, referenced_ids
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
 from gateway.a2a.paths import PathCall, read_rest
@@ -46,10 +46,10 @@ def over_grpc(operation: Operation, version: Version, *, more: bytes = b"", **me
 
 def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
     """What a call names, however it was read: as it came, or from the bytes alone."""
-    found = mentions(call)
+    found = referenced_ids(call)
     unread = replace(call, params=NOTHING)
     if call.dialect.binding is not Binding.GRPC:
-        again = mentions(unread)
+        again = referenced_ids(unread)
         assert (set(again.tasks), again.context, again.webhooks) == (set(found.tasks), found.context, found.webhooks)
     return found.tasks, found.references, found.context
 
@@ -57,20 +57,20 @@ def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
 # ---- The vectors -----------------------------------------------------------------------------------------------------
 
 
-def expected(file: str, dialect: Dialect) -> Mentions:
+def expected(file: str, dialect: Dialect) -> ReferencedIds:
     operation = Operation(file.partition("_")[0])
     hooks = (Webhook(HOOK, token=True),) if file in ("SendMessage", "CreateTaskPushNotificationConfig") else ()
     if operation.sends:
-        return Mentions((TASK,) if dialect.version is V0_1 else (), (), CONTEXT, hooks)
+        return ReferencedIds((TASK,) if dialect.version is V0_1 else (), (), CONTEXT, hooks)
     if operation is Operation.LIST_TASKS:
-        return Mentions(context=CONTEXT)
-    return Mentions((TASK,), webhooks=hooks)
+        return ReferencedIds(context=CONTEXT)
+    return ReferencedIds((TASK,), webhooks=hooks)
 
 
 @pytest.mark.parametrize(("file", "name"), VECTORS, ids=str)
 def test_what_the_vectors_name_is_found_in_every_dialect(file: str, name: str) -> None:
     call = call_of(vector(file)["request"][name], DIALECTS[name])
-    assert mentions(call) == expected(file, DIALECTS[name])
+    assert referenced_ids(call) == expected(file, DIALECTS[name])
     assert named(call)
 
 
@@ -88,14 +88,14 @@ def _names_what_its_client_named(case: Case) -> None:
     if told.tasks and call.operation.sends:
         # An agent of 0.1 wants its client to name a task, and nobody else a task that it did not make.
         told = replace(told, tasks=("new",))
-    found = mentions(asked)
+    found = referenced_ids(asked)
     assert (found.tasks, found.context, found.webhooks) == (told.tasks, told.context, told.webhooks), case
 
 
 def test_a_card_names_nothing() -> None:
     card = vector("GetExtendedAgentCard")["request"]
     for name, entry in card.items():
-        assert mentions(call_of(entry, DIALECTS[name])) is NONE
+        assert referenced_ids(call_of(entry, DIALECTS[name])) is NO_IDS
 
 
 # ---- Every position, in JSON -----------------------------------------------------------------------------------------
@@ -176,9 +176,9 @@ def test_what_0_1_keeps_of_references_becomes_references(written: str) -> None:
     params = {"id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": {"k": 1}}}
     body = rpc("tasks/send", params).body.replace(b'{"k": 1}', written.encode())
     call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
-    assert mentions(call).references == ("r",)
+    assert referenced_ids(call).references == ("r",)
     for dialect in (DIALECTS["v1.0-jsonrpc"], DIALECTS["v1.0-grpc"], DIALECTS["v0.3-jsonrpc"]):
-        assert mentions(Translation(call, dialect).call).references == ("r",)
+        assert referenced_ids(Translation(call, dialect).call).references == ("r",)
 
 
 OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...], str | None]] = [
@@ -288,18 +288,18 @@ def test_a_send_over_grpc_names_them_in_its_fields() -> None:
             message={"task_id": "t", "context_id": "c", "reference_task_ids": ["q", "t"]},
             configuration={"task_push_notification_config": push},
         )
-        assert mentions(call) == Mentions(("t", "q", "r"), ("q", "r"), "c", (Webhook(HOOK, token=True),))
-        assert mentions(over_grpc(operation, V1_0, message={"message_id": "m"}, configuration={})) == NONE
+        assert referenced_ids(call) == ReferencedIds(("t", "q", "r"), ("q", "r"), "c", (Webhook(HOOK, token=True),))
+        assert referenced_ids(over_grpc(operation, V1_0, message={"message_id": "m"}, configuration={})) == NO_IDS
         call = over_grpc(
             operation,
             V0_3,
             request={"task_id": "t", "context_id": "c"},
             configuration={"push_notification": {"url": HOOK, "authentication": {"credentials": "s"}}},
         )
-        assert mentions(call) == Mentions(("t",), (), "c", (Webhook(HOOK, token=True),))
-        assert mentions(over_grpc(operation, V0_3, configuration={"push_notification": {"url": HOOK}})) == Mentions(
-            webhooks=(Webhook(HOOK),)
-        )
+        assert referenced_ids(call) == ReferencedIds(("t",), (), "c", (Webhook(HOOK, token=True),))
+        assert referenced_ids(
+            over_grpc(operation, V0_3, configuration={"push_notification": {"url": HOOK}})
+        ) == ReferencedIds(webhooks=(Webhook(HOOK),))
 
 
 def test_the_references_that_a_candidate_of_1_0_finds_in_a_message_of_0_3_are_found() -> None:
@@ -308,14 +308,14 @@ def test_the_references_that_a_candidate_of_1_0_finds_in_a_message_of_0_3_are_fo
     more = b"\x0a" + bytes([len(inside)]) + inside
     assert named(over_grpc(Operation.SEND_MESSAGE, V0_3, more=more)) == (("t", "r", "s"), ("r", "s"), None)
     with pytest.raises(BadParams, match="UTF-8"):
-        mentions(over_grpc(Operation.SEND_MESSAGE, V0_3, more=b"\x0a\x03\x42\x01\xff"))
+        referenced_ids(over_grpc(Operation.SEND_MESSAGE, V0_3, more=b"\x0a\x03\x42\x01\xff"))
 
 
 @pytest.mark.parametrize("operation", [each for each in Operation if each.kind in (Kind.TASK, Kind.PUSH)])
 def test_any_other_operation_over_grpc_has_it_in_a_field_or_a_name(operation: Operation) -> None:
     if operation is Operation.LIST_TASKS:
-        assert mentions(over_grpc(operation, V1_0, context_id="c")) == Mentions(context="c")
-        assert mentions(over_grpc(operation, V1_0)) == NONE
+        assert referenced_ids(over_grpc(operation, V1_0, context_id="c")) == ReferencedIds(context="c")
+        assert referenced_ids(over_grpc(operation, V1_0)) == NO_IDS
         return
     field = "task_id" if operation.kind is Kind.PUSH else "id"
     fields: dict[str, Any] = {field: "t"}
@@ -326,16 +326,16 @@ def test_any_other_operation_over_grpc_has_it_in_a_field_or_a_name(operation: Op
     field = "parent" if operation in (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS) else "name"
     fields = {field: name}
     assert named(over_grpc(operation, V0_3, **fields)) == (("t",), (), None)
-    assert mentions(over_grpc(operation, V0_3)) == NONE
+    assert referenced_ids(over_grpc(operation, V0_3)) == NO_IDS
 
 
 def test_a_push_configuration_over_grpc_has_its_webhook() -> None:
     call = over_grpc(Operation.CREATE_PUSH_CONFIG, V1_0, task_id="t", url=HOOK, authentication={"credentials": "s"})
-    assert mentions(call) == Mentions(("t",), webhooks=(Webhook(HOOK, token=True),))
+    assert referenced_ids(call) == ReferencedIds(("t",), webhooks=(Webhook(HOOK, token=True),))
     call = over_grpc(
         Operation.CREATE_PUSH_CONFIG, V0_3, parent="tasks/t", config={"push_notification_config": {"url": HOOK}}
     )
-    assert mentions(call) == Mentions(("t",), webhooks=(Webhook(HOOK),))
+    assert referenced_ids(call) == ReferencedIds(("t",), webhooks=(Webhook(HOOK),))
 
 
 # ---- Webhooks --------------------------------------------------------------------------------------------------------
@@ -353,26 +353,26 @@ def test_a_push_configuration_over_grpc_has_its_webhook() -> None:
 )
 def test_the_webhook_of_every_push_configuration_is_told(push: dict[str, Any], token: bool) -> None:  # noqa: FBT001 - a column
     push, hooks = {"url": HOOK, **push}, (Webhook(HOOK, token=token),)
-    assert mentions(rpc("CreateTaskPushNotificationConfig", {"taskId": "t", **push})).webhooks == hooks
+    assert referenced_ids(rpc("CreateTaskPushNotificationConfig", {"taskId": "t", **push})).webhooks == hooks
     for name in PUSHES:
-        assert mentions(rpc("tasks/pushNotificationConfig/set", {"taskId": "t", name: push})).webhooks == hooks
-        assert mentions(rpc("tasks/send", {"id": "t", "message": SAID, name: push})).webhooks == hooks
-        assert mentions(rpc("message/send", {"message": SAID, "configuration": {name: push}})).webhooks == hooks
+        assert referenced_ids(rpc("tasks/pushNotificationConfig/set", {"taskId": "t", name: push})).webhooks == hooks
+        assert referenced_ids(rpc("tasks/send", {"id": "t", "message": SAID, name: push})).webhooks == hooks
+        assert referenced_ids(rpc("message/send", {"message": SAID, "configuration": {name: push}})).webhooks == hooks
     wrapped = {"parent": "tasks/t", "config": {"pushNotificationConfig": push}}
-    assert mentions(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
+    assert referenced_ids(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
     wrapped = {"parent": "tasks/t", "config": push}
-    assert mentions(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
+    assert referenced_ids(over_http("POST", "tasks/t/pushNotificationConfigs", wrapped, version=V0_3)).webhooks == hooks
 
 
 def test_of_several_configurations_every_webhook_is_told() -> None:
     call = rpc("SendMessage", {"message": SAID, "pushNotification": {"url": "a"}, "configuration": {
         "taskPushNotificationConfig": {"url": "b", "pushNotificationConfig": {"url": "c"}}}})  # fmt: skip
-    assert {hook.url for hook in mentions(call).webhooks} == {"a", "b", "c"}
+    assert {hook.url for hook in referenced_ids(call).webhooks} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("push", [{}, {"url": ""}, {"url": None}, {"token": "s"}])
 def test_a_configuration_without_a_url_has_no_webhook(push: dict[str, Any]) -> None:
-    assert mentions(rpc("SendMessage", {"message": SAID, "pushNotificationConfig": push})).webhooks == ()
+    assert referenced_ids(rpc("SendMessage", {"message": SAID, "pushNotificationConfig": push})).webhooks == ()
 
 
 # ---- Wherever it stands ----------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_no_task_is_overlooked(places: list[tuple[str, str]], method: str) -> No
         holder[name] = [task] if name.startswith("reference") else task
         expected.add(task)
     try:
-        found = mentions(rpc(method, params))
+        found = referenced_ids(rpc(method, params))
     except BadParams:
         lists = {name for where, name in places if where == "message" and name.startswith("reference")}
         pushes = [PUSHES.index(where) // 2 for where, _ in dict.fromkeys(places) if where in PUSHES]

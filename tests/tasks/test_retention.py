@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tasks import surplus
+from gateway.tasks import ledger
+from gateway.tasks.ledger import trim_notes
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
-from gateway.tasks.surplus import drop_surplus
 from tests.tasks.asking import NOW, all_notes
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def test_those_go_that_end_first_and_only_of_who_has_too_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surplus, "_PAGE", 3)
+    monkeypatch.setattr(ledger, "_PAGE", 3)
     for number in range(10):
         # Their names are not in the order of their ends.
         end = NOW + 10_000 + number * 7 % 10
@@ -33,9 +33,9 @@ async def test_those_go_that_end_first_and_only_of_who_has_too_many(
         await store.keep(Note("other", f"a{number}", b"", "acme", until=end))
     for number in range(4):
         await store.keep(Note("name", f"g{number}", b"", "globex", until=NOW + 10_000))
-    assert await drop_surplus(store, "name", 4) == 6
+    assert await trim_notes(store, "name", 4) == 6
     left = await all_notes(store)
     assert {note.until - NOW - 10_000 for note in left if (note.kind, note.tenant) == ("name", "acme")} == {6, 7, 8, 9}
     assert len([note for note in left if note.kind == "other"]) == 10
     assert len([note for note in left if note.tenant == "globex"]) == 4
-    assert await drop_surplus(store, "name", 4) == 0
+    assert await trim_notes(store, "name", 4) == 0

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from gateway.a2a import notification
+from gateway.a2a.ids import has_duplicates
 from gateway.a2a.progress import read_bare, read_jsonrpc, read_list
-from gateway.a2a.twins import has_twins
 
 STATE = {"state": "TASK_STATE_WORKING"}
 MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "taskId": "t", "contextId": "c", "parts": [{"text": "hi"}]}
@@ -100,18 +100,18 @@ def test_what_is_free_is_not_looked_into(free: Any) -> None:
 
 @pytest.mark.parametrize("raw", [b"5", b'"x"', b"null", b"[]", b"[5,[{}],null]", b"{}", b' { "a" : 1 } '])
 def test_what_has_no_members_has_no_twins(raw: bytes) -> None:
-    assert not has_twins(raw)
-    assert not has_twins(msgspec.Raw(raw.strip()))
+    assert not has_duplicates(raw)
+    assert not has_duplicates(msgspec.Raw(raw.strip()))
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[1", b'{"a\xff":1}', b'{"\\ud800":1,"a":1}', b'{"a":' * 5000])
 def test_what_cannot_be_read_may_have_some(raw: bytes) -> None:
-    assert has_twins(raw)
+    assert has_duplicates(raw)
 
 
 def test_how_deep_something_is_told_costs_no_more_than_its_length() -> None:
     deep = b'{"status":' * 500 + b'{"a":1,"a":2}' + b"}" * 500
-    assert not has_twins(deep)
+    assert not has_duplicates(deep)
 
 
 # ---- Errors ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.token_claim import claim_at, claim_values, roles, scopes, single
+from gateway.routing.token_claim import claim_at, claim_values, roles, scopes, single
 
 TOKEN = {
     "org_id": "acme",

@@ -7,28 +7,28 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gateway.tasks.seal import LONGEST, MARK, SECRET, Seal
+from gateway.tasks.token_cipher import LONGEST, NAME, SECRET, TokenCipher
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 WORDS = st.lists(TEXTS, max_size=4).map(tuple)
-SEAL = Seal(bytes(range(SECRET)))
+CIPHER = TokenCipher(bytes(range(SECRET)))
 
 
 @given(TEXTS, WORDS)
 def test_a_token_opens_for_what_it_was_closed(text: str, bound: tuple[str, ...]) -> None:
-    assert SEAL.open(SEAL.close(text, bound), bound) == text
+    assert CIPHER.decrypt(CIPHER.encrypt(text, bound), bound) == text
 
 
 @given(TEXTS, WORDS)
 def test_a_token_is_safe_in_a_url_and_in_a_header(text: str, bound: tuple[str, ...]) -> None:
-    assert re.fullmatch("[A-Za-z0-9_-]+", SEAL.close(text, bound))
+    assert re.fullmatch("[A-Za-z0-9_-]+", CIPHER.encrypt(text, bound))
 
 
 @given(TEXTS, WORDS, WORDS)
 def test_a_token_opens_for_nothing_else(text: str, bound: tuple[str, ...], other: tuple[str, ...]) -> None:
     assume(bound != other)
     with pytest.raises(ValueError, match="no token of ours for this"):
-        SEAL.open(SEAL.close(text, bound), other)
+        CIPHER.decrypt(CIPHER.encrypt(text, bound), other)
 
 
 @pytest.mark.parametrize(
@@ -37,97 +37,97 @@ def test_a_token_opens_for_nothing_else(text: str, bound: tuple[str, ...], other
 )
 def test_words_that_read_alike_side_by_side_are_not_taken_for_each_other(other: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="no token of ours for this"):
-        SEAL.open(SEAL.close("text", ("a", "bc")), other)
-    assert SEAL.mark(*other) != SEAL.mark("a", "bc")
+        CIPHER.decrypt(CIPHER.encrypt("text", ("a", "bc")), other)
+    assert CIPHER.name(*other) != CIPHER.name("a", "bc")
 
 
 @given(TEXTS, st.data())
 def test_a_token_of_which_a_bit_is_changed_does_not_open(text: str, data: st.DataObject) -> None:
-    token = SEAL.close(text, ("acme",))
+    token = CIPHER.encrypt(text, ("acme",))
     at = data.draw(st.integers(0, len(token) - 1))
     letter = data.draw(st.characters(codec="ascii") | st.just("é"))
     changed = token[:at] + letter + token[at + 1 :]
     assume(changed != token)
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong with it
-        SEAL.open(changed, ("acme",))
+        CIPHER.decrypt(changed, ("acme",))
 
 
 @given(TEXTS, st.data())
 def test_a_token_that_is_cut_or_grows_does_not_open(text: str, data: st.DataObject) -> None:
-    token = SEAL.close(text, ())
+    token = CIPHER.encrypt(text, ())
     cut = token[: data.draw(st.integers(0, len(token) - 1))]
     more = token + data.draw(st.text("A=_- \n", min_size=1, max_size=4))
     for wrong in (cut, more):
         with pytest.raises(ValueError):  # noqa: PT011 - as above
-            SEAL.open(wrong, ())
+            CIPHER.decrypt(wrong, ())
 
 
 @given(st.text(max_size=80))
 def test_what_anybody_else_wrote_does_not_open(token: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - as above
-        SEAL.open(token, ())
+        CIPHER.decrypt(token, ())
 
 
 def test_a_token_has_one_spelling() -> None:
     # Of so many bytes the last character has bits that mean nothing.
-    token = SEAL.close("a", ())
+    token = CIPHER.encrypt("a", ())
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     twins = [token[:-1] + letter for letter in alphabet if letter != token[-1]]
     same = [twin for twin in twins if urlsafe_b64decode(twin + "===") == urlsafe_b64decode(token + "===")]
     assert same
     for twin in same:
         with pytest.raises(ValueError, match="no token"):
-            SEAL.open(twin, ())
+            CIPHER.decrypt(twin, ())
 
 
 def test_a_token_that_is_too_long_is_neither_made_nor_read() -> None:
     fits = (LONGEST * 3) // 4 - 12 - 16
-    token = SEAL.close("x" * fits, ())
+    token = CIPHER.encrypt("x" * fits, ())
     assert len(token) == LONGEST
-    assert SEAL.open(token, ()) == "x" * fits
+    assert CIPHER.decrypt(token, ()) == "x" * fits
     with pytest.raises(ValueError, match="too long"):
-        SEAL.close("x" * (fits + 1), ())
+        CIPHER.encrypt("x" * (fits + 1), ())
     with pytest.raises(ValueError, match="too long"):
-        SEAL.open("A" * (LONGEST + 1), ())
+        CIPHER.decrypt("A" * (LONGEST + 1), ())
 
 
 def test_no_two_tokens_are_alike() -> None:
-    assert len({SEAL.close("text", ("acme",)) for _ in range(100)}) == 100
+    assert len({CIPHER.encrypt("text", ("acme",)) for _ in range(100)}) == 100
 
 
 @given(st.text(st.characters(codec="ascii"), min_size=8, max_size=40))
 def test_a_token_shows_nothing_of_its_text(text: str) -> None:
-    token = SEAL.close(text, ())
+    token = CIPHER.encrypt(text, ())
     assert text.encode() not in urlsafe_b64decode(token + "=" * (-len(token) % 4))
 
 
 def test_gateways_with_one_secret_open_each_others_tokens_and_make_the_same_marks() -> None:
-    twin, stranger = Seal(bytes(range(SECRET))), Seal(bytes(SECRET))
-    token = SEAL.close("text", ("acme",))
-    assert twin.open(token, ("acme",)) == "text"
-    assert twin.mark("acme") == SEAL.mark("acme")
+    twin, stranger = TokenCipher(bytes(range(SECRET))), TokenCipher(bytes(SECRET))
+    token = CIPHER.encrypt("text", ("acme",))
+    assert twin.decrypt(token, ("acme",)) == "text"
+    assert twin.name("acme") == CIPHER.name("acme")
     with pytest.raises(ValueError, match="no token of ours for this"):
-        stranger.open(token, ("acme",))
-    assert stranger.mark("acme") != SEAL.mark("acme")
+        stranger.decrypt(token, ("acme",))
+    assert stranger.name("acme") != CIPHER.name("acme")
 
 
 def test_marks_and_tokens_stay_what_they_are_from_version_to_version() -> None:
     # Contexts at agents are called by them, and clients hold them: whoever changes them forgets what was.
-    assert SEAL.mark("crm", "acme", "") == "njmdsp23qc5azllrklkph6pz7e"
-    assert SEAL.open("QlEEdaeY4RyO3cUFOVL5IdCmgyTTarU0XUIqiAg5Ek4", ("acme",)) == "text"
+    assert CIPHER.name("crm", "acme", "") == "njmdsp23qc5azllrklkph6pz7e"
+    assert CIPHER.decrypt("QlEEdaeY4RyO3cUFOVL5IdCmgyTTarU0XUIqiAg5Ek4", ("acme",)) == "text"
 
 
 @given(WORDS, WORDS)
 def test_a_mark_is_made_of_its_words(words: tuple[str, ...], others: tuple[str, ...]) -> None:
-    assert re.fullmatch(f"[a-z2-7]{{{MARK}}}", SEAL.mark(*words))
-    assert (SEAL.mark(*words) == SEAL.mark(*others)) is (words == others)
+    assert re.fullmatch(f"[a-z2-7]{{{NAME}}}", CIPHER.name(*words))
+    assert (CIPHER.name(*words) == CIPHER.name(*others)) is (words == others)
 
 
 @pytest.mark.parametrize("length", [0, 16, 31, 33, 64])
 def test_a_secret_of_another_length_is_none(length: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
-        Seal(bytes(length))
+        TokenCipher(bytes(length))
 
 
 def test_what_is_shown_of_a_seal_holds_nothing_secret() -> None:
-    assert re.fullmatch("<gateway.tasks.seal.Seal object at 0x[0-9a-f]+>", repr(SEAL))
+    assert re.fullmatch("<gateway.tasks.token_cipher.TokenCipher object at 0x[0-9a-f]+>", repr(CIPHER))

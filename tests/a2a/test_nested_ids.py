@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.a2a import within
-from gateway.a2a.progress import read_bare, read_jsonrpc
-from gateway.a2a.within import (
+from gateway.a2a.ids import (
     LONGEST_ERROR,
-    MOST_CONTEXTS,
-    MOST_TASKS,
+    MOST_NESTED_CONTEXTS,
+    MOST_NESTED_TASKS,
     Ambiguous,
-    Others,
-    of_body,
-    of_details,
-    of_error,
-    of_tree,
+    NestedIds,
+    nested_ids,
+    nested_in_body,
+    nested_in_details,
+    nested_in_error,
+    nested_in_tree,
 )
+from gateway.a2a.progress import read_bare, read_jsonrpc
 
 WORKING = {"state": "TASK_STATE_WORKING"}
 
@@ -27,7 +27,7 @@ def said(**members: Any) -> dict[str, Any]:
     return {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "of T and its context"}], **members}
 
 
-def told(frame: Any) -> Others | None:
+def told(frame: Any) -> NestedIds | None:
     """What a frame tells over HTTP+JSON, and the same over JSON-RPC."""
     body = json.dumps(frame).encode()
     bare, wrapped = read_bare(body), read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"result":%b}' % body)
@@ -97,34 +97,34 @@ def test_what_a_frame_is_of_and_what_is_no_id_is_nothing_else(frame: str, task: 
 def test_what_messages_name_besides_is_told(
     frame: str, task: Any, tasks: tuple[str, ...], contexts: tuple[str, ...]
 ) -> None:
-    assert told(FRAMES[frame](task)) == Others(tasks, contexts)
+    assert told(FRAMES[frame](task)) == NestedIds(tasks, contexts)
 
 
 def test_news_of_a_status_has_a_message_and_a_message_has_references() -> None:
     news = {"taskId": "t", "contextId": "c", "status": {**WORKING, "message": said(taskId="x")}}
-    assert told({"statusUpdate": news}) == told({**news, "kind": "status-update"}) == Others(("x",), ())
+    assert told({"statusUpdate": news}) == told({**news, "kind": "status-update"}) == NestedIds(("x",), ())
     mine = said(taskId="t", contextId="c", referenceTaskIds=["x", "t"])
-    assert told({"message": mine}) == told({**mine, "kind": "message"}) == Others(("x",), ())
+    assert told({"message": mine}) == told({**mine, "kind": "message"}) == NestedIds(("x",), ())
     assert told({"message": said(taskId="t", referenceTaskIds=[])}) is None
     # Two at once: each client reads another one.
-    assert told({"task": of_task(said(taskId="x")), "message": mine}) == Others(("x",), ())
+    assert told({"task": of_task(said(taskId="x")), "message": mine}) == NestedIds(("x",), ())
 
 
 def test_more_than_anybody_can_look_at_is_a_crowd() -> None:
-    many = told({"task": of_task(said(referenceTaskIds=[f"x{number}" for number in range(MOST_TASKS + 1)]))})
+    many = told({"task": of_task(said(referenceTaskIds=[f"x{number}" for number in range(MOST_NESTED_TASKS + 1)]))})
     assert many is not None
-    assert (len(many.tasks), many.crowded) == (MOST_TASKS, True)
-    contexts = told({"task": of_task(*(said(contextId=f"d{number}") for number in range(MOST_CONTEXTS + 1)))})
+    assert (len(many.tasks), many.crowded) == (MOST_NESTED_TASKS, True)
+    contexts = told({"task": of_task(*(said(contextId=f"d{number}") for number in range(MOST_NESTED_CONTEXTS + 1)))})
     assert contexts is not None
-    assert (len(contexts.contexts), contexts.crowded) == (MOST_CONTEXTS, True)
+    assert (len(contexts.contexts), contexts.crowded) == (MOST_NESTED_CONTEXTS, True)
 
 
 def test_of_a_task_of_the_hub_it_is_the_same() -> None:
-    assert of_tree(of_task(OWN, message=OWN)) is None
-    assert of_tree({"id": "t"}) is None
-    found = of_tree(of_task(said(taskId="x"), 5, message=said(contextId="d", referenceTaskIds=["y", 5])))
-    assert found == Others(("x", "y"), ("d",))
-    assert of_tree({"id": "t", "history": "none", "status": []}) is None
+    assert nested_in_tree(of_task(OWN, message=OWN)) is None
+    assert nested_in_tree({"id": "t"}) is None
+    found = nested_in_tree(of_task(said(taskId="x"), 5, message=said(contextId="d", referenceTaskIds=["y", 5])))
+    assert found == NestedIds(("x", "y"), ("d",))
+    assert nested_in_tree({"id": "t", "history": "none", "status": []}) is None
 
 
 # ---- Errors ----------------------------------------------------------------------------------------------------------
@@ -132,56 +132,58 @@ def test_of_a_task_of_the_hub_it_is_the_same() -> None:
 
 def test_the_details_of_an_error_have_places_for_ids() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "metadata": {"taskId": "x", "context_id": "d"}}
-    assert of_details([info, 5, {"metadata": 5}]) == Others(("x",), ("d",))
-    assert of_details([{"metadata": {"note": "task x"}}]) is None
+    assert nested_in_details([info, 5, {"metadata": 5}]) == NestedIds(("x",), ("d",))
+    assert nested_in_details([{"metadata": {"note": "task x"}}]) is None
     error = {"code": -32001, "message": "no task x", "data": [info]}
     found = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
     assert found is not None
-    assert found.others == of_body(json.dumps({"error": {"details": [info]}}).encode()) == Others(("x",), ("d",))
+    assert (
+        found.others == nested_in_body(json.dumps({"error": {"details": [info]}}).encode()) == NestedIds(("x",), ("d",))
+    )
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        ({"data": {"a": [{"b": {"taskId": "x"}}]}}, Others(("x",))),
-        ({"data": {"context_id": "d", "sessionId": "e"}}, Others((), ("d", "e"))),
-        ({"data": {"TaskID": "x", "reference_task_ids": ["y", 5]}}, Others(("x", "y"))),
+        ({"data": {"a": [{"b": {"taskId": "x"}}]}}, NestedIds(("x",))),
+        ({"data": {"context_id": "d", "sessionId": "e"}}, NestedIds((), ("d", "e"))),
+        ({"data": {"TaskID": "x", "reference_task_ids": ["y", 5]}}, NestedIds(("x", "y"))),
         ({"data": {"task": {"id": "x", "status": {"state": "failed"}, "history": [{"taskId": "y"}]}}},
-         Others(("x", "y"))),
-        ({"data": {"id": "x", "contextId": "d"}}, Others(("x",), ("d",))),
+         NestedIds(("x", "y"))),
+        ({"data": {"id": "x", "contextId": "d"}}, NestedIds(("x",), ("d",))),
         ({"data": {"id": "of a request", "note": "x"}}, None),
         ({"data": [[[["taskId", "x"]]]]}, None),
-        ({"data": None, "taskId": "x"}, Others(("x",))),
-        ({"details": [], "context": {"task_id": "x"}}, Others(("x",))),
+        ({"data": None, "taskId": "x"}, NestedIds(("x",))),
+        ({"details": [], "context": {"task_id": "x"}}, NestedIds(("x",))),
         ({"data": {"contextId": 5, "taskId": ["x"]}}, None),
-        ({"data": {"note": "n" * LONGEST_ERROR}}, Others(crowded=True)),
+        ({"data": {"note": "n" * LONGEST_ERROR}}, NestedIds(crowded=True)),
     ],
     ids=lambda each: str(each)[:60],
 )  # fmt: skip
-def test_what_is_free_in_an_error_is_searched_like_the_rest(error: Any, expected: Others | None) -> None:
+def test_what_is_free_in_an_error_is_searched_like_the_rest(error: Any, expected: NestedIds | None) -> None:
     error = {"code": -32603, "message": "no", **error}
     found = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
     assert found is not None
     assert found.others == expected
-    assert of_body(json.dumps({"error": error}).encode()) == expected
+    assert nested_in_body(json.dumps({"error": error}).encode()) == expected
 
 
 def test_an_error_that_nests_without_end_is_a_crowd() -> None:
-    assert of_error(b'{"a":' * 20_000 + b"1" + b"}" * 20_000) == Others(crowded=True)
+    assert nested_in_error(b'{"a":' * 20_000 + b"1" + b"}" * 20_000) == NestedIds(crowded=True)
 
 
 def test_an_error_with_a_member_twice_is_ambiguous() -> None:
     for raw in (b'{"data":{"x":[{"taskId":"t","taskId":"u"}]}}', b'{"taskId":"t","t\\u0061skId":"u"}'):
         with pytest.raises(Ambiguous):
-            of_error(raw)
+            nested_in_error(raw)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}', b'{"taskId":"\\ud800x"}'])
 def test_what_else_an_error_has_names_nothing(data: bytes) -> None:
-    assert of_error(msgspec.Raw(data)) is None
-    assert of_body(data) is None
+    assert nested_in_error(msgspec.Raw(data)) is None
+    assert nested_in_body(data) is None
 
 
 def test_a_message_of_any_bytes_is_read_or_names_nothing() -> None:
     for raw in (b"5", b'"x"', b"[5]", b"[[]]", b"null", b"true"):
-        assert within.others((msgspec.Raw(raw), msgspec.Raw(raw)), (msgspec.Raw(raw),), None, None) is None
+        assert nested_ids((msgspec.Raw(raw), msgspec.Raw(raw)), (msgspec.Raw(raw),), None, None) is None

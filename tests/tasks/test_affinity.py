@@ -1,0 +1,62 @@
+import pytest
+
+from gateway.tasks.affinity import TaskAffinity
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.store import Observed, Owner
+
+pytestmark = pytest.mark.anyio
+
+
+async def met(affinity: TaskAffinity, task: str, context: str, replica: str) -> None:
+    await affinity.record("acme", task, context, replica)
+
+
+async def of(affinity: TaskAffinity, *tasks: str, context: str | None = None, mark: str = "") -> tuple[str, bool]:
+    return await affinity.replica_of(tasks, context, mark)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_the_first_to_name_something_has_it_for_ever(keeps: bool) -> None:  # noqa: FBT001 - a parameter
+    affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=keeps)
+    await met(affinity, "t", "c", "a")
+    await met(affinity, "t", "c", "b")
+    assert await of(affinity, "t") == ("a", True)
+    assert await of(affinity, context="c") == ("a", False)
+    assert await of(affinity, "other", context="c") == ("a", False)
+    assert (await of(affinity, "other", context="other"))[0] == ""
+
+
+async def test_another_process_finds_both_in_the_store() -> None:
+    ledger = Ledger(SqliteStore(None))
+    await met(TaskAffinity(ledger, "echo", keeps=True), "t", "c", "a")
+    # The line writes tasks down itself (`claims`).
+    await ledger.store.record("echo", Observed(Owner("acme"), task="t", replica="a"))
+    other = TaskAffinity(ledger, "echo", keeps=True)
+    assert await of(other, "t") == ("a", True)
+    assert await of(other, context="c") == ("a", False)
+    assert (await of(TaskAffinity(ledger, "crm", keeps=True), context="c"))[0] == ""
+
+
+async def test_a_task_that_a_notification_named_first_is_where_its_context_began() -> None:
+    ledger = Ledger(SqliteStore(None))
+    await ledger.store.record("echo", Observed(Owner("acme"), task="t", context="c"))
+    await met(TaskAffinity(ledger, "echo", keeps=True), "t", "c", "a")
+    await ledger.store.record("echo", Observed(Owner("acme"), task="t", context="c", replica="a"))
+    assert await of(TaskAffinity(ledger, "echo", keeps=True), "t") == ("a", True)
+
+
+async def test_a_clients_own_word_has_a_mark_before_it() -> None:
+    affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=True)
+    await met(affinity, "", "gw-acme-chat", "a")
+    assert await of(affinity, context="chat", mark="gw-acme-") == ("a", False)
+    assert (await of(affinity, context="chat", mark="gw-globex-"))[0] == ""
+
+
+async def test_what_was_met_first_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.tasks.affinity._MOST", 10)
+    affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=False)
+    for number in range(15):
+        await met(affinity, f"t{number}", "", "a")
+    assert (await of(affinity, "t0"))[0] == ""
+    assert (await of(affinity, "t14"))[0] == "a"

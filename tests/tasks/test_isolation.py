@@ -1,0 +1,54 @@
+import pytest
+
+from gateway.a2a.fault import NotAdmitted
+from gateway.a2a.progress import Progress
+from gateway.principal import Principal
+from gateway.tasks.ledger import Ledger
+from gateway.tasks.ownership import Isolation, context_key
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.store import LONGEST_ID, Observed, Owner
+
+pytestmark = pytest.mark.anyio
+
+
+def test_who_calls_again_is_the_same_caller() -> None:
+    isolation = Isolation(Ledger(SqliteStore(None)), "crm", by_principal=True)
+    ann = Principal("acme", "ann", "api_key")
+    assert isolation.caller(ann) is isolation.caller(Principal("acme", "ann", "api_key"))
+    assert isolation.caller(ann).owner != isolation.caller(Principal("acme", "bob", "api_key")).owner
+    assert isolation.caller(ann).owner != isolation.caller(Principal("globex", "ann", "api_key")).owner
+
+
+async def test_a_caller_gets_its_mark_once_the_store_has_told_the_secret() -> None:
+    ledger = Ledger(SqliteStore(None))
+    isolation = Isolation(ledger, "crm")
+    ann = Principal("acme", "ann", "api_key")
+    assert isolation.caller(ann).prefix.text == ""
+    await ledger.open()
+    assert isolation.caller(ann).prefix.text.startswith("gw-")
+
+
+def test_a_token_without_a_subject_is_nobody_where_callers_are_told_apart() -> None:
+    nameless = Principal("acme", "", "jwt")
+    with pytest.raises(NotAdmitted):
+        Isolation(Ledger(SqliteStore(None)), "crm", by_principal=True).caller(nameless)
+    assert Isolation(Ledger(SqliteStore(None)), "crm").caller(nameless).owner.tenant == "acme"
+
+
+def test_a_context_too_long_for_the_ledger_stands_there_as_what_it_hashes_to() -> None:
+    short, long = "c" * LONGEST_ID, "c" * (LONGEST_ID + 1)
+    assert context_key(short) == short
+    assert len(context_key(long)) <= LONGEST_ID
+    assert context_key(long) != context_key(long + "c")
+
+
+async def test_a_context_with_the_owners_mark_is_the_owners_whoever_was_met_with_it() -> None:
+    ledger = Ledger(SqliteStore(None))
+    ann, eve = Owner("acme", "ann"), Owner("globex", "eve")
+    isolation = Isolation(ledger, "crm")
+    mark = ledger.prefix(await ledger.cipher(), "crm", ann, by_principal=False)
+    for context, mine in ((f"{mark}chat", True), ("chat", False)):
+        await ledger.store.record("crm", Observed(eve, context=context))
+        assert (
+            await isolation.observe_notification(ann, Progress(task_id="t", context_id=context, event="task")) is mine
+        )
