@@ -1,7 +1,11 @@
-"""What is written for people: links lead somewhere, and the tree of the architecture is the one that is there."""
+"""The pages for people: links lead somewhere, the tree of the architecture is the real one, and the safety page names
+existing tests.
+"""
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +24,15 @@ _ANCHOR = re.compile(r'<a id="([^"]+)"')
 _NAME = re.compile(r"_?[a-z0-9]+(?:_[a-z0-9]+)*")
 UNNAMED = ("command", "demo", "a2a/versions")
 """Folders of which the tree says what they are for, and not every file."""
+SAFETY = ROOT / "docs/safety.md"
+_COUNTS = {"T": 16, "H": 16, "K": 9, "B": 8, "R": 26, "F": 8}
+# There is no F7.
+SAFETY_ROWS = [f"{group}{number}" for group, last in _COUNTS.items() for number in range(1, last + 1)]
+SAFETY_ROWS.remove("F7")
+UNTESTED: tuple[str, ...] = ()
+"""Rows of the safety page that may say `none` in place of a test."""
+_ROW = re.compile(r"^\| ([A-Z]\d+) \|.*\| ([^|]+) \|$", re.MULTILINE)
+_TEST = re.compile(r"\[(\w+)\]\(([^)]+)\)")
 
 
 def links(page: Path) -> Iterator[str]:
@@ -82,3 +95,34 @@ def test_the_architecture_names_no_file_that_is_gone() -> None:
     named = re.findall(r"`([a-z0-9_/]+\.(?:py|md))`", text)
     assert named
     assert [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)] == []
+
+
+def safety_rows() -> dict[str, str]:
+    """Return the last cell of each row of the safety page, by its id."""
+    rows = _ROW.findall(SAFETY.read_text())
+    assert [name for name, _ in rows] == SAFETY_ROWS
+    return dict(rows)
+
+
+@cache
+def functions_of(file: Path) -> frozenset[str]:
+    """Return the names of the test functions of a file."""
+    nodes = ast.walk(ast.parse(file.read_text()))
+    names = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(name for name in names if name.startswith("test_"))
+
+
+def test_every_row_of_the_safety_page_has_a_test() -> None:
+    untested = [name for name, cell in safety_rows().items() if _TEST.search(cell) is None]
+    assert untested == list(UNTESTED)
+    assert all(safety_rows()[name] == "none" for name in UNTESTED)
+
+
+def test_every_test_that_the_safety_page_names_exists() -> None:
+    missing = [
+        (name, test)
+        for name, cell in safety_rows().items()
+        for test, path in _TEST.findall(cell)
+        if not (file := SAFETY.parent / path).is_file() or test not in functions_of(file)
+    ]
+    assert missing == []
