@@ -32,7 +32,7 @@ from gateway.upstream.upstream import PreparedHeaders
 
 
 class Location(msgspec.Struct, frozen=True, eq=False):
-    """What a head tells before it is known who calls.
+    """The facts that a request head gives before the caller is authenticated.
 
     Attributes:
         binding: The binding in which to answer, as far as the head tells.
