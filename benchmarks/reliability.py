@@ -72,7 +72,7 @@ ROWS = (
         "it accepts, and resets or closes without a byte",
         "`upstream_reset` in < 100 ms; sent once; again only what may be repeated",
         (_AGENTS + "test_r2_an_agent_that_leaves_without_a_byte_is_told_at_once_and_asked_once",),
-        (_FAULTS, "tests/test_retry.py", "tests/test_once.py"),
+        (_FAULTS, "tests/test_retry.py", "tests/test_idempotency.py"),
     ),
     Row(
         "R3",
@@ -196,14 +196,14 @@ ROWS = (
         "open files run out",
         "calls refused in words, health and metrics answered; recovers < 1 s after",
         ("tests/e2e/test_pressure.py::test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics",),
-        ("tests/test_pressure.py",),
+        ("tests/test_overload.py",),
     ),
     Row(
         "R20",
         "memory runs out",
         "≤ 256 KiB a stream; at 80 % no stream is begun, at 90 % no call",
         ("tests/e2e/test_pressure.py::test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends",),
-        ("tests/test_pressure.py", "tests/test_hostile_memory.py"),
+        ("tests/test_overload.py", "tests/test_hostile_memory.py"),
     ),
     Row(
         "R21",

@@ -1,7 +1,11 @@
-"""What is written for people: links lead somewhere, and the tree of the architecture is the one that is there."""
+"""The pages for people: links lead somewhere, the tree of the architecture is the real one, and the safety page names
+existing tests.
+"""
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     page
-    for folder in (ROOT, ROOT / "docs", ROOT / "benchmarks", ROOT / "tests", ROOT / "deploy", ROOT / "config")
+    for folder in (
+        ROOT,
+        ROOT / "docs",
+        ROOT / "docs/decisions",
+        ROOT / "benchmarks",
+        ROOT / "tests",
+        ROOT / "deploy",
+        ROOT / "config",
+    )
     for page in folder.glob("*.md")
 )
 _CODE = re.compile(r"```.*?```", re.DOTALL)
@@ -18,8 +30,15 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _ANCHOR = re.compile(r'<a id="([^"]+)"')
 _NAME = re.compile(r"_?[a-z0-9]+(?:_[a-z0-9]+)*")
-UNNAMED = ("command", "demo", "a2a/versions")
-"""Folders of which the tree says what they are for, and not every file."""
+SAFETY = ROOT / "docs/safety.md"
+_COUNTS = {"T": 16, "H": 16, "K": 9, "B": 8, "R": 26, "F": 8}
+# There is no F7.
+SAFETY_ROWS = [f"{group}{number}" for group, last in _COUNTS.items() for number in range(1, last + 1)]
+SAFETY_ROWS.remove("F7")
+UNTESTED: tuple[str, ...] = ()
+"""Rows of the safety page that may say `none` in place of a test."""
+_ROW = re.compile(r"^\| ([A-Z]\d+) \|.*\| ([^|]+) \|$", re.MULTILINE)
+_TEST = re.compile(r"\[(\w+)\]\(([^)]+)\)")
 
 
 def links(page: Path) -> Iterator[str]:
@@ -53,32 +72,53 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
 def tree() -> set[str]:
     """The words of the architecture's tree; the end of a name stands there for those that begin alike."""
     text = (ROOT / "docs/architecture.md").read_text()
-    return set(_NAME.findall(text[text.index("## The tree") :].split("```")[1]))
+    return set(_NAME.findall(text[text.index("## Packages") :].split("```")[1]))
 
 
-def test_the_tree_names_every_module() -> None:
+def test_the_tree_names_every_package_and_every_module_beside_them() -> None:
     words = tree()
-
-    def is_named(module: Path) -> bool:
-        parts = module.stem.split("_")
-        ends = {"_" + "_".join(parts[start:]) for start in range(1, len(parts))}
-        return not words.isdisjoint({module.stem, *ends})
-
-    gateway = ROOT / "gateway"
-    modules = [
-        module
-        for module in gateway.rglob("*.py")
-        if not module.stem.startswith("__") and not module.relative_to(gateway).as_posix().startswith(UNNAMED)
-    ]
-    assert [module.relative_to(gateway).as_posix() for module in modules if not is_named(module)] == []
+    top = [path for path in (ROOT / "gateway").iterdir() if not path.name.startswith("_")]
+    named = [path.stem for path in top if path.suffix == ".py" or (path / "__init__.py").exists()]
+    small = {"certificate", "principal", "tls_failure", "units", "version", "background"}
+    assert set(named) - small - words == set()
 
 
 def test_the_architecture_names_no_file_that_is_gone() -> None:
-    # Decisions may name what they did away with.
-    text = (ROOT / "docs/architecture.md").read_text().partition("## Decisions")[0]
+    text = (ROOT / "docs/architecture.md").read_text()
     there = [
         path.relative_to(ROOT).as_posix() for top in ("gateway", "tests", "docs") for path in (ROOT / top).rglob("*.*")
     ]
     named = re.findall(r"`([a-z0-9_/]+\.(?:py|md))`", text)
     assert named
     assert [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)] == []
+
+
+def safety_rows() -> dict[str, str]:
+    """Return the last cell of each row of the safety page, by its id."""
+    rows = _ROW.findall(SAFETY.read_text())
+    assert [name for name, _ in rows] == SAFETY_ROWS
+    return dict(rows)
+
+
+@cache
+def functions_of(file: Path) -> frozenset[str]:
+    """Return the names of the test functions of a file."""
+    nodes = ast.walk(ast.parse(file.read_text()))
+    names = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(name for name in names if name.startswith("test_"))
+
+
+def test_every_row_of_the_safety_page_has_a_test() -> None:
+    untested = [name for name, cell in safety_rows().items() if _TEST.search(cell) is None]
+    assert untested == list(UNTESTED)
+    assert all(safety_rows()[name] == "none" for name in UNTESTED)
+
+
+def test_every_test_that_the_safety_page_names_exists() -> None:
+    missing = [
+        (name, test)
+        for name, cell in safety_rows().items()
+        for test, path in _TEST.findall(cell)
+        if not (file := SAFETY.parent / path).is_file() or test not in functions_of(file)
+    ]
+    assert missing == []

@@ -1,5 +1,8 @@
 """The tree keeps its shape: package files, lock files, and the manifests of a deployment."""
 
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -7,6 +10,8 @@ import yaml
 from gateway.config.check import examine
 
 ROOT = Path(__file__).parent.parent
+_FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|How)\b")
+"""A first word that makes a docstring a clause instead of a noun or a sentence."""
 
 
 def test_package_files_hold_a_docstring_only() -> None:
@@ -15,6 +20,24 @@ def test_package_files_hold_a_docstring_only() -> None:
         assert text.startswith('"""'), path
         assert text.rstrip().endswith('"""'), path
         assert text.count('"""') == 2, path
+
+
+def test_no_docstring_begins_with_a_free_relative() -> None:
+    """Docstrings name a thing or say what is done: "Return the owner of a task.", not "Whose a task is."."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{line}: {text.strip().splitlines()[0]}"
+        for path in sorted((ROOT / "gateway").rglob("*.py"))
+        for line, text in docstrings(path)
+        if _FREE_RELATIVE.match(text) is not None
+    ]
+    assert found == []
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each string that stands as a statement: docstrings of modules, classes, functions and attributes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
 
 
 def test_lock_files_pin_hashes_and_name_no_index() -> None:

@@ -17,7 +17,7 @@ from gateway.certificate import Certificate
 
 
 class HeadCache(Protocol):
-    """What the pipeline remembers with a head."""
+    """The cache that the pipeline keeps with a head."""
 
     def clear(self) -> None:
         """Let go of everything."""

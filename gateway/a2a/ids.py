@@ -69,7 +69,7 @@ class Webhook(msgspec.Struct, frozen=True):
 
 
 class ReferencedIds(msgspec.Struct, frozen=True):
-    """What a call names.
+    """The ids that a call names.
 
     Attributes:
         tasks: Each task once; the one that the call is about first, if there is one.
@@ -88,7 +88,7 @@ class ReferencedIds(msgspec.Struct, frozen=True):
 
 
 NO_IDS = ReferencedIds()
-"""What a call names that names nothing."""
+"""The ids of a call that names nothing."""
 
 
 def referenced_ids(call: Call) -> ReferencedIds:
@@ -282,7 +282,7 @@ _members = msgspec.json.Decoder(Members)
 # ---- Nested ids: what the messages within an answer name -------------------------------------------------------------
 
 Said: TypeAlias = tuple[str | None, str | None, Iterable[str]]
-"""What one message names: its task, its context, and the tasks that it refers to."""
+"""The ids of one message: its task, its context, and the tasks that it refers to."""
 
 _BRACKET = ord("[")
 

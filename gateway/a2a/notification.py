@@ -19,7 +19,7 @@ from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress, read_bare
-from gateway.a2a.versions import FORMS
+from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 
 CONTENT_TYPES = {

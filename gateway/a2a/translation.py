@@ -25,7 +25,8 @@ from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.parameter import NOTHING
-from gateway.a2a.versions import FORMS, v0_3_proto
+from gateway.a2a.versions import v0_3_proto
+from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Memo, Misfit
 

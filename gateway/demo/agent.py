@@ -22,7 +22,7 @@ _PAGE = 50
 _LONGEST_PAGE = 100
 
 Work = Callable[[Task, str], AsyncGenerator[Step, None]]
-"""What an agent does with a message: the task it belongs to and its text come in, steps come out."""
+"""The work of an agent on a message: takes the task and the text of the message, yields steps."""
 
 ERRORS = {
     "TASK_NOT_FOUND": (-32001, 404, "NOT_FOUND"),
@@ -51,7 +51,7 @@ class Refused(Exception):  # noqa: N818 - what happened to the call
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a card says of an agent."""
+    """The text of an agent's card."""
 
     name: str
     description: str

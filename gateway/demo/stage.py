@@ -1,4 +1,4 @@
-"""What `a2a-gateway demo` sets up: ports, throw-away keys, a configuration, and commands to try."""
+"""The setup of `a2a-gateway demo`: ports, throw-away keys, a configuration, and commands to try."""
 
 import shlex
 import socket
@@ -97,7 +97,7 @@ observe:
         return "".join(f"Port {usual} is taken: using {used} instead.\n" for usual, used in ports if used != usual)
 
     def welcome(self, program: str) -> str:
-        """What the demo says first: where it is, whose keys there are, and what to try.
+        """Return the first output of the demo: its addresses, the keys and their tenants, and commands to try.
 
         Args:
             program: How a shell starts this command line.

@@ -1,4 +1,4 @@
-"""What goes over the wire: an agent as JSON-RPC (1.0 and 0.3) and HTTP+JSON (1.0), with its card."""
+"""The bindings of the demo agents: JSON-RPC (1.0 and 0.3), HTTP+JSON (1.0), and the agent card."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -40,7 +40,7 @@ METHODS = frozenset(operation for _, _, operation in _ROUTES)
 
 
 class Envelope(Protocol):
-    """How results and errors are dressed for one call."""
+    """Wraps the results and errors of one call."""
 
     media: str
 

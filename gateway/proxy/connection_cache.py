@@ -32,7 +32,7 @@ from gateway.upstream.upstream import PreparedHeaders
 
 
 class Location(msgspec.Struct, frozen=True, eq=False):
-    """The endpoint and the dialect, as the head of a request tells them.
+    """The facts that a request head gives before the caller is authenticated.
 
     Attributes:
         binding: The binding in which to answer, as far as the head tells.

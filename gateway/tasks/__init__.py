@@ -1,1 +1,1 @@
-"""Whose task it is, and what each side calls it."""
+"""Ownership of tasks and contexts, and the names that each side has for them."""

@@ -16,7 +16,7 @@ OPERATIONS = tuple(_LABELS.get(name, name) for name in METHODS)
 """The closed set of the label `operation`."""
 
 Counts: TypeAlias = dict[str, float]
-"""How often an operation was `ok` and `unavailable`; incremented in place."""
+"""Counts of `ok` and `unavailable` results of an operation; incremented in place."""
 
 
 class _Counted:

@@ -61,7 +61,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """How the tasks of one backend are context_key apart; made with a configuration and replaced with it.
+    """The isolation of one backend's tasks; made with a configuration and replaced with it.
 
     Attributes:
         scope: The key of the backend in the ledger.

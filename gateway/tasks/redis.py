@@ -87,7 +87,7 @@ class RedisStore:
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
     async def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
-        """What is known of each."""
+        """Return the record of each task, or None."""
         if not ids:
             return []
         start = closed(scope)
@@ -95,7 +95,7 @@ class RedisStore:
         return [None if known is None else entry.read_task(known) for known in as_list(found)]
 
     async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
-        """Whose a context is."""
+        """Return the owner of a context, or None."""
         found = await self.client.ask("HGET", self._contexts, (closed(scope) + short(id)).encode())
         return None if found is None else entry.read_context(found)[0]
 
@@ -115,11 +115,11 @@ class RedisStore:
         return entry.read_decision(found)
 
     async def open_tasks(self, tenant: str) -> int:
-        """How many tasks of a tenant are not over."""
+        """Return the number of a tenant's tasks that are not over."""
         return as_number(await self.client.ask("ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
-        """How many tasks of an owner are known in a scope, or in one context."""
+        """Return the number of an owner's tasks in a scope, or in one context."""
         field = closed(scope) + closed(owner.principal) + context
         found = await self.client.ask("HGET", self._keys(owner.tenant)[-1], field.encode())
         return int(as_bytes(found)) if found is not None else 0

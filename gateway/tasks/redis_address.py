@@ -52,7 +52,7 @@ class RedisAddress:
         return ":".join((f"{{{self.prefix}}}", *words)).encode()
 
     def open_tls(self) -> ssl.SSLContext | None:
-        """How the server is verified; None without TLS. The environment has no say, as everywhere (safety K9).
+        """Return the TLS context that verifies the server; None without TLS. The environment is ignored (safety K9).
 
         Raises:
             StoreBroken: a file of certificates cannot be read.

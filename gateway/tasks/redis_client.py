@@ -208,7 +208,7 @@ class RedisClient:
     async def _finished(
         self, work: Coroutine[Any, Any, Any], patience: float, turns: asyncio.Semaphore | None = None
     ) -> Reply:
-        """What work gives; it goes on without its caller, and is given up when it is late."""
+        """Return the result of work, which outlives its caller and is cancelled at its deadline."""
         task: asyncio.Task[Reply] = asyncio.get_running_loop().create_task(work)
         self._calls.add(task)
 
@@ -336,7 +336,7 @@ def _word(error: BaseException, *, connecting: bool = False) -> str:
 
 
 def _remedy(error: BaseException, address: RedisAddress) -> str:
-    """What to do about an error that will be the same the next time; empty for any other."""
+    """Return the remedy for an error that a retry would repeat; empty for any other error."""
     word, texts = _word(error), [str(each) for each in _causes(error) if isinstance(each, RedisError)]
     for words, told in _PLAIN_REMEDIES.items() if word == "ERR" else ():
         if any(each in text for each in words for text in texts):

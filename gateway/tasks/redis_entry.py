@@ -1,4 +1,4 @@
-"""How entries of the ledger are written in a Redis, and read again: `redis_scripts.py` says where they are."""
+"""Encodes and decodes the ledger's entries in Redis; `redis_scripts.py` says where they are."""
 
 from collections.abc import Iterator
 from typing import Final, TypeAlias, TypeVar, cast
@@ -74,20 +74,20 @@ def micros(seconds: float) -> int:
 
 
 def read_task(reply: Reply) -> Task:
-    """What the hash has of a task."""
+    """Return the task that a hash holds."""
     kept = _decoded(_task, reply)
     owner = Owner(kept.tenant, kept.principal)
     return Task(owner, kept.context, kept.state, kept.replica, kept.dialect, kept.made, kept.seen)
 
 
 def read_context(reply: Reply) -> tuple[Owner, int]:
-    """What the hash has of a context: whose it is, and when it was seen."""
+    """Return the context that a hash holds: its owner, and when it was seen."""
     tenant, principal, seen = _decoded(_context, reply)
     return Owner(tenant, principal), seen
 
 
 def read_decision(reply: Reply) -> Decision:
-    """What `RECORD` tells: of each an owner, or false, which is Lua's word for nothing."""
+    """Return the decision that `RECORD` replied: an owner for each id, or false, which is Lua's nil."""
     task, context = _decoded(_owners, reply)
     return Decision(
         None if isinstance(task, bool) else Owner(*task), None if isinstance(context, bool) else Owner(*context)
@@ -105,7 +105,7 @@ def read_row(name: str, reply: Reply) -> Row:
 
 
 Told: TypeAlias = tuple[str, str, bool, tuple[object, ...]]
-"""What `PUT_ROWS` is told of a row: its scope and id, whether it is a task, and what the hash is to have of it."""
+"""The arguments of `PUT_ROWS` for a row: its scope and id, whether it is a task, and the fields of its hash."""
 
 
 def told_row(row: Row) -> tuple[str, Told] | None:
@@ -172,7 +172,7 @@ def as_list(reply: Reply) -> list[Reply]:
 
 
 def by(size: int, reply: Reply) -> Iterator[tuple[bytes, ...]]:
-    """What a list of strings has, so many at a time."""
+    """Yield a list of strings in groups of a size."""
     words = cast("list[bytes]", as_list(reply))  # our own scripts answer with strings
     return zip(*(words[at::size] for at in range(size)), strict=True)
 

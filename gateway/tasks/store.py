@@ -118,7 +118,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How long and how much is kept.
+    """The bounds of retention: durations and counts.
 
     Attributes:
         ended: Seconds for which a task that has ended is kept after it was last seen.
@@ -134,7 +134,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """How much a store holds of one tenant."""
+    """The numbers that a store holds of one tenant."""
 
     tenant: str
     tasks: int

@@ -10,7 +10,7 @@ from gateway.a2a.fault import BadParams
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.push_config import LONGEST_ID, LONGEST_TOKEN, PushConfig
-from gateway.a2a.versions import FORMS
+from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo
 from tests.a2a.sample import vector
 

@@ -149,7 +149,7 @@ def lift_part(part: Tree, memo: Memo) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What agents send, in one spelling of 0.3.
+    """The objects that agents send, in one spelling of 0.3.
 
     Attributes:
         kinds: The hub's name and the schema of each `kind`.

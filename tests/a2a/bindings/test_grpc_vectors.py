@@ -13,7 +13,7 @@ from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
-from gateway.a2a.versions import FORMS
+from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Form, Memo
 from tests.a2a import dialects
 from tests.a2a.bindings.grpc_sample import Sample, samples, without_empties

@@ -6,7 +6,8 @@ import pytest
 
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.versions import FORMS, v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
