@@ -1,6 +1,6 @@
 """The adapter that feeds the pipeline from an ASGI server: a scope becomes a `Head`, `send` becomes a responder.
 
-The strict server of `serve` (`protocol.py`) reads HTTP/1.1 itself, with limits and deadlines of its own. Here the ASGI
+The strict server of `serve` (`http1.py`) reads HTTP/1.1 itself, with limits and deadlines of its own. Here the ASGI
 server has read the request, so that what only bytes can tell (framing, pipelining, slow headers, the number of
 connections) is that server's to refuse. Everything that is decided from the head on is the same code.
 """

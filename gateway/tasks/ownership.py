@@ -183,7 +183,7 @@ class Ownership(msgspec.Struct, eq=False):
     """The ownership checks of one call; a struct, since one is made for each call.
 
     Attributes:
-        isolation: How the backend's tasks are context_key apart.
+        isolation: The isolation of the backend.
         owner: The caller.
         prefix: The prefix of the caller's contexts at the agent.
         is_foreign: Whether the call or its answer named what belongs to another owner; for the audit log.
