@@ -69,7 +69,8 @@ def check_answer(answer: Answer, operation: Operation, dialect: Dialect, *, rela
         # Cards are the gateway's own; what is on it below.
         assert answer.json["name"] == json.loads(expected_body)["name"]
         return
-    assert not relayed or answer.body == expected_body
+    # Where the tenant is put back, white space between members is not kept.
+    assert not relayed or answer.json == json.loads(expected_body)
     assert comparable(hub_result(call, answer.body), loose=False) == comparable(
         hub_result(call, expected_body), loose=False
     )

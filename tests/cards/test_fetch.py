@@ -158,7 +158,7 @@ async def test_long_cards_are_worked_on_in_a_thread(
         monkeypatch.setattr(module, name, watched)
 
     watch(fetch, "parse_card")
-    watch(fetch, "paint")
+    watch(fetch, "sanitize")
     async with agent(always(reply({**ECHO, "description": "x" * length}))) as echo:
         assert await CardSource(CardPlace(echo.url), client).refresh() is CardReport.READ
     assert (threads == {threading.get_ident()}) is (length == 0)
