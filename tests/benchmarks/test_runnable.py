@@ -50,6 +50,7 @@ def test_every_place_of_the_ledger_is_measured(tmp_path: Path) -> None:
     assert "### CPU: GetTask" in ledger.tables(results)
 
 
+@pytest.mark.long
 def test_both_wires_of_stdio_are_measured(tmp_path: Path) -> None:
     results = stdio.measure(tmp_path, stdio.Size(1, 0.1, 2, 4, 0.005))
     assert all(used.keys() == set(stdio.WIRES) for used in results.used.values())

@@ -48,9 +48,13 @@ NEW_CLIENTS, OLD_CLIENTS = chosen(CLIENTS, "1.0", SDK_1_3), chosen(CLIENTS, "0.3
 ACROSS = (*product(OLD_AGENTS, NEW_CLIENTS), *product(NEW_AGENTS, OLD_CLIENTS))
 WITHIN = (*product(NEW_AGENTS, NEW_CLIENTS), *product(OLD_AGENTS, OLD_CLIENTS))
 MIXED = tuple(product((*NEW_AGENTS, *OLD_AGENTS), (each for each in CLIENTS if each.like)))
+EACH = 4
+"""The check takes every fourth pair; the long run, and `tests/conformance/run`, take all of them."""
 PAIRS = [
-    pytest.param(agent, client, id=f"{client.key} to {agent.key}")
-    for agent, client in (*ACROSS, *(pair for pair in WITHIN if GRPC in {each.binding for each in pair}), *MIXED)
+    pytest.param(agent, client, id=f"{client.key} to {agent.key}", marks=[pytest.mark.long] if number % EACH else [])
+    for number, (agent, client) in enumerate(
+        (*ACROSS, *(pair for pair in WITHIN if GRPC in {each.binding for each in pair}), *MIXED)
+    )
 ]
 
 # This server ends a subscription before or behind its last event, as it happens: with and without the gateway.

@@ -35,7 +35,7 @@ def configuration(agent: Agent, folder: Path, **more: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def workers(file: Mapping[str, Any], folder: Path, count: int = COUNT) -> AsyncIterator[GatewayProcess]:
     """All of them serve, until the end of the block."""
-    process = GatewayProcess(write(file, folder), "--workers", str(count))
+    process = GatewayProcess(write(file, folder), "--workers", str(count), forked=True)
     try:
         process.await_serving()
         await asyncio.to_thread(process.said, f"{count} workers serve")

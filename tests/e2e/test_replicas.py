@@ -292,8 +292,10 @@ async def rolled(folder: Path, binding: str, restarts: list[signal.Signals], *, 
     )
 
 
-# Over HTTP+JSON a call is sent again by the same rules as over JSON-RPC.
-@pytest.mark.parametrize("binding", ["JSONRPC", pytest.param("HTTP+JSON", marks=pytest.mark.long), "GRPC"])
+# Over the other bindings a call is sent again by the same rules as over JSON-RPC.
+@pytest.mark.parametrize(
+    "binding", ["JSONRPC", *[pytest.param(each, marks=pytest.mark.long) for each in ("HTTP+JSON", "GRPC")]]
+)
 async def test_r9_replicas_are_restarted_one_after_the_other_and_nothing_repeatable_fails(
     binding: str, tmp_path: Path
 ) -> None:

@@ -34,8 +34,8 @@ from tests.e2e.sdk import Caller
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.parametrize("framing", ["lsp", "ndjson"]),
-    pytest.mark.parametrize("name", ["new", "old"]),
+    pytest.mark.parametrize("framing", ["lsp", pytest.param("ndjson", marks=pytest.mark.long)]),
+    pytest.mark.parametrize("name", ["new", pytest.param("old", marks=pytest.mark.long)]),
 ]
 
 
