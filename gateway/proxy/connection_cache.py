@@ -1,8 +1,8 @@
 """The connection cache: what is remembered between requests with the same head on one connection.
 
 Clients send the same head again and again, but for the length of its body. The listener then hands out the same `Head`
-(`listener/request_parser.py`), and the head carries this cache. It belongs to one snapshot: the first request under another
-one starts a new cache, so that no credential, decision or connection of a replaced configuration is used again.
+(`listener/request_parser.py`), and the head carries this cache. It belongs to one snapshot: the first request under
+another one starts a new cache, so that no credential, decision or connection of a replaced configuration is used again.
 
 | slot | made by | valid for |
 |---|---|---|
