@@ -1,7 +1,8 @@
 """`a2a-gateway stdio`: connect a host on stdio, such as an editor, with an agent behind HTTP or gRPC.
 
-It is a gateway with one agent and without a listener: the host's frames take the pipeline (`proxy/pipeline.py`) like requests,
-and are translated between versions and bindings. The credential is for the agent, or for the gateway in front of it.
+It is a gateway with one agent and without a listener: the host's frames take the pipeline (`proxy/pipeline.py`) like
+requests, and are translated between versions and bindings. The credential is for the agent, or for the gateway in
+front of it.
 """
 
 import asyncio
