@@ -32,7 +32,7 @@ _CONTEXTS = f"""
 # An entry of the log is newer than a row of the table. An owner never changes.
 _PUT_TASK = f"""
     INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6 IN ({_OPEN}), ?7, ?8, ?9, ?10)
+    VALUES (?, ?, ?, ?, ?, ?, ? IN ({_OPEN}), ?, ?, ?, ?)
     ON CONFLICT (scope, id) DO UPDATE
     SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""  # noqa: S608 - constants
@@ -95,8 +95,8 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> Path | 
 def _put(connection: sqlite3.Connection, entry: _Entry) -> None:
     if entry.kind == _TASK:
         values = (
-            entry.scope, entry.id, entry.tenant, entry.principal, entry.context, entry.state, entry.replica,
-            entry.dialect, entry.made, entry.seen,
+            entry.scope, entry.id, entry.tenant, entry.principal, entry.context, entry.state, entry.state,
+            entry.replica, entry.dialect, entry.made, entry.seen,
         )  # fmt: skip
         connection.execute(_PUT_TASK, values)
     else:
