@@ -26,8 +26,9 @@ LONGEST_EXCEPTION = 16_384
 
 logger = logging.getLogger("gateway.telemetry.log")
 
-_QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.error")
-"""Loggers of libraries that are heard from WARNING upwards: at INFO, httpx writes out every URL."""
+_QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.error", "watchfiles")
+"""Loggers of libraries that log from WARNING upwards. At INFO httpx writes every URL, and watchfiles every change: a
+log file in a watched folder would then grow by its own lines for ever."""
 
 # What every record has; all else was given as `extra` and is a field of its own.
 _ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}

@@ -38,7 +38,7 @@ def logging_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
-    names = ("httpx", "httpcore", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access")
+    names = ("httpx", "httpcore", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access", "watchfiles")
     before = {
         name: (logging.getLogger(name).level, logging.getLogger(name).disabled, logging.getLogger(name).propagate)
         for name in names
@@ -276,6 +276,8 @@ def test_uvicorn_says_warnings_only_and_never_writes_access_lines() -> None:
     logging.getLogger("uvicorn.error").info("Started server process")
     logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
     logging.getLogger("httpx").info("HTTP Request: GET https://agents.example")
+    # A log file beside the configuration would grow by its own lines.
+    logging.getLogger("watchfiles.main").info("1 change detected")
     assert [line["message"] for line in captured.lines()] == ["Invalid HTTP request received."]
 
 
