@@ -591,7 +591,7 @@ class ClientWire:
     async def _send(self, data: bytes) -> None:
         connection = self._connection
         view = memoryview(data)
-        # Whoever is cancelled in the middle has torn this piece: nothing may follow it, not even the last word.
+        # A cancellation in the middle leaves a torn piece: nothing may follow it, not even the final event.
         self._torn = True
         for start in range(0, len(data), _SLICE):
             if connection.paused:

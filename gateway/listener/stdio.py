@@ -129,7 +129,7 @@ class Pipes:
     # ---- In the threads --------------------------------------------------------------------------------------------
 
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
-        # Whoever serves has gone before the thread.
+        # The event loop may have ended before this thread.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *args)
 

@@ -66,10 +66,10 @@ def _verdict(snapshot: Snapshot, request: RequestContext, location: Location, te
     decision = cache.decision
     if decision is not None and decision.principal is principal and decision.tenant == tenant:
         return decision.verdict
-    knock = RoutingInput((), request.head.host, tenant, principal)
+    routing_input = RoutingInput((), request.head.host, tenant, principal)
     if location.reads_card:
-        return table.resolve_card(location.endpoint, knock)
-    verdict = table.resolve(location.endpoint, knock)
+        return table.resolve_card(location.endpoint, routing_input)
+    verdict = table.resolve(location.endpoint, routing_input)
     if verdict.route is not None and principal is not None:
         cache.decision = Decision(principal, tenant, verdict)
     return verdict
