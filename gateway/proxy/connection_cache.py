@@ -43,6 +43,8 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
         said: The version as the client writes it, or None.
         hint: The version that this names, or None.
+        is_encoded: Whether the body has a content coding.
+        is_no_json: Whether the headers say that the body is no JSON.
     """
 
     binding: Binding
@@ -53,6 +55,8 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     unread: BadRequest | None = None
     said: str | None = None
     hint: Version | None = None
+    is_encoded: bool = False
+    is_no_json: bool = False
 
     @property
     def reads_card(self) -> bool:
