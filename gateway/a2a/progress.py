@@ -10,6 +10,7 @@ is not *legible*, and an agent with separated owners cannot have it relayed.
 """
 
 import operator
+import re
 from typing import TypeVar
 
 import msgspec
@@ -82,6 +83,11 @@ _NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
 _SPACED = b'": '
+_PART = re.compile(rb'\{"artifactUpdate": ?\{')
+_OF_PART = frozenset({"taskId", "contextId", "artifact", "append", "lastChunk"})
+_LEAST = len(',"append":0')
+_wrapped_members = msgspec.json.Decoder(dict[str, Members])
+_encode = msgspec.json.Encoder().encode
 _SHORT = 64 * 1024
 """Bytes of a frame up to which the spaces between its tokens are taken out first."""
 
@@ -119,10 +125,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     Args:
         void: Whether the answer may have neither result nor error.
     """
-    try:
-        answer = open_answer(_compact(frame) if _SPACED in frame else frame)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    answer = open_answer(frame)
     if answer is None:
         return None
     identity = bytes(answer.id)
@@ -135,12 +138,14 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
         return Progress(id=identity, event="error", error=error.code, others=named)
     if not answer.result:
         return Progress(id=identity) if void else None
-    if has_duplicates(answer.result):
-        return None
+    result = bytes(answer.result)
+    if _PART.match(result) and (told := _read_part(result, identity)) is not None:
+        return told
     try:
-        return _tell(_bare.decode(answer.result), answer.result, identity)
+        result = _compact(result) if _SPACED in result else result
+        return None if has_duplicates(result) else _tell(_bare.decode(result), result, identity)
     except (msgspec.DecodeError, RecursionError):
-        return _read_odd(answer.result, identity)
+        return _read_odd(msgspec.Raw(result), identity)
 
 
 def read_bare(frame: bytes) -> Progress | None:
@@ -163,6 +168,23 @@ def read_bare(frame: bytes) -> Progress | None:
             return None
     except (msgspec.DecodeError, RecursionError, Ambiguous):
         return None
+
+
+def _read_part(result: bytes, identity: bytes) -> Progress | None:
+    """Return the progress of an artifact event of 1.0 as nearly all are written; None for the reader of all others.
+
+    Most events of streams are such. The object is written again, as in `has_duplicates`: where it came out shorter by
+    less than a member takes, only space was dropped.
+    """
+    try:
+        outer = _wrapped_members.decode(result)
+        members = outer["artifactUpdate"]
+        if len(outer) > 1 or members.keys() - _OF_PART or len(result) - len(_encode(outer)) >= _LEAST:
+            return None
+        task, context = _text.decode(members["taskId"]), _text.decode(members["contextId"])
+    except (msgspec.DecodeError, RecursionError, KeyError):
+        return None
+    return Progress(identity, task or None, context or None, None, "artifact")
 
 
 def read_list(body: bytes) -> Progress | None:
