@@ -95,7 +95,7 @@ def _route(name: str, key: str, backend: tuple[Backend, ...], tenant: str | None
 
 
 EVERYONE = "*"
-"""In `tenants`: authenticated callers of an unnamed tenant. In `allow`: any tenant. In `tenants.X.agents`: any agent."""
+"""In `tenants`: authenticated callers of an unnamed tenant. `allow`: any tenant. `tenants.X.agents`: any agent."""
 
 
 def reach(config: Config) -> Mapping[str, Reach]:
