@@ -16,6 +16,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.redaction import REMOVED
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 DUAL: Tree = VECTORS["dual (one document read by 0.3 and 1.0 clients)"]
@@ -69,7 +70,7 @@ def test_skills_say_nothing_of_security() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "javascript:alert(1)",
@@ -270,8 +271,8 @@ WORST: Mapping[str, Tree] = {
 """Cards as long as any may be, of the shapes that cost most."""
 
 
-@pytest.mark.parametrize("hosts", [2, 60])
-@pytest.mark.parametrize("shape", WORST)
+@for_each("hosts", [2, 60])
+@for_each("shape", WORST)
 def test_no_card_of_the_longest_kind_costs_much(shape: str, hosts: int) -> None:
     raw = json.dumps({"name": "x", **_listed(hosts), **WORST[shape]}, separators=(",", ":")).encode()
     assert len(raw) <= 2 * MAX_CARD

@@ -18,6 +18,7 @@ from tests.doubles.bridged import bridged, fronting, scripted, served, sse
 from tests.doubles.gateway import RESULT, agent, card_of, secret
 from tests.doubles.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
 from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -159,7 +160,7 @@ async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_e
             assert await host.ended() == 0
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+@for_each("ending", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signals) -> None:
     async def never(wire: Wire) -> None:
         await wire.request()

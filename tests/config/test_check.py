@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway.config.check import examine
 from gateway.config.load import load
 from tests.config.reading import HASH, NAME, TODAY, examined, good, warnings
+from tests.table import for_each
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 SECRETS = ("hunter2", HASH)
@@ -18,7 +19,7 @@ def test_there_are_broken_files_of_every_kind() -> None:
     assert len(BROKEN) >= 50
 
 
-@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@for_each("path", BROKEN)
 def test_a_broken_file_is_refused_with_its_place_and_a_remedy(path: Path) -> None:
     expected = re.fullmatch(r"# expect: (\d+):(\d+) (.+)", path.read_text().splitlines()[0])
     assert expected is not None
@@ -30,7 +31,7 @@ def test_a_broken_file_is_refused_with_its_place_and_a_remedy(path: Path) -> Non
     assert found.config is None
 
 
-@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@for_each("path", BROKEN)
 def test_no_message_about_a_broken_file_tells_a_secret_or_how_it_was_read(path: Path) -> None:
     told = "\n".join(
         text

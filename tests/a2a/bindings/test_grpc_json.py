@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.a2a.bindings.grpc_json import from_tree, to_tree
 from gateway.a2a.versions.version import Misfit
 from tests.a2a.bindings.grpc_sample import classes, messages
+from tests.table import for_each
 
 
 @settings(max_examples=200)
@@ -32,7 +33,7 @@ def test_whole_numbers_are_integers_as_far_as_doubles_tell_them_apart() -> None:
     assert [type(each) for each in found[:4]] == [int, int, float, float]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tree", "field", "words"),
     [
         ([], "", "must be an object"),
