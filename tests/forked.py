@@ -8,16 +8,27 @@ variables `environ`, and with it the descriptors of its three standard streams. 
 and the exit code in another when the run has ended. The forking process ends with its own standard input.
 """
 
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
 import sys
 from typing import NoReturn
 
+import gateway.app
+import gateway.commands
 from gateway import __main__ as program
 from gateway.cli import main
+
+# What most runs need; none of it starts a thread or loads gRPC, which no fork would survive.
+for each in pkgutil.iter_modules(gateway.commands.__path__, "gateway.commands."):
+    importlib.import_module(each.name)
+importlib.import_module("gateway.workers")
+gc.freeze()
 
 
 def serve(path: str) -> None:

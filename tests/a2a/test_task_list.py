@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from a2a.types import a2a_pb2
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
@@ -17,7 +18,7 @@ from gateway.a2a.task_list import LONGEST_PAGE, Listing, can_list
 from gateway.a2a.translation import Translation
 from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_params, hub_result, vector
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, LIST, PAIRS, REST, listed, page_of, result_of
-from tests.a2a.versions.trees import HUB, Hub
+from tests.a2a.versions.trees import HUB, MORE, Hub
 from tests.table import for_each
 
 TASK: Tree = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}
@@ -177,10 +178,10 @@ MARKED = Hub(marks="nobodyKnows").results[LIST]
 EXACT = [pair for pair in PAIRS if pair[0] in (JSONRPC, REST) and pair[1] in (JSONRPC, REST)]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), EXACT, ids=str)
-@settings(max_examples=25)
-@given(result=MARKED)
-def test_members_that_nobody_knows_survive(ours: Dialect, theirs: Dialect, result: Tree) -> None:
+@MORE
+@given(pair=st.sampled_from(EXACT), result=MARKED)
+def test_members_that_nobody_knows_survive(pair: tuple[Dialect, Dialect], result: Tree) -> None:
+    ours, theirs = pair
     listing = Listing(listed(ours, pageSize=9), theirs)
     page = listing.read(page_of(theirs, result["tasks"], result["nextPageToken"]))
     assert page.next_token == result["nextPageToken"]
@@ -191,10 +192,10 @@ def test_members_that_nobody_knows_survive(ours: Dialect, theirs: Dialect, resul
 TRANSLATED = [pair for pair in PAIRS if pair[1].version is Version.V1_0]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), TRANSLATED, ids=str)
-@settings(max_examples=25)
-@given(result=HUB.results[LIST])
-def test_a_task_is_told_as_a_translation_tells_it(ours: Dialect, theirs: Dialect, result: Tree) -> None:
+@MORE
+@given(pair=st.sampled_from(TRANSLATED), result=HUB.results[LIST])
+def test_a_task_is_told_as_a_translation_tells_it(pair: tuple[Dialect, Dialect], result: Tree) -> None:
+    ours, theirs = pair
     call = listed(ours, pageSize=50)
     listing, translation = Listing(call, theirs), Translation(call, theirs)
     try:

@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import examine
@@ -149,7 +149,6 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=12).map("\n".join), st.lists(WORDS).map(" ".join)))
 def test_no_text_is_too_odd_to_be_examined(text: str) -> None:
     found = examine(Path("gateway.yaml"), {"A": "x"}, text=text, today=TODAY)
@@ -159,7 +158,6 @@ def test_no_text_is_too_odd_to_be_examined(text: str) -> None:
         problem.as_text()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=120))
 def test_no_bytes_are_too_odd_to_be_loaded(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "odd.yaml"
@@ -199,7 +197,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["gateway", "auth", "tenants", "defaults", "agents", "tests", "observe", "push"]), VALUES

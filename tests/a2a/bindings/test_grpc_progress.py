@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 from hypothesis import given
@@ -18,6 +17,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.progress import NOTHING, Progress, read_bare
 from gateway.a2a.task_state import STATES
 from tests.a2a.bindings.grpc_sample import VERSIONS, Sample, messages, samples
+from tests.a2a.versions.trees import MORE
 from tests.table import for_each
 
 STREAMS = (Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK)
@@ -32,8 +32,8 @@ def test_the_answers_and_events_of_the_vectors_tell_what_they_do_in_json(sample:
     assert told == (in_json(tree) if sample.operation in TOLD else NOTHING)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
+@MORE
+@given(version=st.sampled_from(VERSIONS), data=st.data())
 def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObject) -> None:
     message = data.draw(messages(event_class(version))).SerializeToString()
     for operation in STREAMS:
