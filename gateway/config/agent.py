@@ -80,7 +80,7 @@ class Stdio(Part):
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
     tenants: Positive = 64
-    """Most tenants that have processes at a time; whose were idle longest are ended first, with what they remember."""
+    """Most tenants that have processes at a time. The longest idle processes are ended first, with their memory."""
     framing: Literal["lsp", "ndjson"] = "lsp"
     """Framing of messages to it: with a header, as for language servers, or one line of JSON each. Its own messages
     are read either way."""
@@ -246,9 +246,9 @@ class Backend(Part):
     url: str
     """http or https URL; for an agent behind gRPC `grpc://host:port`, or `grpcs://host:port` over TLS."""
     protocol: Literal["jsonrpc", "rest", "grpc"] | None = None
-    """The binding it speaks, whatever its card says; behind a `grpc` or `grpcs` URL always `grpc`."""
+    """The binding it speaks, instead of its card's; behind a `grpc` or `grpcs` URL always `grpc`."""
     a2a_version: A2aVersion | None = None
-    """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
+    """The version it speaks, instead of its card's; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
     weight: Count = 100
@@ -337,7 +337,7 @@ CLAIM = "claim:"
 
 
 class IdentityHeaders(Part):
-    """Headers by which an agent is told who calls: a name, null for none, or `claim:NAME` for that claim's value.
+    """Headers that tell an agent its caller: a name, null for none, or `claim:NAME` for that claim's value.
 
     Clients cannot set them, but those with `trust_identity_headers`.
     """
@@ -448,7 +448,7 @@ class Agent(Part):
     limits: Limits = Limits()
     """Limits of each of its backends for all callers together, where they differ from `defaults`."""
     identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
-    """Headers by which it is told who calls, where they differ from `defaults`."""
+    """Headers that tell it the caller, where they differ from `defaults`."""
     isolation: Isolation | None = None
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks | None = None
@@ -485,7 +485,7 @@ class Defaults(Part):
     limits: Limits = Limits()
     """Limits of each agent, and of each backend where it has several."""
     identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
-    """Headers by which agents are told who calls."""
+    """Headers that tell agents the caller."""
     isolation: Isolation = "tenant"
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks = "deny"

@@ -172,7 +172,7 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     claims: dict[str, str] = {}
     names: dict[str, object] = {}
     for key, usual in USUAL_HEADERS.items():
-        # A name alone has the usual value, whatever `defaults` has.
+        # A name alone has the usual value, not that of `defaults`.
         said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
         if key in said.claims:
             claims[key] = said.claims[key]

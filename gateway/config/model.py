@@ -219,7 +219,7 @@ class ApiKey(Part):
     tenant: Name
     """The tenant that calls with this key."""
     agents: Strings | None = None
-    """Agents that this key reaches at most, whatever its tenant may."""
+    """Upper bound of the agents that this key reaches; the tenant's own list applies as well."""
     expires: Day | None = None
     """Last day on which the key is good (UTC)."""
 
@@ -383,7 +383,7 @@ class Config(Part):
     include: Strings = ()
     """Glob patterns of files with more `agents:`, relative to this one."""
     gateway: Gateway = Gateway()
-    """The gateway itself: where it listens, and who it is to clients."""
+    """The gateway itself: its addresses, and the URL that clients see."""
     auth: Auth | None = None
     """Authentication; without it callers are anonymous, which is for loopback only."""
     tenants: dict[TenantName, Tenant] = {}

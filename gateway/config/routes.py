@@ -95,7 +95,7 @@ def _route(name: str, key: str, backend: tuple[Backend, ...], tenant: str | None
 
 
 EVERYONE = "*"
-"""In `tenants`: who signs in and is not named. In `allow`: any tenant. In `tenants.X.agents`: any agent."""
+"""In `tenants`: authenticated callers of an unnamed tenant. `allow`: any tenant. `tenants.X.agents`: any agent."""
 
 
 def reach(config: Config) -> Mapping[str, Reach]:
@@ -171,7 +171,7 @@ def shared(config: Config) -> frozenset[str]:
 
 
 def is_shared(config: Config, parts: tuple[Share, ...]) -> bool:
-    """Return whether those who reach a place are several owners."""
+    """Return whether the callers of a place are several owners."""
     callers = frozenset[str]().union(*(part.callers for part in parts))
     if len(callers) > 1 or EVERYONE in callers:
         return True

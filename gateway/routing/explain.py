@@ -38,7 +38,7 @@ class Question:
             alone.
         host: The host that is named, over gRPC the authority.
         tenant: The A2A `tenant` field in the body or the query, or None; the `scope` of a method that has one.
-        principal: Who asks, or None for a stranger.
+        principal: The caller, or None for a stranger.
     """
 
     path: str
@@ -123,7 +123,7 @@ def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everythin
     request = RoutingInput((), "", tenant, question.principal)
     verdict = explain(table, endpoint, request, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
-        # Requests are read for those alone who may reach somebody there.
+        # A body is read only for callers that may reach an agent there.
         why = _misread(method, tenant)
         verdict = verdict if why is None else _refused(verdict, BadParams, why)
     return Answer(verdict, endpoint, method.operation, tenant)
@@ -186,7 +186,7 @@ def explain(
         card: The request reads a card.
         grpc: The request comes over gRPC.
     """
-    # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
+    # Operators alone ask for this, so rules that a caller may not know are named too.
     verdict = (table.decide_card if card else table.decide)(endpoint, request)
     beside: tuple[Candidate, ...] = ()
     if everything:

@@ -13,7 +13,7 @@ from gateway.routing.token_claim import claim_values, roles, scopes, typed
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """All that is named must be there; who shows no token has no scope and no role.
+    """All that is named must be there; a caller without a token has no scope and no role.
 
     Attributes:
         claims: Paths of claims, each with the value that it must have or hold.
@@ -186,7 +186,7 @@ class RoutingInput(msgspec.Struct, frozen=True):
     Attributes:
         host: Lower-case, without port; empty where unknown.
         tenant: The A2A `tenant` field, or None; already checked (`is_tenant`).
-        principal: Who calls, or None for a stranger (who can still read public cards).
+        principal: The caller, or None for a stranger (public cards only).
     """
 
     path: tuple[str, ...]

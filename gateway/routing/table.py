@@ -12,7 +12,7 @@ something in its place: for its `tenant` where it has one, else for the agent's 
 credential and no tenant holds with the credential alone, too, where no tenant is named: at its path the credential
 picks the agent, and a tenant that is another agent's name stands for another path. So the endpoint has rules as any
 other has, and they are resolved in the same way. An agent that takes tenants of its own (`by_tenant`, `require_tenant`,
-`upstream_tenant`) has the credential whatever tenant is named; `check` warns of it.
+`upstream_tenant`) has the credential with any tenant in the message; `check` warns of it.
 
 Two matches that differ only in host or path ask for the same now. A `tenant` that the file writes goes before a name:
 the name is nobody's then. Of two agents that the file itself gives the same tenant or credential, neither is reached by
@@ -159,7 +159,7 @@ def _by_tenant(
                 yield _Claim(replace(claim.rule, conditions=conditions), claim.written)
 
 
-# ---- who gets what several ask for ---------------------------------------------------------------------------------
+# ---- precedence among several rules ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class Table:
     """The routing table: resolves a request to an agent.
 
     Attributes:
-        guarded: Whether callers can prove who they are. Then a stranger, anonymous callers among them, is asked for a
+        guarded: Whether callers can authenticate. Then a stranger, anonymous callers among them, is asked for a
             credential wherever it gets nothing, whether there is something or not.
     """
 
@@ -367,7 +367,7 @@ class Table:
         return requirement is None or requirement.is_met(principal)
 
     def turns_away(self, endpoint: Endpoint | None, principal: Principal | None) -> type[Fault] | None:
-        """Why a caller gets nothing at an endpoint whatever it asks there; None where it may reach some agent."""
+        """Return the refusal of a caller that may reach no agent at an endpoint; None where it may reach one."""
         if principal is None:
             return AuthMissing
         reach = self.admitted(principal)
@@ -384,7 +384,7 @@ class Table:
         return self.masked(self.decide(endpoint, request), request.principal)
 
     def resolve_card(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return whose card a GET reads: a private one is for those who may call the agent, any other is for anyone."""
+        """Return the agent whose card a GET reads: a private card is for its callers, any other is for anyone."""
         return self.masked(self.decide_card(endpoint, request), request.principal)
 
     def masked(self, verdict: Verdict, principal: Principal | None) -> Verdict:
@@ -397,7 +397,7 @@ class Table:
         return self.guarded and (principal is None or principal.method == "anonymous")
 
     def decide(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return whose agent answers a call, whatever the caller may know of it: for operators."""
+        """Return the route of a call, with rules that the caller may not know: for operators."""
         principal = request.principal
         if principal is None:
             return Verdict(None, AuthMissing)
