@@ -265,7 +265,7 @@ class Catalog(Part):
     """The directory of agents, each caller's own view of it."""
 
     page: Literal["admin", "public"] = "admin"
-    """Listener that has the catalog page: `admin`, or `public` as well, where each caller sees the agents it may reach."""
+    """Listener that has the catalog page: `admin`, or `public` as well, where each caller sees what it may reach."""
 
 
 # ---- observe and tests ---------------------------------------------------------------------------------------------
