@@ -22,6 +22,7 @@ from gateway.config.values import (
     Duration,
     Flag,
     Header,
+    Latency,
     Memory,
     Name,
     OneA2aTenant,
@@ -30,8 +31,10 @@ from gateway.config.values import (
     Percent,
     Positive,
     Room,
+    Skill,
     Strings,
     TenantNames,
+    Trust,
     Wait,
 )
 
@@ -203,7 +206,8 @@ class Match(Part):
     host: str | None = None
     """Host of the request: exact, or `*.example.com`."""
     path: str | None = None
-    """Path prefix in whole segments."""
+    """Path prefix in whole segments. One that ends in `/skills/{skill}` is for every skill of the agent's card: of the
+    agents that a caller may reach there, the best one for the skill answers."""
     key: str | None = None
     """Name of the API key that the caller shows."""
     claim: dict[str, ClaimValue] = {}
@@ -211,6 +215,13 @@ class Match(Part):
     member of an object, or one of the words of `scope` or `scp`."""
     tenant: A2aTenant | None = None
     """The A2A `tenant` field, compared exactly: any text of at most 256 bytes without control characters."""
+    skill: Skill | None = None
+    """A skill id or tag of the agent's card: of the agents that a caller may reach here the best one for it answers."""
+
+    @property
+    def by_skill(self) -> bool:
+        """Whether the agent has to be the best for a skill."""
+        return self.skill is not None or (self.path is not None and self.path.endswith("/{skill}"))
 
 
 class Require(Part):
@@ -433,6 +444,11 @@ class Agent(Part):
     expose: Annotated[tuple[Exposed, ...], OneOrMany()] = ("jsonrpc", "rest")
     """Bindings that its cards list, `jsonrpc` and `rest` where it is left out; calls over another are answered all the
     same. `grpc` needs `gateway.listen_grpc`, and google-adk refuses a card that lists it."""
+    trust: Trust = 3
+    """From 1 to 5: of agents with the same skill, those with more trust come first."""
+    latency: Latency = None
+    """Expected time to the first byte, such as `50ms`: of agents with the same skill and trust, quicker ones come
+    first. `measured` (default) takes the times of calls instead."""
     forward_caller: Flag = False
     """Whether the caller's own credential goes to the agent."""
     forward_headers: Strings = ()

@@ -124,7 +124,9 @@ def keeps_state(config: Config) -> bool:
 
     A Redis is used for limits too, which gateways share by it.
     """
-    if config.push.mode == "relay" or any(tenure(config, agent) for agent in config.agents.values()):
+    agents = config.agents.values()
+    by_skill = any(match.by_skill for agent in agents for match in agent.match)
+    if config.push.mode == "relay" or by_skill or any(tenure(config, agent) for agent in agents):
         return True
     return config.gateway.state is not None and config.gateway.state.is_shared
 

@@ -258,6 +258,16 @@ class Tenant(Part):
         return {"agents": value} if isinstance(value, str | list) else value
 
 
+# ---- catalog -------------------------------------------------------------------------------------------------------
+
+
+class Catalog(Part):
+    """The directory of agents, each caller's own view of it."""
+
+    page: Literal["admin", "public"] = "admin"
+    """Listener that has the catalog page: `admin`, or `public` as well, where each caller sees what it may reach."""
+
+
 # ---- observe and tests ---------------------------------------------------------------------------------------------
 
 
@@ -384,6 +394,8 @@ class Config(Part):
     """The agents by name; two lines are a complete one: https://…/<name>."""
     push: Push = Push()
     """Push notifications: the webhooks that clients name."""
+    catalog: Catalog = Catalog()
+    """The directory of agents."""
     observe: Observe = Observe()
     """Logs and metrics."""
     tests: tuple[RouteTest, ...] = ()

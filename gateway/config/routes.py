@@ -10,7 +10,7 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.yaml import Marks
 from gateway.principal import ANONYMOUS_TENANT
-from gateway.routing.route import AgentRules, Reach, Requirement, Route, Rule, backend_key
+from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, backend_key
 from gateway.routing.table import Table, claim_condition, path_segments
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
         require_tenant=agent.require_tenant,
         tenanted=agent.require_tenant or agent.upstream_tenant not in (None, "strip"),
         public=agent.visibility != "private",
+        listed=agent.visibility == "listed",
         requirement=None if agent.require is None else _requirement(agent.require),
     )
 
@@ -59,6 +60,10 @@ def conditions(match: Match) -> frozenset[tuple[object, ...]]:
         found.append(("key", match.key))
     if match.tenant is not None:
         found.append(("tenant", match.tenant))
+    if match.skill is not None:
+        found.append(("skill", match.skill))
+    if match.path is not None and path_segments(match.path)[-1:] == (SKILL,):
+        found.append(("skill", None))
     return frozenset(found)
 
 

@@ -111,6 +111,7 @@ class Forwarder:
             ownership = request.ownership = ownership_of(
                 isolation, principal, f"{request.binding.label}/{request.version}"
             )
+            ownership.by_skill = request.by_skill
         named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
         pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
@@ -170,7 +171,7 @@ class Forwarder:
         """Count a call while it is at the agent, and its answer afterwards."""
         request, meter = asking.request, asking.backing.meter
         meter.forwarding(1)
-        request.sent = self._clock()
+        request.sent = sent = self._clock()
         try:
             await work
         finally:
@@ -178,6 +179,9 @@ class Forwarder:
             asking.end()
             meter.forwarding(-1)
             meter.answered(asking.replica.key, asking.status)
+            operation, received = request.operation, request.received
+            if received is not None and operation is not None and operation.sends and asking.status == 200:
+                asking.backing.listing.first_byte.note(received - sent, received)
 
     async def _ask(self, asking: "_Asking", call: Call, client: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""

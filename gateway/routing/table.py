@@ -32,6 +32,7 @@ from gateway.a2a.fault import (
     HiddenConflict,
     InsufficientScope,
     NoEndpoint,
+    NoHealthyBackend,
     NoRoute,
     NotAdmitted,
     RouteConflict,
@@ -39,8 +40,8 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
-from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns
-from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
+from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
+from gateway.routing.route import SKILL, AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 
 _Conditions = frozenset[Condition]
 
@@ -135,6 +136,9 @@ class GrpcRules:
 
 
 def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
+    if rule.by_skill:
+        # Nothing in a call over gRPC names a skill, and without its path it would be picked for any call.
+        return
     if not rule.path and rule.host is None:
         yield _Claim(rule, rule)
         return
@@ -212,6 +216,8 @@ def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions,
         if settled[claim.rule.conditions].owner == rule.agent:
             return GrpcAddress(claim.rule.tenant)
     lost = "path" if rule.host is None else "host and path" if rule.path else "host"
+    if rule.by_skill:
+        return Obstacle("a skill picks it, and calls over gRPC cannot name one")
     if not claims:
         stands = f"the `tenant` that could stand for a {lost}"
         return Obstacle(f"only its {lost} picks it, and {stands} is for tenants of its own")
@@ -366,6 +372,29 @@ class Table:
         requirement = self.agents[agent].requirement
         return requirement is None or requirement.is_met(principal)
 
+    def skill_route(
+        self, endpoint: Endpoint, request: RoutingInput, agent: str, skill: str, *, card: bool = False
+    ) -> Route | None:
+        """Return the backend by which an agent answers a request for a skill; None where the caller may not reach it.
+
+        Args:
+            card: The request reads a card: strangers read those of the agents that the catalog shows to anyone.
+        """
+        rules = self.agents.get(agent)
+        rule = next((each for each in endpoint.by_agent.get(agent, ()) if _is_for(each, request, skill)), None)
+        if rules is None or rule is None:
+            return None
+        principal = request.principal
+        reach = None if principal is None else self.admitted(principal)
+        if principal is None or reach is None or not _reaches(reach, principal, agent):
+            is_open = card and rules.listed and (principal is None or principal.method == "anonymous")
+            return next(iter(rules.routes.values())) if is_open else None
+        if not self._suffices(principal, agent) or self._names_nobody(endpoint, rule, request.tenant):
+            return None
+        if card and not rules.by_tenant:
+            return rules.routes[None]
+        return self._backend(rules, rule, request, reach).route
+
     def turns_away(self, endpoint: Endpoint | None, principal: Principal | None) -> type[Fault] | None:
         """Return the refusal of a caller that may reach no agent at an endpoint; None where it may reach one."""
         if principal is None:
@@ -408,7 +437,7 @@ class Table:
             return Verdict(None, NoEndpoint)
         winner, contenders = endpoint.select(request)
         if winner is None:
-            refusal = self._refusal(endpoint, principal, reach, contenders)
+            refusal = self._refusal(endpoint, principal, reach, contenders, unavailable=request.unavailable)
             return Verdict(None, refusal, contenders=contenders)
         if not _reaches(reach, principal, winner.agent):
             here = self._knows_any(endpoint, principal, reach)
@@ -466,16 +495,20 @@ class Table:
         return found
 
     def _refusal(
-        self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...]
+        self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...], *, unavailable: bool
     ) -> type[Fault]:
         if contenders and all(_reaches(reach, principal, rule.agent) for rule in contenders):
             return RouteConflict
+        if unavailable:
+            return NoHealthyBackend
         if not self._knows_any(endpoint, principal, reach):
             return NoEndpoint
         return HiddenConflict if contenders else NoRoute
 
     def _knows_any(self, endpoint: Endpoint, principal: Principal, reach: Reach) -> bool:
-        return any(_reaches(reach, principal, agent) for agent in endpoint.agents & reach.agents)
+        if principal.narrowed is None:
+            return not endpoint.agents.isdisjoint(reach.agents)
+        return any(agent in reach.agents for agent in endpoint.agents & principal.narrowed)
 
     def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
         """Whether a credential alone has picked the winner, and the request names a tenant that does not agree.
@@ -510,10 +543,11 @@ class Table:
 class _Paths:
     """The endpoints of one host, by path."""
 
-    __slots__ = ("_by_path", "_longest")
+    __slots__ = ("_by_path", "_longest", "_skilled")
 
     def __init__(self, by_path: Mapping[tuple[str, ...], Endpoint]) -> None:
         self._by_path = by_path
+        self._skilled = any(path[-1:] == (SKILL,) for path in by_path)
         self._longest = max(map(len, by_path), default=0)
 
     def __iter__(self) -> Iterator[Endpoint]:
@@ -522,6 +556,8 @@ class _Paths:
     def longest(self, path: tuple[str, ...]) -> Endpoint | None:
         for length in range(min(len(path), self._longest), -1, -1):
             endpoint = self._by_path.get(path[:length])
+            if endpoint is None and self._skilled and length:
+                endpoint = self._by_path.get((*path[: length - 1], SKILL))
             if endpoint is not None:
                 return endpoint
         return None
@@ -529,6 +565,13 @@ class _Paths:
 
 def _reaches(reach: Reach, principal: Principal, agent: str) -> bool:
     return agent in reach.agents and (principal.narrowed is None or agent in principal.narrowed)
+
+
+def _is_for(rule: Rule, request: RoutingInput, skill: str) -> bool:
+    """Return whether a rule asks for a skill, and the rest of what it asks for holds."""
+    asked = [condition[1] for condition in rule.conditions if condition[0] == "skill"]
+    named = {request.skill if each is None else each for each in asked}
+    return named == {skill} and unmet(rule, request, skills=False) is None
 
 
 def path_segments(path: str) -> tuple[str, ...]:
