@@ -54,23 +54,26 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._count = 0
-        self._ended = asyncio.Event()
-        self._ended.set()
+        # Made by the first task that waits, so that calls of an active snapshot only count.
+        self._ended: asyncio.Event | None = None
 
     def begin(self) -> None:
         """Count one more."""
         self._count += 1
-        self._ended.clear()
 
     def end(self) -> None:
         """Count one less."""
         self._count -= 1
-        if not self._count:
+        if not self._count and self._ended is not None:
             self._ended.set()
 
     async def ended(self) -> None:
         """Wait until none is open."""
-        await self._ended.wait()
+        while self._count:
+            if self._ended is None:
+                self._ended = asyncio.Event()
+            self._ended.clear()
+            await self._ended.wait()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -122,7 +122,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def is_mixed(self) -> bool:
         """Return whether it has objects of 1.0 under a method name of 0.3, unknown to agents of 1.0 (trap 14)."""
-        return self.dialect.version is Version.V1_0 and self.dialect.binding is Binding.JSONRPC and "/" in self.method
+        return "/" in self.method and self.dialect.version is Version.V1_0 and self.dialect.binding is Binding.JSONRPC
 
     @property
     def is_open(self) -> bool:

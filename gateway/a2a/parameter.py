@@ -195,6 +195,8 @@ def text(members: Members, *names: str) -> str | None:
 
 def ids(message: Members) -> tuple[str | None, str | None]:
     """Return the task and the context that a message names."""
+    if _IDS.isdisjoint(message):
+        return None, None
     return text(message, "taskId", "task_id"), text(message, "contextId", "context_id")
 
 
@@ -267,4 +269,5 @@ _TWINS = {name: tuple(set(names) - {name}) for names in _SPELLINGS for name in n
 _IN_SEND = frozenset({"configuration", *_TWINS})
 # 0.3 over HTTP+JSON and the candidates of 1.0 wrap what is created.
 _IN_PUSH = frozenset({"config", *_IN_SEND})
+_IDS = frozenset({"taskId", "task_id", "contextId", "context_id"})
 _NULL = msgspec.Raw(b"null")

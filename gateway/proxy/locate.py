@@ -7,7 +7,7 @@ answer, in the same dialect. So the dialect is guessed from the head until the b
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
-from gateway.a2a.headers import is_encoded, refuse_ambiguous
+from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.a2a.query import query_value
 from gateway.proxy.connection_cache import Location
@@ -32,7 +32,7 @@ def locate(snapshot: Snapshot, request: RequestContext) -> Location:
     return location
 
 
-def called_path(location: Location, head: Head) -> PathCall:
+def called_path(location: Location) -> PathCall:
     """Return what the path calls.
 
     Raises:
@@ -41,8 +41,9 @@ def called_path(location: Location, head: Head) -> PathCall:
     path = location.path
     if path is None:
         raise location.unread or NoEndpoint("there is nothing here")
-    refuse_method(path)
-    if is_encoded(head.first(b"content-encoding")):
+    if path.allowed:
+        refuse_method(path)
+    if location.is_encoded:
         raise EncodedBody("the body must not be encoded")
     return path
 
@@ -85,8 +86,10 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
     version = found.version if head.grpc is not None else hint or found.version
     return Location(
-        found.binding, version, found.operation, found.endpoint, found.path, found.unread, said=said, hint=hint
-    )
+        found.binding, version, found.operation, found.endpoint, found.path, found.unread, said=said, hint=hint,
+        is_encoded=is_encoded(head.first(b"content-encoding")),
+        is_no_json=head.grpc is None and is_no_json(head.first(b"content-type")),
+    )  # fmt: skip
 
 
 def _by_path(snapshot: Snapshot, head: Head) -> Location:

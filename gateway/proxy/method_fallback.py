@@ -60,7 +60,7 @@ async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
 async def is_unknown_path(delivery: Delivery) -> bool:
     """Return whether the agent does not know a path by this method: for some there are two (protocol trap 1)."""
     reply, translation = delivery.reply, delivery.translation
-    if translation is None or delivery.call.dialect.binding is Binding.JSONRPC:
+    if translation is None or delivery.call.dialect.binding is not Binding.REST:
         return False
     if reply.http_status not in _UNKNOWN_PATH:
         return False

@@ -142,7 +142,7 @@ class Pipeline:
             return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
-        path = called_path(location, head)
+        path = called_path(location)
         body = await client.read(config.body_limit)
         request.bytes_in = len(body)
         call = await decode(request, location, path, body, snapshot=snapshot, threads=self._threads)
@@ -183,7 +183,8 @@ class Pipeline:
 
     def _close(self, request: RequestContext) -> None:
         """Release what the request holds, and write its line of the access log."""
-        request.hold(0)
+        if request.held:
+            request.hold(0)
         self.admission.leave(request)
         ownership, fault = request.ownership, request.fault
         if ownership is not None:

@@ -87,7 +87,15 @@ class GrpcUpstream:
         """1 while the connection stands and serves none, else 0."""
         return self.channel.idle
 
-    def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, GrpcAnswer]:
+    def send(
+        self,
+        call: Call,
+        interface: Interface,
+        head: Head,
+        caller: Caller,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - calls share the connection
+    ) -> Coroutine[Any, Any, GrpcAnswer]:
         """Send the call; the answer, or the first message of a stream, is there when this was awaited.
 
         The agent is told how long it has: the shorter of what its timeouts say and of what is left of the client's own.

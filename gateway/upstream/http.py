@@ -103,14 +103,14 @@ class HttpUpstream:
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
         is_fixed = is_jsonrpc and not call.query and not call.path.legacy_card
-
-        def make() -> bytes:
-            lines = header_lines(self._headers(call, body, head, caller))
-            return start_lines(method, interface.path.encode("ascii"), self._host) + lines if is_fixed else lines
-
         path = interface.path if is_fixed else ""
         key = (self, path, call.dialect, body != b"", call.verb, call.operation.streams)
-        opening = caller.prepared.lines.get(key, head, caller, make)
+        opening = caller.prepared.lines.find(key, head, caller)
+        if opening is None:
+            opening = header_lines(self._headers(call, body, head, caller))
+            if is_fixed:
+                opening = start_lines(method, path.encode("ascii"), self._host) + opening
+            caller.prepared.lines.keep(key, head, caller, opening)
         if not is_fixed:
             opening = start_lines(method, self._target(call, interface, tenant), self._host) + opening
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")

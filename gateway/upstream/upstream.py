@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -10,11 +10,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Dialect
 from gateway.principal import Principal
 from gateway.upstream.dialects import Interface
-from gateway.upstream.response import Response
-
-if TYPE_CHECKING:
-    # A configuration without such an agent never loads gRPC.
-    from gateway.upstream.grpc_answer import GrpcAnswer
+from gateway.upstream.reply import Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +165,12 @@ class Upstream(Protocol):
         """As `Dialects.restores_tenant`."""
 
     def send(
-        self, call: Call, interface: Interface, head: Head, caller: Caller
-    ) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
-        """Send the call once, and return the answer when it begins; the caller closes it.
+        self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
+    ) -> Coroutine[Any, Any, Reply]:
+        """Send the call once, and return the reply when it begins; the caller closes it.
+
+        Args:
+            fresh: Whether to use a new connection, where a connection carries one call at a time.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded, Unsent, Draining: there is

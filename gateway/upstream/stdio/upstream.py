@@ -78,7 +78,15 @@ class StdioUpstream:
         """Return the number of ready processes without an open call."""
         return sum(runner.rpc is not None and not runner.calls for _, runner in self.agent.runners())
 
-    async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
+    async def send(
+        self,
+        call: Call,
+        interface: Interface,
+        head: Head,
+        caller: Caller,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - calls share the pipe
+    ) -> Response:
         """Send the call once, and return the answer when it begins; the caller closes it.
 
         Raises:
