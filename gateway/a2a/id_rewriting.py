@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.a2a import parameter, query
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.ids import context_places, parameters, referenced_ids, task_places
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING, Parameters, Way
+from gateway.a2a.params import NO_PARAMS, Parameters, Way, query_with_context, reopen_params, with_texts
 
 
 def with_context(call: Call, context: str) -> Call:
@@ -28,7 +27,7 @@ def with_context(call: Call, context: str) -> Call:
         return call if body is call.body else replace(call, body=body, context_id=context)
     params = parameters(call)
     places = context_places(params)
-    queried = query.with_context(call.query, context) if call.query else b""
+    queried = query_with_context(call.query, context) if call.query else b""
     if not places and queried == call.query:
         return call
     body, params = _edited(call, params, places, context)
@@ -84,11 +83,11 @@ def _edited(call: Call, params: Parameters, places: list[tuple[Way, str]], text:
     """Return the body with another text in some places, and its parameters."""
     if not places:
         return call.body, call.params
-    body = parameter.with_texts(params, call.body, places, text)
-    if call.params is NOTHING:
+    body = with_texts(params, call.body, places, text)
+    if call.params is NO_PARAMS:
         # A body of the gateway's own has not been read, and its parameters are not needed.
-        return body, NOTHING
-    return body, parameter.reread(call.operation, body, envelope=call.dialect.binding is Binding.JSONRPC)
+        return body, NO_PARAMS
+    return body, reopen_params(call.operation, body, envelope=call.dialect.binding is Binding.JSONRPC)
 
 
 def _grpc() -> Any:  # noqa: ANN401 - a module

@@ -1,9 +1,11 @@
-"""A request's path: its segments, and the operation that they are in HTTP+JSON.
+"""A request's path: its segments, the operation that they are in HTTP+JSON, and the names that a tenant may have.
 
 One parse gives both the decision and the forwarded path. A path is read raw, never unescaped as a whole: percent
 escapes are allowed only in task and push-config ids, are decoded once, and are written again in canonical form. Clients
 differ in the case of hex digits and in the marks that they escape (`:`, `!`, `~` and alike); an escaped letter, digit,
 dot, slash or percent sign is never needed, and refused.
+
+The A2A `tenant` field is an opaque string, compared exactly; only in a path has it a grammar (`NAME`).
 """
 
 import re
@@ -21,7 +23,19 @@ NAME = re.compile(
 """Grammar of a tenant in a path: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
 WRONG_NAME = "a tenant has at most 256 bytes, no control characters, and is no word of the protocol's paths"
-"""The message for an invalid tenant (`tenant.is_tenant`)."""
+"""The message for an invalid tenant (`is_tenant`)."""
+
+RESERVED = frozenset(
+    {
+        "-", ".", "..", ".well-known", "v1", "skills", "tasks", "card", "extendedAgentCard",
+        "message:send", "message:stream",
+    }
+)  # fmt: skip
+"""Names that can never be a tenant or an agent: they are path segments of the protocol."""
+
+_LONGEST_TENANT = 256
+# C0, DEL and C1; and halves of surrogate pairs, which have no UTF-8.
+_NOT_IN_TENANT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
 # Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which need no escape (RFC 3986 §2.3).
@@ -37,6 +51,23 @@ CARD_NAMES = ("agent-card.json", "agent.json")
 _FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1", ".well-known"})
 
 _LEGACY_CARD = ("agent", "authenticatedExtendedCard")
+
+
+def is_tenant(value: str) -> bool:
+    """Return whether a client, or the configuration, can use this as a tenant."""
+    return is_opaque(value) and value not in RESERVED
+
+
+def is_opaque(value: str) -> bool:
+    """Return whether a string is not empty, has at most 256 bytes of UTF-8, and no control characters."""
+    if not 0 < len(value) <= _LONGEST_TENANT or _NOT_IN_TENANT.search(value) is not None:
+        return False
+    return value.isascii() or len(value.encode()) <= _LONGEST_TENANT
+
+
+def fits_path(tenant: str | None) -> bool:
+    """Return whether a path can carry the tenant: it is one segment of `NAME`, or None."""
+    return tenant is None or NAME.fullmatch(tenant) is not None
 
 
 class PathCall(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.translation import can_ask
 from gateway.a2a.versions import v1_0
 from gateway.a2a.versions.forms import FORMS
@@ -76,7 +76,7 @@ class Listing:
     def __init__(self, call: Call, theirs: Dialect, *, tenant: str | None = None, id: str = "1") -> None:  # noqa: A002 - JSON-RPC's word
         if not can_list(call.dialect, theirs):
             raise ValueError(f"tasks cannot be listed over {theirs}")
-        self._client = replace(call, body=b"", params=NOTHING)
+        self._client = replace(call, body=b"", params=NO_PARAMS)
         self._ours = FORMS[call.dialect]
         self._theirs = theirs
         self._tenant = tenant

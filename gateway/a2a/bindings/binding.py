@@ -26,7 +26,7 @@ def read_params(call: Call, *, typed: bool) -> Tree:
     """Return the parameters of a client's call, for its form, without any tenant.
 
     Args:
-        typed: As `parameter.given`.
+        typed: As `params.given_params`.
 
     Raises:
         ParseFailed, BadParams: a value cannot be read.

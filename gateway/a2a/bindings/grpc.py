@@ -11,7 +11,6 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
 
-from gateway.a2a import parameter
 from gateway.a2a.bindings import grpc_tenant
 from gateway.a2a.bindings.grpc_field import refuse_crowd
 from gateway.a2a.bindings.grpc_id import path_of, refuse_unknown
@@ -24,6 +23,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol
 from gateway.a2a.json import BOUNDS, BodyBounds, Tree
 from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.params import agreed
 from gateway.a2a.versions.version import Misfit
 
 # ---- Calls -----------------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def read_call(
     task_id = context_id = None
     if version is Version.V1_0:
         outer, inner = grpc_tenant.read_tenants(method, message, request)
-        tenant = parameter.agreed("tenant", outer, inner)
+        tenant = agreed("tenant", outer, inner)
         in_body, told = tenant is not None, outer == tenant
     else:
         tenant = grpc_tenant.read_scope(method, message, scope_field)

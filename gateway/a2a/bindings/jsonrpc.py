@@ -6,15 +6,22 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import parameter
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound
 from gateway.a2a.json import BOUNDS, BodyBounds, Members
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import Parameters
+from gateway.a2a.params import (
+    Parameters,
+    agreed,
+    given_params,
+    ids_of,
+    open_params,
+    refuse_strays,
+    split_query,
+    text_of,
+)
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import split_query
 
 METHODS: dict[str, tuple[Operation, Version]] = {
     **{operation.value: (operation, Version.V1_0) for operation in Operation if operation is not Operation.GET_CARD},
@@ -104,10 +111,10 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         if raw is None:
             raise BadParams("params is missing")
         members = strict_json.open_object(raw, "params")
-    params = parameter.read(operation, members, outer)
-    parameter.refuse_strays(operation, params)
+    params = open_params(operation, members, outer)
+    refuse_strays(operation, params)
     queried, passed = split_query(query)
-    tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
+    tenant = agreed("tenant", path.tenant, params.tenant, queried)
     version = _meant(operation, version, hint, params)
     task_id, context_id = ids(operation, version, params)
     return Call(
@@ -137,28 +144,28 @@ def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str
     members = params.members
     if operation.sends:
         if version is Version.V0_1:
-            return parameter.text(members, "id"), parameter.text(members, "sessionId")
-        return parameter.ids(params.message)
+            return text_of(members, "id"), text_of(members, "sessionId")
+        return ids_of(params.message)
     if operation is Operation.LIST_TASKS:
-        return None, parameter.text(members, "contextId", "context_id")
+        return None, text_of(members, "contextId", "context_id")
     if operation is Operation.GET_EXTENDED_CARD:
         return None, None
     names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
     if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
-        return parameter.text(members, "taskId", "task_id"), None
-    return parameter.text(members, "id"), None
+        return text_of(members, "taskId", "task_id"), None
+    return text_of(members, "id"), None
 
 
 def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """Return the parameters of a call, for a form, without any tenant.
 
     Args:
-        typed: As `parameter.given`.
+        typed: As `given_params`.
 
     Raises:
         ParseFailed: a value cannot be read.
     """
-    return parameter.given(call.params, typed=typed)
+    return given_params(call.params, typed=typed)
 
 
 def write_call(
