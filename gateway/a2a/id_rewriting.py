@@ -4,10 +4,9 @@ Where several callers of an agent may choose the same context id, each has a pre
 agent, which is removed on the way back. All other values of a call and of a frame keep their bytes.
 """
 
-from typing import Any
-
 from msgspec.structs import replace
 
+from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
@@ -23,7 +22,7 @@ def with_context(call: Call, context: str) -> Call:
         BadParams, DuplicateKey: as `mention.mentions`, of a body that nobody has read yet.
     """
     if call.dialect.binding is Binding.GRPC:
-        body = _grpc().with_context(call, context)
+        body = grpc_binding().with_context(call, context)
         return call if body is call.body else replace(call, body=body, context_id=context)
     params = parameters(call)
     places = context_places(params)
@@ -67,7 +66,7 @@ def without(
         return data
     if binding is not Binding.GRPC:
         return data.replace(mark, b"")
-    found: bytes = _grpc().without(data, mark.decode("ascii"), version=version, operation=operation, event=event)
+    found: bytes = grpc_binding().without(data, mark.decode("ascii"), version=version, operation=operation, event=event)
     return found
 
 
@@ -75,7 +74,7 @@ def status_without(status: Status, mark: str) -> Status:
     """Return a gRPC status with a prefix removed, as `without`; a detail of an unknown type that has it is left out."""
     if mark not in status.message and mark.encode("ascii") not in status.details:
         return status
-    found: Status = _grpc().status_without(status, mark)
+    found: Status = grpc_binding().status_without(status, mark)
     return found
 
 
@@ -88,9 +87,3 @@ def _edited(call: Call, params: Parameters, places: list[tuple[Way, str]], text:
         # A body of the gateway's own has not been read, and its parameters are not needed.
         return body, NO_PARAMS
     return body, reopen_params(call.operation, body, envelope=call.dialect.binding is Binding.JSONRPC)
-
-
-def _grpc() -> Any:  # noqa: ANN401 - a module
-    from gateway.a2a.bindings import grpc_id  # noqa: PLC0415 - its schema classes cost a tenth of a second
-
-    return grpc_id

@@ -34,6 +34,7 @@ import msgspec
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadParams
@@ -109,7 +110,7 @@ def referenced_ids(call: Call) -> ReferencedIds:
     """
     binding, operation = call.dialect.binding, call.operation
     if binding is Binding.GRPC:
-        found: ReferencedIds = _grpc().referenced_ids(call)
+        found: ReferencedIds = grpc_binding().referenced_ids(call)
         return found
     params = parameters(call)
     members, message, is_read = params.members, params.message, call.params is not NO_PARAMS
@@ -589,9 +590,3 @@ def _any_has_duplicates(data: bytes | msgspec.Raw, depth: int) -> bool:
     except msgspec.ValidationError:
         return False
     return any(memoryview(each)[0] == _BRACE and _has_duplicates(each, depth, spaced=True) for each in elements)
-
-
-def _grpc() -> Any:  # noqa: ANN401 - a module
-    from gateway.a2a.bindings import grpc_id  # noqa: PLC0415 - its schema classes cost a tenth of a second
-
-    return grpc_id

@@ -234,17 +234,8 @@ _named = msgspec.json.Decoder(_Named)
 
 
 def _split_message(frame: bytes) -> _Split:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415 - as `binding._grpc`
-
-    from gateway.a2a.bindings import grpc_json, grpc_schema  # noqa: PLC0415 - as above
-
-    try:
-        page = grpc_schema.result_class(Operation.LIST_TASKS, Version.V1_0).FromString(frame)
-    except DecodeError as error:
-        raise Misfit("", "no message of its method") from error
-    if not all(task.id for task in page.tasks):
-        raise Misfit("tasks", "one of them has no id")
-    return page.next_page_token, [(task.id, partial(grpc_json.to_tree, task)) for task in page.tasks]
+    split: _Split = binding.grpc_binding().split_page(frame)
+    return split
 
 
 def _unread(detail: str) -> UpstreamProtocol:

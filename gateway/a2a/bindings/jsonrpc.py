@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import json as strict_json
+from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound
-from gateway.a2a.json import BOUNDS, BodyBounds, Members
+from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, UpstreamProtocol
+from gateway.a2a.framing import sse
+from gateway.a2a.json import BOUNDS, BodyBounds, Members, Tree
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
@@ -168,6 +170,26 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     return given_params(call.params, typed=typed)
 
 
+def make_call(
+    call: Call,
+    asked: Operation,
+    theirs: Dialect,
+    params: Tree,
+    *,
+    tenant: str | None,
+    id: str,  # noqa: A002 - JSON-RPC's word
+    context_id: str | None,
+) -> Call:
+    """As `binding.write_call`."""
+    if tenant is not None:
+        params["tenant"] = tenant
+    identity = b'"%b"' % id.encode("ascii")
+    method, body = write_call(asked, theirs.version, params, identity)
+    return Call(
+        asked, theirs, method, identity, tenant, call.task_id, context_id, body, in_body=tenant is not None, verb="POST"
+    )
+
+
 def write_call(
     operation: Operation,
     version: Version,
@@ -235,12 +257,42 @@ def open_answer(frame: bytes) -> Answer | None:
     return answer
 
 
+def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
+    """As `binding.raw_result`."""
+    answer = open_answer(frame)
+    if answer is None:
+        raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
+    return None if answer.failed or not answer.result else answer.result
+
+
+def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `binding.result`."""
+    raw = raw_result(call, frame)
+    return None if raw is None else strict_json.read(raw)
+
+
+def read_error(call: Call, _status: int, frame: bytes) -> AgentError | None:
+    """As `binding.error`."""
+    answer = open_answer(frame)
+    return read_jsonrpc(answer.error, call.dialect.version) if answer is not None and answer.failed else None
+
+
 def _has_twins(frame: bytes) -> bool:
     try:
         return strict_json.has_twins(frame, _members.decode(frame))
     except (msgspec.DecodeError, RecursionError):
         # A member that the envelope does not have may be unreadable.
         return True
+
+
+def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.answer`."""
+    return write_answer(call.id, told)
+
+
+def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.event`."""
+    return sse.encode(write_answer(call.id, strict_json.on_one_line(told)))
 
 
 def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-RPC's word; any JSON

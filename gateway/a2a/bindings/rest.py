@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import json as strict_json
+from gateway.a2a.agent_error import AgentError, read_rest
 from gateway.a2a.bindings.field import path_id, read_query, write_query
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BY_REASON, BadParams, BadRequest, Fault
-from gateway.a2a.json import BOUNDS, BodyBounds, Members
+from gateway.a2a.framing import sse
+from gateway.a2a.json import BOUNDS, BodyBounds, Members, Tree
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
@@ -195,6 +197,62 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         method = "POST"
     path = PathCall(operation, prefixed=not newest, task_id=task_id, config_id=config_id)
     return RestCall(method, path, write_query(operation, params), body)
+
+
+def make_call(
+    call: Call,
+    asked: Operation,
+    theirs: Dialect,
+    params: Tree,
+    *,
+    tenant: str | None,
+    id: str,  # noqa: A002, ARG001 - as the contract
+    context_id: str | None,
+) -> Call:
+    """As `binding.write_call`."""
+    # 0.3 has no such field, and its strict parsers refuse it.
+    if tenant is not None and asked in _WITH_BODY and theirs.version is Version.V1_0:
+        # SDKs of 1.0 repeat the tenant of the path in the body (protocol §2.4).
+        params["tenant"] = tenant
+    written = write_call(asked, theirs.version, params)
+    return Call(
+        asked,
+        theirs,
+        asked.value,
+        tenant=tenant,
+        task_id=call.task_id,
+        context_id=context_id,
+        body=written.body,
+        query=written.query,
+        path=written.path,
+        verb=written.method,
+    )
+
+
+def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
+    """As `binding.raw_result`."""
+    return msgspec.Raw(frame) if frame.strip() else None
+
+
+def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `binding.result`."""
+    raw = raw_result(call, frame)
+    return None if raw is None else strict_json.read(raw)
+
+
+def read_error(call: Call, status: int, frame: bytes) -> AgentError | None:
+    """As `binding.error`."""
+    return read_rest(status, frame, call.dialect.version) if status >= 400 else None
+
+
+def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.answer`."""
+    return write_answer(call.operation, told)
+
+
+def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.event`."""
+    return sse.encode(write_answer(call.operation, strict_json.on_one_line(told)))
 
 
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
