@@ -125,13 +125,13 @@ class GrpcWire:
         """Write a whole answer: framed messages that end well, or a status alone where `headers` has one."""
         if self._over:
             return
-        front, status = _parted([*headers, *self.extra])
-        if body or not status:
+        front, ending = _parted([*headers, *self.extra])
+        if body or not ending:
             self._opening = front
             self._put(body)
         else:
             self._trailing = front
-        await self._end(status)
+        await self._end(ending)
 
     def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as `answer`
         """Write the initial metadata of an answer whose messages follow by `write`."""

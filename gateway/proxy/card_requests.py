@@ -11,8 +11,8 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.headers import A2A_JSON, Pairs, accepts
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.cards.serve import ServedCard, sign_in_card
 from gateway.proxy.request import RequestContext

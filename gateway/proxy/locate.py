@@ -8,8 +8,8 @@ from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
 from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
+from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall, read_rest, segments
-from gateway.a2a.query import query_value
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST

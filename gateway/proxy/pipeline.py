@@ -19,7 +19,7 @@ from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
-from gateway.a2a.query import of_card
+from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
 from gateway.proxy import card_requests
 from gateway.proxy.admission import Admission

@@ -16,7 +16,7 @@ from gateway.a2a.card import CardInvalid, mended, parse_card
 from gateway.a2a.command import CommandLine, NoCommand, command_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
-from gateway.a2a.tenant import fits_path, is_tenant
+from gateway.a2a.paths import fits_path, is_tenant
 from gateway.config import effective
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url, same_place
 from gateway.config.agent import (
