@@ -26,7 +26,7 @@ from tests.doubles.scripted import WAIT, ScriptedBackend, answers, answers_and_h
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 SEND = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[]}}'
 

@@ -31,7 +31,7 @@ from tests.doubles.translated import (
 )
 from tests.test_traps_dialect import CARD, HOOK, MODERN, described
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 DONE = {**STATUS_1_0, "status": {"state": "TASK_STATE_COMPLETED"}}
 
