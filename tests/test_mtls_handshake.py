@@ -17,11 +17,9 @@ from tests.doubles.scripted import WAIT
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both_loops
 
 Issue = Callable[[Authority], Shown]
-
-
-anyio_backend = both_loops
 
 
 def _alone(shown: Shown) -> Shown:

@@ -237,14 +237,14 @@ class Running:
         self.news = asyncio.Event()
         self.port = 0
         self.admin_port = 0
-        self._clients: list[Client] = []
+        self.clients: list[Client] = []
         self._counted: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
 
     async def forget(self) -> None:
         """Let clients leave, wait until nothing is served, and begin to count and to collect lines anew."""
-        for client in self._clients:
+        for client in self.clients:
             client.leave()
-        self._clients.clear()
+        self.clients.clear()
         await self.until(lambda: self.serving == 0 and self.metric("streams_open") == 0)
         # The line of this one comes behind those of all others.
         await self.get("/-/behind")
@@ -263,7 +263,7 @@ class Running:
         """A new connection."""
         port = self.admin_port if admin else self.port
         client = Client(*await asyncio.open_connection("127.0.0.1", port))
-        self._clients.append(client)
+        self.clients.append(client)
         return client
 
     async def ask(
@@ -405,7 +405,7 @@ async def running(
                     await source.settled.wait()
         yield running
     finally:
-        for client in running._clients:
+        for client in running.clients:
             client.leave()
         await stack.aclose()
         if not gateway.draining:
