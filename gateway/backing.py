@@ -14,7 +14,8 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.sanitized_card import Discretion
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
-from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
+from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, upstream_hosts
+from gateway.cards.sign import SigningKeys
 from gateway.cards.trust import Trust, Trusting
 from gateway.config import effective
 from gateway.config.agent import (
@@ -122,7 +123,11 @@ class _Entry:
 
 
 class Backings:
-    """Makes the backends of agents."""
+    """Makes the backends of agents.
+
+    Args:
+        card_keys: Returns the keys that sign an agent's cards; None for none.
+    """
 
     def __init__(
         self,
@@ -135,6 +140,7 @@ class Backings:
         trust: Trust,
         ledger: Ledger | None = None,
         resources: Resources | None = None,
+        card_keys: Callable[[Agent], SigningKeys | None] = lambda _agent: None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -146,6 +152,7 @@ class Backings:
         self._trust = trust
         self._resources = Resources() if resources is None else resources
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
+        self._card_keys = card_keys
         self._shared = shared(examined.config)
         # Few of a thousand agents have settings of their own.
         self._defaults = effective.retry(self._config), effective.health(self._config), effective.affinity(self._config)
@@ -219,6 +226,7 @@ class Backings:
             methods=methods if config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
+            signs=SignedCards(self._card_keys(agent), self._public.key_set),
         )
         return Backing(
             name,
