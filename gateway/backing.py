@@ -14,7 +14,8 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.sanitized_card import Discretion
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
-from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
+from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, upstream_hosts
+from gateway.cards.sign import SigningKeys
 from gateway.cards.trust import Trust, Trusting
 from gateway.catalog.directory import Listing
 from gateway.catalog.ranking import Changes, FirstByte
@@ -146,7 +147,11 @@ class _Entry:
 
 
 class Backings:
-    """Makes the backends of agents."""
+    """Makes the backends of agents.
+
+    Args:
+        card_keys: Returns the keys that sign an agent's cards; None for none.
+    """
 
     def __init__(
         self,
@@ -159,6 +164,7 @@ class Backings:
         trust: Trust,
         ledger: Ledger | None = None,
         resources: Resources | None = None,
+        card_keys: Callable[[Agent], SigningKeys | None] = lambda _agent: None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -170,6 +176,7 @@ class Backings:
         self._trust = trust
         self._resources = Resources() if resources is None else resources
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
+        self._card_keys = card_keys
         self._shared = shared(examined.config)
         self._changes = card_changes(self._resources)
         # Few of a thousand agents have settings of their own.
@@ -244,6 +251,7 @@ class Backings:
             methods=methods if config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
+            signs=SignedCards(self._card_keys(agent), self._public.key_set),
         )
         return Backing(
             name,

@@ -325,8 +325,29 @@ DEFAULT_TIMEOUTS = Timeouts.model_validate(
 )
 
 
+class CardSign(Part):
+    """Signing of served cards; `true` and `false` are short for `enabled`."""
+
+    enabled: Flag = True
+    """Whether cards are signed."""
+    key: SecretStr | None = None
+    """The private key of P-256 in PEM, by a reference; without one gateways make keys and keep them in their state."""
+    kid: str | None = None
+    """The name of the key in the gateway's key set."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"enabled": value} if isinstance(value, bool | str) else value
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether the gateway makes the keys."""
+        return self.enabled and self.key is None
+
+
 class Card(Part):
-    """Where an agent's card comes from, and what the operator sets in it."""
+    """Where an agent's card comes from, what the operator sets in it, and its signatures."""
 
     url: str | None = None
     """Fetched from here instead of the backend's well-known path."""
@@ -334,6 +355,8 @@ class Card(Part):
     """Read from this JSON file, relative to this one, instead of being fetched."""
     set: dict[str, Any] = {}
     """Fields that win over the card's own."""
+    sign: CardSign | None = None
+    """Signing of the served card, where that differs from `defaults`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -485,6 +508,13 @@ class Agent(Part):
         return {"backend": value} if isinstance(value, str | list) else value
 
 
+class DefaultCard(Part):
+    """Settings of the cards of all agents that do not have their own."""
+
+    sign: CardSign | None = None
+    """Signing of served cards; by default they are not signed."""
+
+
 class Defaults(Part):
     """Settings of all agents that do not have their own."""
 
@@ -494,6 +524,8 @@ class Defaults(Part):
     """Timeouts of an agent."""
     connections: Connections = Connections()
     """Bounds on the connections to one backend and on its answers."""
+    card: DefaultCard = DefaultCard()
+    """Signatures of served cards."""
     cards: Cards = Cards()
     """Fetching of agents' cards."""
     tls: AgentTls | None = None

@@ -16,7 +16,6 @@ class Removed:
 
 
 _LATER = {
-    "agents.*.card.sign": "card signing",
     "agents.*.upstream_auth.oauth2": "OAuth2 client credentials",
     "agents.*.upstream_auth.token_exchange": "token exchange",
     "observe.tracing": "OTLP tracing",

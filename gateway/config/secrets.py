@@ -43,6 +43,8 @@ _PLAIN_MTLS = frozenset(Mtls.model_fields)
 _PLAIN_CLIENT = frozenset(Client.model_fields)
 _PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
 _PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
+_CARD_SIGN = ["card", "sign"]
+_FLAGS = ("true", "false")
 # The others are there because the module of this one was read.
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
 _KEYS = frozenset(
@@ -162,6 +164,9 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
     telling = _telling(names)
     if telling[-2:] in _PLAIN_OAUTH:
         return False
+    if _CARD_SIGN in (telling[-2:], telling[-3:-1]):
+        # `true` and `false` may be shown; a key may have been pasted in their place.
+        return telling[-1] == "key" or (telling[-1] == "sign" and value not in (None, *_FLAGS))
     if any(name in _HEADERS for name in telling):
         return True
     return any(_SECRET_NAME.search(name) is not None and name not in _PLAIN_NAMES for name in telling)

@@ -26,6 +26,7 @@ from gateway.config.agent import (
     AgentTls,
     Backend,
     Card,
+    CardSign,
     Health,
     IdentityHeaders,
     Stdio,
@@ -36,6 +37,7 @@ from gateway.config.agent import (
     is_stdio,
     replica_name,
 )
+from gateway.config.certificate import signing_key
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, nearest, printable
@@ -44,6 +46,7 @@ from gateway.config.problem import KeyPath, nearest, printable
 
 
 LARGEST_CARD = 256 * 1024
+_LONGEST_KID = 256
 
 _HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _COMPUTED = frozenset(
@@ -75,6 +78,7 @@ def check_agents(config: Config, findings: Findings) -> None:
     _replication(config, findings)
     _headers(config, findings)
     _tls(config, findings)
+    _signs(config, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _presence(agent, at, findings)
@@ -194,6 +198,42 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
         _card_file(card.file, (*at, "file"), findings)
     for key, value in card.set.items():
         _set(key, value, (*at, "set", key), findings)
+
+
+def _signs(config: Config, findings: Findings) -> None:
+    """Check the keys that cards are signed by."""
+    written: list[tuple[CardSign | None, KeyPath]] = [(config.defaults.card.sign, ("defaults", "card", "sign"))]
+    written += [
+        (agent.card.sign, ("agents", name, "card", "sign"))
+        for name, agent in config.agents.items()
+        if agent.card is not None
+    ]
+    known: dict[str, tuple[str, KeyPath]] = {}
+    for sign, at in written:
+        if sign is None:
+            continue
+        if (sign.key is None) != (sign.kid is None):
+            there, missing = ("key", "kid") if sign.kid is None else ("kid", "key")
+            remedy = f"add `{missing}`, or write `sign: true` for a key that the gateway makes"
+            findings.error_at_key((*at, there), f"it is of no use without `{missing}`", remedy)
+        elif sign.key is not None and sign.kid is not None:
+            pem = sign.key.get_secret_value()
+            _private_key(pem, (*at, "key"), findings)
+            first, where = known.setdefault(sign.kid, (pem, (*at, "kid")))
+            if first != pem:
+                fact = f"{printable(sign.kid)!r} is the name of another key, {findings.line(where)}"
+                findings.error((*at, "kid"), fact, "give one of the two another name")
+            if not 0 < len(sign.kid) <= _LONGEST_KID:
+                remedy = f"write 1 to {_LONGEST_KID} characters, such as cards-2026"
+                findings.error((*at, "kid"), "it can be no name of a key", remedy)
+
+
+def _private_key(pem: str, at: KeyPath, findings: Findings) -> None:
+    try:
+        signing_key(pem)
+    except ValueError as error:
+        remedy = "make one: openssl ecparam -name prime256v1 -genkey -noout, and name its file: ${file:PATH}"
+        findings.error(at, f"the key cannot be used: {error}", remedy)
 
 
 def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
