@@ -104,6 +104,8 @@ class GrpcUpstream:
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, told, path)
         own = [(b"x-request-id", caller.request_id.encode()), *session(call, caller, self.treatment.identity)]
+        if caller.token is not None:
+            own.append(caller.token)
         metadata = (*self._metadata(version, head, caller), *((name.decode(), value.decode()) for name, value in own))
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)
