@@ -24,6 +24,7 @@ from gateway.config.agent import (
     Isolation,
     Retry,
     Timeouts,
+    TokenEndpoint,
     UnknownTasks,
 )
 from gateway.config.limit import (
@@ -227,6 +228,15 @@ def issuer_authorities(config: Config, name: str, marks: Marks) -> Path | None:
     """Return the PEM file of the authorities for an issuer, or None for those of the system."""
     written = None if config.auth is None else config.auth.issuers[name].tls
     return _authority_file(written, ("auth", "issuers", name, "tls"), marks)
+
+
+def token_authorities(endpoint: TokenEndpoint, at: KeyPath, marks: Marks) -> Path | None:
+    """Return the PEM file of the authorities for a token endpoint, or None for those of the system.
+
+    Args:
+        at: The path of the endpoint in the file.
+    """
+    return _authority_file(endpoint.tls, (*at, "tls"), marks)
 
 
 def webhook_authorities(config: Config, marks: Marks) -> Path | None:

@@ -116,6 +116,8 @@ class HttpUpstream:
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
             own += header_lines(session(call, caller, self.treatment.identity))
+        if caller.token is not None:
+            own += header_lines((caller.token,))
         is_sized = body or is_jsonrpc or method == b"POST"
         timeouts = self.timeouts
         # Not awaited here: the loop goes through each frame in between again when the answer comes.
