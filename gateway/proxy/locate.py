@@ -4,6 +4,8 @@ Nothing is refused here: until the caller is known, an endpoint that exists and 
 answer, in the same dialect. So the dialect is guessed from the head until the body is read.
 """
 
+from msgspec.structs import replace
+
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
@@ -84,9 +86,7 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
         return Location(found.binding, found.version, unread=fault)
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
     version = found.version if head.grpc is not None else hint or found.version
-    return Location(
-        found.binding, version, found.operation, found.endpoint, found.path, found.unread, said=said, hint=hint
-    )
+    return replace(found, version=version, said=said, hint=hint)
 
 
 def _by_path(snapshot: Snapshot, head: Head) -> Location:
