@@ -12,6 +12,7 @@ from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMeth
 from gateway.a2a.headers import is_encoded, refuse_ambiguous
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.a2a.query import query_value
+from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
@@ -106,6 +107,9 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         return Location(binding, unread=BadRequest("the Host header names no host"))
     version = Version.V0_3 if "v1" in path else Version.V1_0
     public = len(snapshot.prefix)
+    feed = "/".join(path[public:]) if path[:public] == snapshot.prefix else ""
+    if feed in CONTENT_TYPES and snapshot.config.catalog.feeds:
+        return Location(Binding.REST, feed=feed)
     endpoint = snapshot.table.locate(head.host, path[public:]) if path[:public] == snapshot.prefix else None
     if endpoint is None:
         return Location(binding, version)
@@ -113,5 +117,5 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         found = read_rest(head.method, path[public + len(endpoint.path) :], tenanted=endpoint.tenanted)
     except BadRequest as fault:
         return Location(binding, version, endpoint=endpoint, unread=fault)
-    operation = None if found is None else found.operation
-    return Location(binding, version, operation, endpoint, found, skill=endpoint.skill_of(path[public:]))
+    named = None if found is None else found.operation
+    return Location(binding, version, named, endpoint, found, skill=endpoint.skill_of(path[public:]))

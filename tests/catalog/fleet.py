@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.doubles.gateway import Answer, Running, agent, bearer, card_of, keys, running
@@ -11,7 +12,7 @@ from tests.doubles.trusting import Trusting
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 
-SKILLS = {
+SKILLS: dict[str, dict[str, list[str]]] = {
     # Names in an order that is not that of their ranks.
     "delta": {"translate": ["language"], "proofread": ["language"]},
     "beta": {"translate": ["language"], "summarize": []},
@@ -29,7 +30,9 @@ TENANTS = {
 
 
 def card(name: str, skills: Mapping[str, list[str]]) -> bytes:
-    listed = [{"id": id, "name": id.title(), "description": f"Can {id}.", "tags": tags} for id, tags in skills.items()]
+    listed = [
+        {"id": one, "name": one.title(), "description": f"Can {one}.", "tags": tags} for one, tags in skills.items()
+    ]
     return card_of("http://127.0.0.1/", "JSONRPC 1.0", skills=listed, name=name.title(), description=f"{name} at work")
 
 
@@ -51,10 +54,26 @@ class Skilled(Trusting):
 class Fleet:
     """The gateway, and its agents by name."""
 
-    def __init__(self, gateway: Running, agents: Mapping[str, Skilled], backends: Mapping[str, ScriptedBackend]) -> None:
+    def __init__(
+        self,
+        gateway: Running,
+        agents: Mapping[str, Skilled],
+        backends: Mapping[str, ScriptedBackend],
+        path: Path | None = None,
+    ) -> None:
         self.gateway = gateway
         self.agents = agents
         self.backends = backends
+        self._path = path
+
+    async def rewrite(self, old: str, new: str) -> None:
+        """Replace a text of the file, and have it read again."""
+        assert self._path is not None
+        text = self._path.read_text()
+        assert old in text
+        self._path.write_text(text.replace(old, new))
+        answer = await self.gateway.ask("POST", "/-/reload", b"", admin=True)
+        assert answer.json["result"] == "applied", answer.json
 
     async def call(self, who: str | None, skill: str, method: str = "SendMessage", **params: Any) -> Answer:
         """Call by JSON-RPC at the path of a skill."""
@@ -88,11 +107,16 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(more: Mapping[str, str] | None = None, gateway: str = "") -> AsyncIterator[Fleet]:
+async def fleet(
+    more: Mapping[str, str] | None = None, gateway: str = "", limits: str = "", path: Path | None = None
+) -> AsyncIterator[Fleet]:
     """A fleet that serves skills.
 
     Args:
         more: What else the file says of an agent, in flow style.
+        gateway: Other sections of the file.
+        limits: Those of acme, in flow style.
+        path: Where the file is written, so that it can be read again.
     """
     agents = {name: Skilled(name) for name in SKILLS}
     written = {"delta": "trust: 4", "secret": "trust: 5, visibility: private", "quiet": "visibility: unlisted"}
@@ -110,5 +134,9 @@ async def fleet(more: Mapping[str, str] | None = None, gateway: str = "") -> Asy
         )
         callers = keys(**{name: name for name in TENANTS})
         tenants = "\n".join(f"  {name}: {json.dumps(may)}" for name, may in TENANTS.items())
+        if limits:
+            may = json.dumps(TENANTS["acme"])
+            tenants = tenants.replace(f"acme: {may}", f"acme: {{ agents: {may}, limits: {{ {limits} }} }}")
         text = f"{gateway}\n{callers}\ntenants:\n{tenants}\nagents:\n{listed}\n"
-        yield Fleet(await stack.enter_async_context(running(text)), agents, backends)
+        settings: Any = {} if path is None else {"path": path, "written": True}
+        yield Fleet(await stack.enter_async_context(running(text, **settings)), agents, backends, path)

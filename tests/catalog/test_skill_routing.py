@@ -29,9 +29,7 @@ async def test_the_best_agent_of_those_within_reach_answers(site: Fleet) -> None
 
 async def test_http_json_is_answered_by_the_same_agent(site: Fleet) -> None:
     body = json.dumps({"message": MESSAGE}).encode()
-    answer = await site.gateway.post(
-        "/skills/translate/message:send", body, [bearer("acme"), (b"A2A-Version", b"1.0")]
-    )
+    answer = await site.gateway.post("/skills/translate/message:send", body, [bearer("acme"), (b"A2A-Version", b"1.0")])
     assert answer.status == 200
     assert site.agents["delta"].asked
 
