@@ -46,6 +46,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         skill: The skill that the path names instead of an agent, or None.
         is_encoded: Whether the body has a content coding.
         is_no_json: Whether the headers say that the body is no JSON.
+        feed: The path of the catalog that is asked for, or None.
     """
 
     binding: Binding
@@ -59,6 +60,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     skill: str | None = None
     is_encoded: bool = False
     is_no_json: bool = False
+    feed: str | None = None
 
     @property
     def reads_card(self) -> bool:
