@@ -1,1 +1,1 @@
-"""The catalog: which agents there are, and the page on which people find and try them."""
+"""The directory of agents: their skills, the ranking, the documents that list them, and the page for people."""

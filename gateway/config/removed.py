@@ -16,9 +16,6 @@ class Removed:
 
 
 _LATER = {
-    "agents.*.trust": "the catalog",
-    "agents.*.latency": "the catalog",
-    "agents.*.match.skill": "the catalog",
     "agents.*.card.sign": "card signing",
     "agents.*.upstream_auth.oauth2": "OAuth2 client credentials",
     "agents.*.upstream_auth.token_exchange": "token exchange",

@@ -288,7 +288,7 @@ class _Pages:
             return JSONResponse({"error": f"no question about a route: {error}"}, status_code=400)
         snapshot = self._watched.snapshot
         try:
-            return JSONResponse(reply(snapshot.config, snapshot.table, question))
+            return JSONResponse(reply(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
 

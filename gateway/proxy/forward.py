@@ -111,6 +111,7 @@ class Forwarder:
             ownership = exchange.ownership = ownership_of(
                 isolation, principal, f"{exchange.binding.label}/{exchange.version}"
             )
+            ownership.by_skill = exchange.by_skill
         named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
         pushing = exchange.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
@@ -170,7 +171,7 @@ class Forwarder:
         """Count a call while it is at the agent, and its answer afterwards."""
         exchange, meter = asking.exchange, asking.backing.meter
         meter.forwarding(1)
-        exchange.sent = self._clock()
+        exchange.sent = sent = self._clock()
         try:
             await work
         finally:
@@ -178,6 +179,9 @@ class Forwarder:
             asking.end()
             meter.forwarding(-1)
             meter.answered(asking.replica.key, asking.status)
+            operation, received = exchange.operation, exchange.received
+            if received is not None and operation is not None and operation.sends and asking.status == 200:
+                asking.backing.listing.first_byte.note(received - sent, received)
 
     async def _ask(self, asking: "_Asking", call: Call, wire: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""

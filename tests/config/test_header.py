@@ -179,7 +179,7 @@ def test_a_client_cannot_say_who_it_is(name: str) -> None:
     assert errors(agent(f"{told}, forward_headers: [{name}]")) == [
         (
             "agents.a.forward_headers[0]",
-            f"`identity_headers` tells by {name!r} who calls: a client could say that it is another",
+            f"`identity_headers` names the caller in {name!r}: a client could say that it is another",
         )
     ]
     defaults = f"version: 1\ndefaults: {{ {told} }}\nagents: {{ a: {{ backend: http://127.0.0.1:1, %s }} }}\n"
