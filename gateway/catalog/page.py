@@ -7,10 +7,10 @@ without a script; trying an agent, copying and following live need it.
 
 import asyncio
 import hashlib
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,8 @@ _templates = Environment(
     loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _templates.filters["clock"] = lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
-_templates.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str)
+_templates.filters["basename"] = lambda place: place.rpartition("/")[2]
+_templates.filters["number"] = lambda value: f"{value:,.1f}".removesuffix(".0")
 
 
 def render(template: str, *, status: int = 200, **values: object) -> Response:
@@ -144,35 +145,29 @@ class CatalogPage:
         backings = {key: each for key, each in snapshot.backings.items() if each.agent == name}
         if not backings:
             return self._render("message.html", status=404, here="agents", title="No such agent", text=name)
-        now = time.monotonic()
-
-        def work() -> Response:
-            entry = view.entry_of(snapshot, name)
-            addresses = view.addresses(snapshot, name)
-            signs_in = snapshot.config.auth is not None
-            rule = snapshot.table.agents[name].rules[0]
-            first = next(iter(backings.values()))
-            calls = view.snippets(addresses[0], signs_in=signs_in)
-            return self._render(
-                "agent.html",
-                here="agents",
-                entry=entry,
-                addresses=addresses,
-                card=view.served_card(first, addresses[0], rule),
-                portrait=first.source.portrait,
-                backends=[self._describe(key, each) for key, each in backings.items()],
-                usage=view.usage_of(self._limits, list(backings), entry.tenants, now),
-                routes=view.routes_to(snapshot, name, entry.tenants, addresses[0]),
-                calls=calls,
-                with_message=view.with_message,
-                example=next((text for skill in entry.skills for text in skill.examples), "Hello"),
-                tenants=[tenant for tenant in snapshot.table.reach if tenant not in ("*", "anonymous")],
-                may_act_as=self._may_act_as,
-                signs_in=signs_in,
-                requests=[view.row(each) for each in self._filtered({"agent": name})][:10],
-            )
-
-        return await asyncio.to_thread(work)
+        entry = view.entry_of(snapshot, name)
+        addresses = view.addresses(snapshot, name)
+        first = next(iter(backings.values()))
+        signs_in = snapshot.config.auth is not None
+        # The directory is read on the loop, which changes it.
+        values: dict[str, Any] = {
+            "entry": entry,
+            "addresses": addresses,
+            "card": view.served_card(first, addresses[0], view.rules_of(snapshot, name)[0]),
+            "portrait": first.source.portrait,
+            "backends": [self._describe(key, each) for key, each in backings.items()],
+            "usage": view.usage_of(self._limits, list(backings), entry.tenants, time.monotonic()),
+            "routes": view.routes_to(snapshot, name, entry.tenants, addresses[0]),
+            "ranks": view.ranks_of(snapshot, name, entry.skills),
+            "calls": view.snippets(addresses[0], signs_in=signs_in),
+            "with_message": view.with_message,
+            "example": next((text for skill in entry.skills for text in skill.examples), "Hello"),
+            "tenants": [tenant for tenant in snapshot.table.reach if tenant not in ("*", "anonymous")],
+            "may_act_as": self._may_act_as,
+            "signs_in": signs_in,
+            "requests": [view.row(each) for each in self._filtered({"agent": name})][:10],
+        }
+        return await asyncio.to_thread(partial(self._render, "agent.html", here="agents", **values))
 
     async def explorer(self, request: Request) -> Response:
         """Explain the route of a request: the form of `POST /-/route`."""
@@ -184,7 +179,7 @@ class CatalogPage:
         if written["path"]:
             snapshot = self._current()
             try:
-                answer = reply(snapshot.config, snapshot.table, _inquiry(written))
+                answer = reply(snapshot.config, snapshot.table, _inquiry(written), ranking=snapshot.directory)
             except (msgspec.DecodeError, msgspec.ValidationError) as wrong:
                 error = f"claims are a JSON object: {wrong}"
             except LookupError as wrong:

@@ -49,7 +49,7 @@ class Entry:
     Attributes:
         name: Its name in the file.
         title: Its name on the card.
-        health: `up`, `degraded` (some replicas are down) or `down`.
+        health: `up`, `degraded` (some replicas are down, or there is no current card) or `down`.
         tenants: The tenants that may call it; `*` for all others.
     """
 
@@ -63,7 +63,6 @@ class Entry:
     health: str
     replicas: int
     replicas_up: int
-    has_card: bool
 
     def values(self, facet: str) -> Iterable[str]:
         """Return its values of a facet."""
@@ -168,6 +167,7 @@ def _entry(name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
     portraits = [backing.source.portrait for backing in backings if backing.source.portrait is not None]
     portrait = portraits[0] if portraits else SanitizedCard()
     skills = tuple({skill.id: skill for each in portraits for skill in skills_of(each)}.values())
+    has_card = len(portraits) == len(backings) and not any(backing.source.stale for backing in backings)
     replicas = [replica for backing in backings for replica in backing.replicas]
     up = sum(replica.condition.is_up and not trouble_of(replica.upstream) for replica in replicas)
     return Entry(
@@ -178,10 +178,9 @@ def _entry(name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
         tags=tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags)),
         tenants=tuple(sorted(tenants)),
         dialects=tuple(dict.fromkeys(str(each) for backing in backings for each in backing.upstream.interfaces())),
-        health="down" if not up else "up" if up == len(replicas) else "degraded",
+        health="down" if not up else "up" if has_card and up == len(replicas) else "degraded",
         replicas=len(replicas),
         replicas_up=up,
-        has_card=bool(portraits),
     )
 
 
@@ -238,7 +237,19 @@ class Address:
 
 def addresses(snapshot: Snapshot, agent: str) -> list[Address]:
     """Return where clients find an agent, in the order of the file."""
-    return [_address(snapshot, rule) for rule in snapshot.table.agents[agent].rules]
+    return [_address(snapshot, rule) for rule in rules_of(snapshot, agent)]
+
+
+def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
+    """Return the rules of an agent, those for any agent with a skill last.
+
+    In the place of any skill in a path stands the first one of its card.
+    """
+    own = (backing for backing in snapshot.backings.values() if backing.agent == agent)
+    portraits = (backing.source.portrait for backing in own if backing.source.portrait is not None)
+    skill = next((skill.id for portrait in portraits for skill in skills_of(portrait)), "SKILL")
+    rules = snapshot.table.agents[agent].rules
+    return [rule.at(skill) for rule in sorted(rules, key=lambda rule: rule.by_skill)]
 
 
 def _address(snapshot: Snapshot, rule: Rule) -> Address:
@@ -283,10 +294,19 @@ def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: A
         if tenant == "anonymous":
             continue
         inquiry = Inquiry(address.path, tenant=address.tenant, as_=tenant, host=address.host)
-        answer = reply(snapshot.config, snapshot.table, inquiry)
+        answer = reply(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory)
         why = next((each["why"] for each in answer["candidates"] if each["agent"] == agent), answer["hint"] or "")
         found.append({"tenant": tenant, "agent": answer["agent"], "reason": answer["reason"], "why": why})
     return found
+
+
+def ranks_of(snapshot: Snapshot, agent: str, skills: Sequence[Skill]) -> list[dict[str, Any]]:
+    """Return the rank of an agent for its first skills, with its parts."""
+    return [
+        {"skill": skill.id, "backend": ranked.backend, "score": str(ranked), "trouble": ranked.trouble}
+        for skill in skills[:MOST_SHOWN]
+        for ranked in snapshot.directory.ranked(skill.id, [agent])
+    ]
 
 
 def usage_of(limits: Limits, backings: Sequence[str], tenants: Sequence[str], now: float) -> list[dict[str, Any]]:

@@ -368,31 +368,31 @@ class PagesListener:
         self._app = app
         self._longest = longest
 
-    async def __call__(self, head: Head, wire: Responder) -> None:
+    async def __call__(self, head: Head, client: Responder) -> None:
         """Serve one request."""
-        exchange = _Exchange(wire, self._longest)
+        call = _PageCall(client, self._longest)
         try:
-            await self._app(_scope(head), exchange.receive, exchange.send)
+            await self._app(_scope(head), call.receive, call.send)
         finally:
             # Starlette has said 500 before it raises.
-            if exchange.streams:
-                await exchange.end()
-            elif exchange.complete:
-                await wire.answer(exchange.status, exchange.headers, b"".join(exchange.parts))
+            if call.streams:
+                await call.end()
+            elif call.complete:
+                await client.answer(call.status, call.headers, b"".join(call.parts))
 
 
 _EVENTS = b"text/event-stream"
 
 
-class _Exchange:
+class _PageCall:
     """The application's side of a request, and of an answer that goes out when it is whole, or event by event."""
 
-    def __init__(self, wire: Responder, longest: int) -> None:
-        self._wire = wire
+    def __init__(self, client: Responder, longest: int) -> None:
+        self._client = client
         self._longest = longest
         self._was_read = False
         self._gone = asyncio.Event()
-        wire.when_gone(self._gone.set)
+        client.when_gone(self._gone.set)
         self.status = 500
         self.headers: Pairs = []
         self.parts: list[bytes] = []
@@ -404,7 +404,7 @@ class _Exchange:
             await self._gone.wait()
             return {"type": "http.disconnect"}
         self._was_read = True
-        return {"type": "http.request", "body": await self._wire.read(self._longest), "more_body": False}
+        return {"type": "http.request", "body": await self._client.read(self._longest), "more_body": False}
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -413,10 +413,10 @@ class _Exchange:
             self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
             self.streams = any(name == b"content-type" and value.startswith(_EVENTS) for name, value in self.headers)
             if self.streams:
-                self._wire.open(self.status, self.headers)
+                self._client.open(self.status, self.headers)
             return
         if self.streams:
-            await self._wire.write(message.get("body", b""))
+            await self._client.write(message.get("body", b""))
             self.complete = not message.get("more_body", False)
             return
         self.parts.append(message.get("body", b""))
@@ -425,9 +425,9 @@ class _Exchange:
     async def end(self) -> None:
         """End a stream; without its clean end where the application did not end it."""
         if self.complete:
-            await self._wire.close()
+            await self._client.close()
         else:
-            self._wire.cut()
+            self._client.cut()
 
 
 def _scope(head: Head) -> Message:

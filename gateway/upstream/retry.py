@@ -291,12 +291,12 @@ class Attempt(Generic[R, B]):
 
     __slots__ = (
         "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_trials", "_tried",
-        "backing", "exchange", "interface", "replica",
+        "backing", "interface", "replica", "request",
     )  # fmt: skip
 
     def __init__(
         self,
-        exchange: R,
+        request: R,
         backing: B,
         interface: Interface,
         clock: Callable[[], float],
@@ -306,7 +306,7 @@ class Attempt(Generic[R, B]):
         call: Call | None = None,
         replica: Replica | None = None,
     ) -> None:
-        self.exchange = exchange
+        self.request = request
         self.backing = backing
         self.interface = interface
         self._clock = clock
@@ -334,14 +334,14 @@ class Attempt(Generic[R, B]):
         self._begin()
 
     def _begin(self) -> None:
-        backing, replica, exchange = self.backing, self.replica, self.exchange
-        backing.budget.call(self._clock() if exchange.sent is None else exchange.sent)
+        backing, replica, request = self.backing, self.replica, self.request
+        backing.budget.call(self._clock() if request.sent is None else request.sent)
         self._trials = backing.balancer.begin(replica)
         if backing.balancer.only is None:
-            exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if exchange.ownership is not None:
+            request.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
+        if request.ownership is not None:
             # The only replica is recorded as well: its tasks stay its own when others are added.
-            exchange.ownership.replica = replica.place
+            request.ownership.replica = replica.place
 
     def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
         """Send the call to the current replica."""
@@ -350,8 +350,8 @@ class Attempt(Generic[R, B]):
         # An agent with ids of its own gets one call per connection (safety T14).
         is_fresh = self.replica.name in self._missed or OWN_IDS in self.backing.warned
         if is_fresh and isinstance(upstream, HttpUpstream):
-            return upstream.send(call, self.interface, self.exchange.head, self._caller, fresh=True)
-        return upstream.send(call, self.interface, self.exchange.head, self._caller)
+            return upstream.send(call, self.interface, self.request.head, self._caller, fresh=True)
+        return upstream.send(call, self.interface, self.request.head, self._caller)
 
     def stay(self) -> None:
         """Stay at this replica from now on: later calls depend on what it has answered."""
@@ -469,7 +469,7 @@ class Attempt(Generic[R, B]):
         if reason not in policy.when or len(self._retries) >= policy.most:
             return False
         # The client's own words count; a translated call may name more.
-        asked = call if self.exchange.call is None else self.exchange.call
+        asked = call if self.request.call is None else self.request.call
         is_second = reason is not RetryOn.CONNECT and reason in self._retries
         if is_second or not may_retry(asked, reason, idempotent=policy.idempotent):
             return False
@@ -504,7 +504,7 @@ class Attempt(Generic[R, B]):
             await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
             # The replica may be gone by now, or have its trial.
             found = self._elsewhere(call) or (None if may_stay else found)
-        self.exchange.attempts += 1
+        self.request.attempts += 1
         self._switch(found)
         return True
 
@@ -526,7 +526,7 @@ class Attempt(Generic[R, B]):
                 if self._trials is not None:
                     # It may be the trial of the backend.
                     self._trials = self._trials[0], balancer.breaker.begin(now)
-                self.exchange.attempts += 1
+                self.request.attempts += 1
                 return True
         return False
 

@@ -2,23 +2,18 @@
 
 import json
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import httpx
-import uvicorn
 import yaml
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import StreamingResponse
-from starlette.routing import Route
 
 from gateway.commands.key import NewKey, new_key
 from gateway.demo.fleet import serving
@@ -102,22 +97,26 @@ class Site:
 
 
 @contextmanager
-def open_site(folder: Path, *, token: str | None = None, pace: float = 0.1) -> Iterator[Site]:
-    """Serve the demo agents, a hostile card and an agent that is away.
+def open_site(folder: Path, *, token: str | None = None, hostile: bool = True) -> Iterator[Site]:
+    """Serve the demo agents, an agent that is away, and one with a hostile card.
 
     Args:
         token: The admin token.
-        pace: Seconds between two events of the clock.
+        hostile: Whether there is the last one.
     """
     keys = {tenant: new_key(tenant, tenant) for tenant in ("acme", "globex")}
     (folder / "hostile.json").write_text(json.dumps(HOSTILE))
-    with serving(pace=pace) as agents:
-        written = FILE.format(
+    with serving(pace=0.1) as agents:
+        text = FILE.format(
             agents=agents,
             token="" if token is None else f", token: {token}",
             **{tenant: key.sha256 for tenant, key in keys.items()},
         )
-        with gateway_process(yaml.safe_load(written), folder) as process:
+        written = yaml.safe_load(text)
+        if not hostile:
+            del written["agents"]["hostile"]
+            written["tenants"]["acme"]["agents"].remove("hostile")
+        with gateway_process(written, folder) as process:
             yield Site(process, keys)
 
 
@@ -158,22 +157,42 @@ class Visit:
 def below_prefix(target: str, prefix: str) -> Iterator[str]:
     """Serve a site below a path, as a reverse proxy does that takes the path off; gives the URL of the site there."""
 
-    async def forward(request: Request) -> StreamingResponse:
-        headers = [(name, value) for name, value in request.headers.raw if name != b"connection"]
-        url = httpx.URL(target + "/" + request.path_params["rest"], query=request.url.query.encode())
-        sent = http.build_request(request.method, url, headers=headers, content=await request.body())
-        answer = await http.send(sent, stream=True)
-        passed = StreamingResponse(answer.aiter_raw(), answer.status_code)
-        passed.raw_headers = [pair for pair in answer.headers.raw if pair[0].lower() != b"transfer-encoding"]
-        return passed
+    class Proxy(BaseHTTPRequestHandler):
+        """One request; the end of the connection is the end of the answer."""
 
-    http = httpx.AsyncClient(trust_env=False, timeout=60)
-    app = Starlette(routes=[Route(prefix + "/{rest:path}", forward, methods=["GET", "POST"])])
-    config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}{prefix}"
-        server.should_exit = True
+        def do_GET(self) -> None:
+            if not self.path.startswith(prefix + "/"):
+                self.send_error(404)
+                return
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            headers = [(name, value) for name, value in self.headers.items() if name.lower() != "connection"]
+            url = target + self.path.removeprefix(prefix)
+            with (
+                httpx.Client(trust_env=False, timeout=60) as http,
+                http.stream(self.command, url, headers=headers, content=body) as answer,
+                suppress(OSError),
+            ):
+                self.send_response(answer.status_code)
+                for name, value in answer.headers.multi_items():
+                    if name not in ("transfer-encoding", "connection", "date"):
+                        self.send_header(name, value)
+                self.end_headers()
+                for chunk in answer.iter_raw():
+                    self.wfile.write(chunk)
+                    self.wfile.flush()
+
+        do_POST = do_GET  # noqa: N815 - its name there
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}{prefix}"
+    finally:
+        server.shutdown()
+        server.server_close()
         thread.join(10)

@@ -173,7 +173,9 @@ if (form) {
     const over = ["completed", "failed", "canceled", "rejected"].includes(state);
     task = over ? { contextId: context } : { taskId: id, contextId: context };
     send.textContent = asks ? "Answer" : "Send";
-    if (state) add(log, "div", "state", `Task ${id}: ${state}`);
+    const last = log.lastElementChild;
+    if (state && last && last.dataset.task === id) last.textContent += ` → ${state}`;
+    else if (state) add(log, "div", "state", `Task ${id}: ${state}`).dataset.task = id;
     const text = status.message ? partsOf(status.message) : "";
     if (text) add(log, "div", asks ? "asks" : state === "failed" || state === "rejected" ? "failed" : "theirs", text);
   }
