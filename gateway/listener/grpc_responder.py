@@ -121,7 +121,7 @@ class GrpcWire:
             raise BodyTooLarge(f"the message exceeds {limit} bytes")
         return bytes(message)
 
-    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - gRPC has its own status
         """Write a whole answer: framed messages that end well, or a status alone where `headers` has one."""
         if self._over:
             return

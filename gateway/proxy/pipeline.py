@@ -21,6 +21,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
+from gateway.principal import Principal
 from gateway.proxy import card_requests, feed_requests
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
@@ -84,8 +85,12 @@ class Pipeline:
         self._forwarder = Forwarder(clock, self._threads)
         self.admission = Admission(Limits() if limits is None else limits, clock)
 
-    async def serve(self, head: Head, client: Responder) -> None:
-        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
+    async def serve(self, head: Head, client: Responder, *, caller: Principal | None = None) -> None:
+        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer.
+
+        Args:
+            caller: Who an operator calls as, instead of authenticating the head; only the admin listener may pass it.
+        """
         snapshot = self._current()
         cache = cache_of(head, snapshot.resources)
         request = RequestContext(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, cache)
@@ -101,7 +106,7 @@ class Pipeline:
         client.when_gone(partial(self._client_left, request))
         try:
             try:
-                await self._answer(snapshot, request, client)
+                await self._answer(snapshot, request, client, caller)
             except Fault as fault:
                 await self._refuse(request, client, snapshot, fault)
             except Exception as error:
@@ -124,7 +129,9 @@ class Pipeline:
             if request.pushing is not None:
                 await settle_webhook(request, request.pushing)
 
-    async def _answer(self, snapshot: Snapshot, request: RequestContext, client: Responder) -> None:
+    async def _answer(
+        self, snapshot: Snapshot, request: RequestContext, client: Responder, caller: Principal | None
+    ) -> None:
         head, config = request.head, snapshot.config.gateway
         if snapshot.cors.allowed:
             client.extra = snapshot.cors.headers(head)
@@ -133,7 +140,10 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
-        await authenticate(snapshot, request, self._count_auth, self._wall)
+        if caller is None:
+            await authenticate(snapshot, request, self._count_auth, self._wall)
+        else:
+            request.principal = caller
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
             verdict = select(snapshot, request, location, path.tenant)
