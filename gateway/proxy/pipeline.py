@@ -89,7 +89,7 @@ class Pipeline:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer.
 
         Args:
-            caller: Who an operator calls as, instead of authenticating the head; only the admin listener may pass it.
+            caller: The principal that an operator acts as; the head is not authenticated. For the admin listener only.
         """
         snapshot = self._current()
         cache = cache_of(head, snapshot.resources)
@@ -140,10 +140,7 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
-        if caller is None:
-            await authenticate(snapshot, request, self._count_auth, self._wall)
-        else:
-            request.principal = caller
+        await self._identify(snapshot, request, caller)
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
             verdict = select(snapshot, request, location, path.tenant)
@@ -181,6 +178,12 @@ class Pipeline:
         if (current := self._current()) is not snapshot and (why := revoked(current, request, self._wall())):
             raise why
         await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
+
+    async def _identify(self, snapshot: Snapshot, request: RequestContext, caller: Principal | None) -> None:
+        if caller is None:
+            await authenticate(snapshot, request, self._count_auth, self._wall)
+        else:
+            request.principal = caller
 
     async def _permit(self, request: RequestContext, client: Responder, preflight: Pairs) -> None:
         """Answer a browser's preflight: before authentication, as it never shows a credential."""
