@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from gateway.a2a.bindings.grpc_method import GrpcMethod
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING, Parameters
+from gateway.a2a.params import NO_PARAMS, Parameters
 from gateway.a2a.paths import PathCall
 from gateway.certificate import Certificate
 
@@ -114,7 +114,7 @@ class Call(msgspec.Struct, frozen=True):
     in_body: bool = False
     told: bool = True
     path: PathCall = msgspec.field(default_factory=PathCall)
-    params: Parameters = NOTHING
+    params: Parameters = NO_PARAMS
     verb: str = ""
     addressed: bool = False
     versioned: bool = True
@@ -132,4 +132,4 @@ class Call(msgspec.Struct, frozen=True):
     def forget(self) -> None:
         """Release the body and its parameters; the agent has them."""
         force_setattr(self, "body", b"")
-        force_setattr(self, "params", NOTHING)
+        force_setattr(self, "params", NO_PARAMS)

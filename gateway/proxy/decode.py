@@ -14,8 +14,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadParams, ContentTypeUnsupported, Fault, VersionUnsupported
 from gateway.a2a.json import BodyBounds
-from gateway.a2a.paths import WRONG_NAME, PathCall
-from gateway.a2a.tenant import is_tenant
+from gateway.a2a.paths import WRONG_NAME, PathCall, is_tenant
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import RequestContext
 from gateway.snapshot import Snapshot

@@ -105,6 +105,7 @@ class Forwarder:
             ownership = request.ownership = ownership_of(
                 isolation, principal, f"{request.binding.label}/{request.version}"
             )
+            ownership.by_skill = request.by_skill
         named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
         pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
@@ -304,11 +305,15 @@ class _Asking(Attempt[RequestContext, Backing]):
 
     def finish(self) -> None:
         """End the call, and count its answer."""
-        self.request.on_event = None
+        request, meter = self.request, self.backing.meter
+        request.on_event = None
         self.end()
-        meter = self.backing.meter
         meter.forwarding(-1)
         meter.answered(self.replica.key, self.status)
+        if self.status == 200 and request.sent is not None and request.received is not None:
+            operation = request.operation
+            if operation is not None and operation.sends:
+                self.backing.listing.first_byte.note(request.received - request.sent, request.received)
 
     @property
     def missed(self) -> bool:

@@ -14,7 +14,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import INVALID_REQUEST, METHOD_NOT_FOUND
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery
@@ -133,7 +133,7 @@ def _at_path(call: Call) -> Call:
         path=PathCall(Operation.GET_EXTENDED_CARD, legacy_card=True),
         id=b"null",
         body=b"",
-        params=NOTHING,
+        params=NO_PARAMS,
         in_body=False,
         told=True,
         verb="GET",

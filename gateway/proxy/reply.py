@@ -38,7 +38,7 @@ _EVENTS = b"text/event-stream"
 _UNBUFFERED = (b"x-accel-buffering", b"no")
 """Keeps proxies in front from collecting the events of a stream."""
 _REPEATED = EXTENSIONS | {b"a2a-version", b"content-type"}
-_OF_HTTP = frozenset({b"cache-control", b"x-accel-buffering", b"vary", b"retry-after"})
+_NOT_OVER_GRPC = _REPEATED | {b"cache-control", b"x-accel-buffering", b"vary", b"retry-after"}
 # gRPC over HTTP/2, Custom-Metadata: headers of HTTP may hold more.
 _TEXT = re.compile(rb"[\x20-\x7e]*")
 
@@ -266,9 +266,11 @@ class ClientAnswer:
             content_type: That of the body; gRPC has always the same.
         """
         is_grpc = self._dialect.binding is Binding.GRPC
-        left_out = _REPEATED | _OF_HTTP if is_grpc else _REPEATED
+        left_out = _NOT_OVER_GRPC if is_grpc else _REPEATED
         headers = [pair for pair in self._passed if pair[0] not in left_out]
-        headers += [_request_id(self._request), *extensions(self._theirs, self._dialect.version)]
+        headers.append(_request_id(self._request))
+        if self._theirs:
+            headers += extensions(self._theirs, self._dialect.version)
         if is_grpc:
             return [pair for pair in headers if _TEXT.fullmatch(pair[1]) is not None]
         if content_type is not None:

@@ -8,10 +8,10 @@ from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import rest_path
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
@@ -116,6 +116,8 @@ class HttpUpstream:
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
             own += header_lines(session(call, caller, self.treatment.identity))
+        if caller.token is not None:
+            own += header_lines((caller.token,))
         is_sized = body or is_jsonrpc or method == b"POST"
         timeouts = self.timeouts
         # Not awaited here: the loop goes through each frame in between again when the answer comes.
@@ -181,4 +183,4 @@ def _body(call: Call, tenant: str | None) -> bytes:
     if call.dialect.binding is Binding.REST and not call.in_body:
         # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.
         return call.body
-    return parameter.with_tenant(call.params, call.body, tenant)
+    return with_tenant(call.params, call.body, tenant)

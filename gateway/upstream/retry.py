@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import (
@@ -48,9 +50,11 @@ from gateway.a2a.fault import (
 from gateway.a2a.operation import Operation
 from gateway.telemetry.metrics import AgentMeter
 from gateway.upstream.balancer import NO_TRIALS, Balancer, Replica
+from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.outlier_detection import Reclaimed, Unsent, counts, tells_nothing
+from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
 from gateway.upstream.reply import Reply
 from gateway.upstream.upstream import Caller
@@ -339,10 +343,36 @@ class Attempt(Generic[R, B]):
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Send the call to the current replica."""
         self._is_reported = False
+        treatment = self.replica.upstream.treatment
+        tokens = treatment.own_tokens if treatment.caller_tokens is None else treatment.caller_tokens
+        return self._send(call, self._caller) if tokens is None else self._with_token(call, tokens)
+
+    def _send(self, call: Call, caller: Caller) -> Coroutine[Any, Any, Reply]:
         replica = self.replica
         # An agent with ids of its own gets one call per connection (safety T14).
         is_fresh = replica.name in self._missed or OWN_IDS in self.backing.warned
-        return replica.upstream.send(call, self.interface, self.request.head, self._caller, fresh=is_fresh)
+        return replica.upstream.send(call, self.interface, self.request.head, caller, fresh=is_fresh)
+
+    async def _with_token(self, call: Call, tokens: TokenSource) -> Reply:
+        """Send the call with a token for the agent; a call that may be repeated a second time if that is refused.
+
+        Raises:
+            AuthMissing: The caller's token is to be exchanged, and it showed none.
+            UpstreamAuthFailed: No token can be had; nothing was sent.
+        """
+        subject = subject_of(self.request.head, self._caller.principal) if tokens.spec.exchanges else None
+        shown = await tokens.pair(subject)
+        try:
+            answer = await self._send(call, replace(self._caller, token=shown))
+        except NotAccepted:
+            if not tokens.refused(shown, subject) or not call.operation.repeatable:
+                raise
+        else:
+            if answer.http_status != 401 or not tokens.refused(shown, subject) or not call.operation.repeatable:
+                return answer
+            answer.close()
+        self.request.attempts += 1
+        return await self._send(call, replace(self._caller, token=await tokens.pair(subject)))
 
     def stay(self) -> None:
         """Stay at this replica from now on: later calls depend on what it has answered."""

@@ -10,6 +10,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Dialect
 from gateway.principal import Principal
 from gateway.upstream.dialects import Interface
+from gateway.upstream.oauth2 import TokenSource
 from gateway.upstream.reply import Reply
 
 
@@ -51,6 +52,9 @@ class Treatment:
         forwarded: Client headers that are forwarded beside `TO_AGENT`.
         forward_caller: Whether the caller's own credential is forwarded.
         identity: The headers of the caller.
+        own_tokens: The gateway's tokens for the agent, or None.
+        caller_tokens: Tokens for the agent by exchange of the caller's, or None; calls have them before `own_tokens`,
+            which are then for the gateway's own requests.
     """
 
     tenant: str | None = None
@@ -58,6 +62,8 @@ class Treatment:
     forwarded: frozenset[bytes] = frozenset()
     forward_caller: bool = False
     identity: IdentityNames = IdentityNames()
+    own_tokens: TokenSource | None = None
+    caller_tokens: TokenSource | None = None
 
 
 _MOST_PREPARED = 16
@@ -121,6 +127,7 @@ class Caller(msgspec.Struct, frozen=True):
         since: When it began to wait, in monotonic seconds; None if each try has its own time.
         weight: Its tenant's weight in the share of connections.
         prepared: Headers that were made of the same head before.
+        token: The header with the token for the agent, or None; another one at each try.
     """
 
     principal: Principal
@@ -129,6 +136,7 @@ class Caller(msgspec.Struct, frozen=True):
     since: float | None = None
     weight: float = 1.0
     prepared: PreparedHeaders = msgspec.field(default_factory=PreparedHeaders)
+    token: tuple[bytes, bytes] | None = None
 
 
 class Upstream(Protocol):
