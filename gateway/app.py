@@ -403,7 +403,7 @@ class Gateway:
         return self.snapshot.entitles(subscription.owner, subscription.scope, time.time())  # noqa: TID251 - keys end at a date
 
     async def _observe_notification(self, subscription: Subscription, told: Progress) -> bool:
-        """Record what a notification names; return whether its task is the owner's, who may still be told."""
+        """Record what a notification names; return whether the owner may still be told of its task."""
         backing = self.snapshot.backings.get(subscription.scope)
         if backing is None or backing.isolation is None or not self._entitled(subscription):
             return False

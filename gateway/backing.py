@@ -16,6 +16,8 @@ from gateway.a2a.sanitized_card import Discretion
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
 from gateway.cards.trust import Trust, Trusting
+from gateway.catalog.directory import Listing
+from gateway.catalog.ranking import Changes, FirstByte
 from gateway.config import effective
 from gateway.config.agent import (
     USUAL_HEADERS,
@@ -53,6 +55,7 @@ from gateway.upstream.dns import Discovery, port_of
 from gateway.upstream.health_check import HealthCheck, HealthChecker
 from gateway.upstream.oauth2 import TokenSource, TokenSpec
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
+from gateway.upstream.stdio.upstream import trouble_of
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
 OWN_IDS = retry.OWN_IDS
@@ -81,6 +84,7 @@ class Backing:
     Attributes:
         upstream: Speaks to the first replica; for what all replicas have in common.
         product: Whether its card is written for the agent, and not read from this backend.
+        listing: Its place in the catalog.
         isolation: How its tasks are kept apart; None if they are not.
         warned: Peculiarities of the agent that the log has been told of: `OWN_IDS`.
     """
@@ -96,6 +100,7 @@ class Backing:
     balancer: Balancer
     retry: RetryPolicy
     budget: RetryBudget
+    listing: Listing
     product: bool = False
     isolation: Isolation | None = None
     warned: set[str] = field(default_factory=set)
@@ -104,6 +109,25 @@ class Backing:
     def replicas(self) -> list[Replica]:
         """Return the current replicas."""
         return list(self.balancer.replicas.values())
+
+
+def card_changes(resources: Resources) -> Changes:
+    """Return the counter of changes of cards, which all snapshots of a process share."""
+    return resources.acquire(("card changes",), None, Changes)
+
+
+def why_down(balancer: Balancer) -> str:
+    """Return why no call that may go anywhere can go to a backend now, for operators; empty if one can."""
+    now = balancer.clock()
+    if not balancer.breaker.admits(now):
+        return f"its circuit is open, the last failure: {balancer.breaker.why}"
+    replicas = list(balancer.replicas.values())
+    if any(one.weight and one.condition.is_available(now) and not trouble_of(one.upstream) for one in replicas):
+        return ""
+    if not replicas:
+        return "its name has no address"
+    states = (trouble_of(one.upstream) or one.condition.state(now) for one in replicas)
+    return "; ".join(dict.fromkeys(states))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +174,7 @@ class Backings:
         self._resources = Resources() if resources is None else resources
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         self._shared = shared(examined.config)
+        self._changes = card_changes(self._resources)
         # Few of a thousand agents have settings of their own.
         self._defaults = effective.retry(self._config), effective.health(self._config), effective.affinity(self._config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
@@ -237,6 +262,7 @@ class Backings:
             balancer,
             policy,
             resources.acquire(("budget", key), share, lambda: RetryBudget(share)),
+            self._listing(entry, source, balancer),
             product=card.file is not None or card.url is not None,
             isolation=self._isolation(key, agent, follows=is_several(written) and balancer.affinity.by != "none"),
             warned=resources.acquire(("warned", name), name, set[str]),
@@ -281,6 +307,19 @@ class Backings:
             close=lambda made: made.aclose,
         )
 
+    def _listing(self, entry: _Entry, source: CardSource, balancer: Balancer) -> Listing:
+        agent, key, card = entry.agent, entry.key, entry.agent.card
+        return Listing(
+            entry.name,
+            key,
+            source,
+            self._resources.acquire(("first byte", key), entry.written, lambda: FirstByte(self._changes)),
+            agent.trust,
+            agent.latency,
+            why_down=lambda: why_down(balancer),
+            is_product=not agent.by_tenant or (card is not None and bool(card.file or card.url)),
+        )
+
     def _retry(self, agent: Agent) -> tuple[RetryPolicy, float]:
         """Return the retry policy and the share of its budget."""
         own = agent.retry.model_fields_set
@@ -321,10 +360,13 @@ class Backings:
             name=name,
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
-        before, fetches = self._resources.before(("card", key)), self._metrics.card_fetches
+        before, fetches, changes = self._resources.before(("card", key)), self._metrics.card_fetches, self._changes
 
         def make() -> CardSource:
-            watch = CardWatch(on_report=lambda report: fetches.add((name, _CARD_RESULTS.get(report, "error"))))
+            watch = CardWatch(
+                on_report=lambda report: fetches.add((name, _CARD_RESULTS.get(report, "error"))),
+                on_change=changes.card,
+            )
             asker = connector.card_asker()
             source = CardSource(place, trusted.client, watch, discretion=discretion, asker=asker, turns=trusted.turns)
             if isinstance(connector, StdioConnector):
@@ -406,7 +448,8 @@ class Backings:
             follows: Whether it matters which of its replicas made a task.
         """
         keeps = effective.tenure(self._config, agent)
-        if not keeps and not follows and self._config.push.mode != "relay":
+        by_skill = any(match.by_skill for match in agent.match)
+        if not keeps and not follows and not by_skill and self._config.push.mode != "relay":
             return None
         affinity = None
         if follows:

@@ -14,9 +14,10 @@ import httpx
 
 from gateway.a2a.json import BodyBounds
 from gateway.background import Background
-from gateway.backing import Backing, Backings
+from gateway.backing import Backing, Backings, card_changes
 from gateway.cards.serve import GrpcPlace, PublicUrl
 from gateway.cards.trust import Trust
+from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS
 from gateway.config.check import Examined
@@ -34,6 +35,8 @@ from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.skill_affinity import SkillAffinity
+from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample
 from gateway.upstream.balancer import Replica
@@ -78,11 +81,13 @@ class Snapshot:
         backings: Backends by key.
         strangers: The meter of requests that match no agent.
         prefix: Segments of the public path that incoming requests carry.
+        directory: The agents by skill, and as callers may see them.
         body: Bounds on the structure of request bodies.
         cors: The CORS policy.
         webhooks: The treatment of webhooks.
         webhook_tls: The TLS settings for calls of webhooks.
         resources: Its connections, tasks and other resources.
+        skill_affinity: The agents of tasks that callers reached by a skill.
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
     """
@@ -93,6 +98,7 @@ class Snapshot:
     authenticator: Authenticator
     key_sets: Mapping[str, KeySet]
     backings: Mapping[str, Backing]
+    directory: Directory
     strangers: AgentMeter
     public: PublicUrl
     prefix: tuple[str, ...]
@@ -102,6 +108,7 @@ class Snapshot:
     webhooks: Webhooks
     webhook_tls: ssl.SSLContext
     resources: Resources
+    skill_affinity: SkillAffinity
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
 
@@ -151,6 +158,7 @@ class Snapshot:
             (config.auth, anonymous, tuple(key_sets.values()), named),
             lambda: Authenticator(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
         )
+        ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
         routes = table(config, examined.marks)
@@ -170,6 +178,7 @@ class Snapshot:
             authenticator=authenticator,
             key_sets=key_sets,
             backings=backings,
+            directory=Directory(routes, [backing.listing for backing in backings.values()], card_changes(resources)),
             strangers=AgentMeter(metrics, NO_AGENT, tenants),
             public=public,
             prefix=() if config.gateway.prefix_stripped else path_segments(public.prefix),
@@ -179,6 +188,7 @@ class Snapshot:
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             resources=resources,
+            skill_affinity=resources.acquire(("skill affinity",), ledger, lambda: SkillAffinity(ledger)),
             identity_headers=_identity_headers(config),
         )
 

@@ -30,7 +30,7 @@ KEPT = 16 << 20
 """Bytes of an answer that the file allows; by default it may be as long as what must not be held here."""
 ENOUGH = 48 << 20
 """Bytes after which an agent has sent more than a gateway may hold, and may hold of all agents before it together."""
-PATIENCE = 3.0
+PATIENCE = 1.0
 WAITS = 3.0
 """Seconds that another caller may wait meanwhile."""
 

@@ -33,11 +33,13 @@ async def test_a_long_answer_passes_from_every_agent_to_every_client(name: str, 
     async with lengthy(tmp_path, name) as site:
         for client in CLIENTS:
             for operation, count in ((SEND, 1), (STREAM, EVENTS)):
-                texts = await site.ask(name, client, operation, 5 * MIB)
-                assert [len(text) for text in texts] == [5 * MIB] * count, (client, operation, texts[0][:100])
+                texts = await site.ask(name, client, operation, 2 * MIB)
+                assert [len(text) for text in texts] == [2 * MIB] * count, (client, operation, texts[0][:100])
 
 
-@pytest.mark.parametrize("binding", list(Binding))
+@pytest.mark.parametrize(
+    "binding", [Binding.JSONRPC, *(pytest.param(each, marks=pytest.mark.long) for each in (Binding.REST, Binding.GRPC))]
+)
 async def test_answers_pass_up_to_32_mib_and_events_up_to_16(binding: Binding, tmp_path: Path) -> None:
     name, client = {
         Binding.JSONRPC: ("jsonrpc 1.0", JSONRPC),
@@ -51,13 +53,14 @@ async def test_answers_pass_up_to_32_mib_and_events_up_to_16(binding: Binding, t
             assert await site.ask(name, client, operation, most + 1, exactly=True) == ["upstream_protocol"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "client"),
     [
-        pytest.param("jsonrpc 1.0", Dialect(Binding.REST, V0_3), marks=pytest.mark.long),
+        ("jsonrpc 1.0", Dialect(Binding.REST, V0_3)),
         ("jsonrpc 0.3", Dialect(Binding.GRPC, V1_0)),
-        pytest.param("grpc 1.0", JSONRPC, marks=pytest.mark.long),
-        pytest.param("stdio 1.0", Dialect(Binding.REST, V1_0), marks=pytest.mark.long),
+        ("grpc 1.0", JSONRPC),
+        ("stdio 1.0", Dialect(Binding.REST, V1_0)),
     ],
 )
 async def test_an_answer_of_30_mib_is_translated(name: str, client: Dialect, tmp_path: Path) -> None:
@@ -70,29 +73,29 @@ async def test_an_answer_of_30_mib_is_translated(name: str, client: Dialect, tmp
 
 @pytest.mark.parametrize("name", SOME_AGENTS)
 async def test_beyond_what_the_process_may_hold_a_call_is_refused_as_overloaded(name: str, tmp_path: Path) -> None:
-    async with lengthy(tmp_path, name, settings="answers_limit: 6MiB") as site:
+    async with lengthy(tmp_path, name, settings="answers_limit: 3MiB") as site:
         for client in CLIENTS:
             for operation in (SEND, STREAM):
                 lines = len(site.gateway.lines)
-                told = await site.ask(name, client, operation, 7 * MIB)
+                told = await site.ask(name, client, operation, 4 * MIB)
                 assert told == ["overloaded"] or (told == ["cut"] and operation is STREAM), (client, operation)
                 line = await site.gateway.line(of=lines + 1)
                 assert (line["reason"], line["binding"]) == ("overloaded", client.binding.label)
         # What was held has been let go: as much fits as at first.
-        assert len(await site.ask(name, JSONRPC, STREAM, 2 * MIB)) == EVENTS
-        assert len((await site.ask(name, JSONRPC, SEND, 2 * MIB))[0]) == 2 * MIB
+        assert len(await site.ask(name, JSONRPC, STREAM, MIB)) == EVENTS
+        assert len((await site.ask(name, JSONRPC, SEND, MIB))[0]) == MIB
 
 
 async def test_what_a_client_does_not_read_counts_until_it_has_left(tmp_path: Path) -> None:
-    async with lengthy(tmp_path, "jsonrpc 1.0", settings="answers_limit: 24MiB") as site:
+    async with lengthy(tmp_path, "jsonrpc 1.0", settings="answers_limit: 12MiB") as site:
         gateway = site.gateway
         slow = await gateway.client()
-        await slow.ask("POST", *request_of("jsonrpc 1.0", JSONRPC, SEND, f"long:{16 * MIB}."), [JSON])
+        await slow.ask("POST", *request_of("jsonrpc 1.0", JSONRPC, SEND, f"long:{8 * MIB}."), [JSON])
         await slow.head()
-        assert await site.ask("jsonrpc 1.0", JSONRPC, SEND, 16 * MIB) == ["overloaded"]
+        assert await site.ask("jsonrpc 1.0", JSONRPC, SEND, 8 * MIB) == ["overloaded"]
         slow.leave()
         await gateway.rested()
-        assert len((await site.ask("jsonrpc 1.0", JSONRPC, SEND, 16 * MIB))[0]) == 16 * MIB
+        assert len((await site.ask("jsonrpc 1.0", JSONRPC, SEND, 8 * MIB))[0]) == 8 * MIB
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from Linux's /proc")
@@ -103,8 +106,8 @@ async def test_what_a_client_does_not_read_counts_until_it_has_left(tmp_path: Pa
         pytest.param(Dialect(Binding.REST, V0_3), id="translated"),
     ],
 )
-async def test_twenty_answers_of_30_mib_take_no_more_than_the_bound(client: Dialect, tmp_path: Path) -> None:
-    bound, size = 128 * MIB, 30 * MIB
+async def test_twenty_long_answers_take_no_more_than_the_bound(client: Dialect, tmp_path: Path) -> None:
+    bound, size = 64 * MIB, 15 * MIB
     opening, _, closing = envelope({"task": tree(V1_0, "jsonrpc", "x" * size)}, "ID").partition(b'"ID"')
 
     async def script(wire: Wire) -> None:

@@ -251,7 +251,7 @@ async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPol
 
 
 async def _silent(backing: Backing) -> str:
-    """Return the replicas that do not answer, with reasons; empty if all answer, whatever their status."""
+    """Return the replicas that do not answer, with reasons; empty if all answer, with any status."""
     found = []
     for replica in backing.replicas if backing.balancer.only is None else ():
         upstream = replica.upstream
@@ -281,7 +281,7 @@ def _connections(upstream: Upstream) -> "ConnectionPool | GrpcChannel | None":
 
 
 async def _unanswered(backing: Backing) -> str:
-    """Return the reason why an agent behind gRPC does not answer; empty if it does, whatever its status."""
+    """Return the reason why an agent behind gRPC does not answer; empty if it does, with any status."""
     from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - grpcio is loaded only if it is used
 
     upstream = backing.upstream

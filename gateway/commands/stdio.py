@@ -334,7 +334,7 @@ async def _dress(snapshot: Snapshot, command: str, body: bytes) -> bytes:
         {"url": command, "protocolBinding": "stdio", "protocolVersion": version} for version in ("1.0", "0.3")
     ]
     own = {"supportedInterfaces": interfaces, "url": command, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
-    # This very call serves it, whatever the agent has.
+    # The bridge itself serves it.
     capabilities = {**_members.decode(card.get("capabilities", b"{}")), "extendedAgentCard": True}
     told = {**card, **own, "capabilities": capabilities, "supportsAuthenticatedExtendedCard": True}
     return msgspec.json.encode({**answer, "result": told})

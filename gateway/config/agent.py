@@ -22,6 +22,7 @@ from gateway.config.values import (
     Duration,
     Flag,
     Header,
+    Latency,
     Memory,
     Name,
     OneA2aTenant,
@@ -31,8 +32,10 @@ from gateway.config.values import (
     Percent,
     Positive,
     Room,
+    Skill,
     Strings,
     TenantNames,
+    Trust,
     Wait,
 )
 
@@ -81,7 +84,7 @@ class Stdio(Part):
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
     tenants: Positive = 64
-    """Most tenants that have processes at a time; whose were idle longest are ended first, with what they remember."""
+    """Most tenants that have processes at a time. The longest idle processes are ended first, with their memory."""
     framing: Literal["lsp", "ndjson"] = "lsp"
     """Framing of messages to it: with a header, as for language servers, or one line of JSON each. Its own messages
     are read either way."""
@@ -204,7 +207,8 @@ class Match(Part):
     host: str | None = None
     """Host of the request: exact, or `*.example.com`."""
     path: str | None = None
-    """Path prefix in whole segments."""
+    """Path prefix in whole segments. One that ends in `/skills/{skill}` is for every skill of the agent's card: of the
+    agents that a caller may reach there, the best one for the skill answers."""
     key: str | None = None
     """Name of the API key that the caller shows."""
     claim: dict[str, ClaimValue] = {}
@@ -212,6 +216,13 @@ class Match(Part):
     member of an object, or one of the words of `scope` or `scp`."""
     tenant: A2aTenant | None = None
     """The A2A `tenant` field, compared exactly: any text of at most 256 bytes without control characters."""
+    skill: Skill | None = None
+    """A skill id or tag of the agent's card: of the agents that a caller may reach here the best one for it answers."""
+
+    @property
+    def by_skill(self) -> bool:
+        """Whether the agent has to be the best for a skill."""
+        return self.skill is not None or (self.path is not None and self.path.endswith("/{skill}"))
 
 
 class Require(Part):
@@ -273,9 +284,9 @@ class Backend(Part):
     url: str
     """http or https URL; for an agent behind gRPC `grpc://host:port`, or `grpcs://host:port` over TLS."""
     protocol: Literal["jsonrpc", "rest", "grpc"] | None = None
-    """The binding it speaks, whatever its card says; behind a `grpc` or `grpcs` URL always `grpc`."""
+    """The binding it speaks, instead of its card's; behind a `grpc` or `grpcs` URL always `grpc`."""
     a2a_version: A2aVersion | None = None
-    """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
+    """The version it speaks, instead of its card's; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
     weight: Count = 100
@@ -364,7 +375,7 @@ CLAIM = "claim:"
 
 
 class IdentityHeaders(Part):
-    """Headers by which an agent is told who calls: a name, null for none, or `claim:NAME` for that claim's value.
+    """Headers that tell an agent its caller: a name, null for none, or `claim:NAME` for that claim's value.
 
     Clients cannot set them, but those with `trust_identity_headers`.
     """
@@ -460,6 +471,11 @@ class Agent(Part):
     expose: Annotated[tuple[Exposed, ...], OneOrMany()] = ("jsonrpc", "rest")
     """Bindings that its cards list, `jsonrpc` and `rest` where it is left out; calls over another are answered all the
     same. `grpc` needs `gateway.listen_grpc`, and google-adk refuses a card that lists it."""
+    trust: Trust = 3
+    """From 1 to 5: of agents with the same skill, those with more trust come first."""
+    latency: Latency = None
+    """Expected time to the first byte, such as `50ms`: of agents with the same skill and trust, quicker ones come
+    first. `measured` (default) takes the times of calls instead."""
     forward_caller: Flag = False
     """Whether the caller's own credential goes to the agent."""
     forward_headers: Strings = ()
@@ -475,7 +491,7 @@ class Agent(Part):
     limits: Limits = Limits()
     """Limits of each of its backends for all callers together, where they differ from `defaults`."""
     identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
-    """Headers by which it is told who calls, where they differ from `defaults`."""
+    """Headers that tell it the caller, where they differ from `defaults`."""
     isolation: Isolation | None = None
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks | None = None
@@ -512,7 +528,7 @@ class Defaults(Part):
     limits: Limits = Limits()
     """Limits of each agent, and of each backend where it has several."""
     identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
-    """Headers by which agents are told who calls."""
+    """Headers that tell agents the caller."""
     isolation: Isolation = "tenant"
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks = "deny"

@@ -125,7 +125,9 @@ def keeps_state(config: Config) -> bool:
 
     A Redis is used for limits too, which gateways share by it.
     """
-    if config.push.mode == "relay" or any(tenure(config, agent) for agent in config.agents.values()):
+    agents = config.agents.values()
+    by_skill = any(match.by_skill for agent in agents for match in agent.match)
+    if config.push.mode == "relay" or by_skill or any(tenure(config, agent) for agent in agents):
         return True
     return config.gateway.state is not None and config.gateway.state.is_shared
 
@@ -173,7 +175,7 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     claims: dict[str, str] = {}
     names: dict[str, object] = {}
     for key, usual in USUAL_HEADERS.items():
-        # A name alone has the usual value, whatever `defaults` has.
+        # A name alone has the usual value, not that of `defaults`.
         said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
         if key in said.claims:
             claims[key] = said.claims[key]

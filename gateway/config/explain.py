@@ -18,6 +18,7 @@ from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import host_named
 from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import Verdict
+from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, path_segments
 
 
@@ -173,11 +174,14 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
     claim: dict[str, Any] = {}
 
 
-def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False) -> dict[str, Any]:
+def reply(
+    config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False, ranking: Ranking = NO_RANKING
+) -> dict[str, Any]:
     """Which agent and backend answer, or the reason why none does, with every candidate explained.
 
     Args:
         everything: Explain every match of every agent, not only those at the endpoint.
+        ranking: The agents that have a skill.
 
     Raises:
         LookupError: there can be no such caller or no such request; the text is for the operator.
@@ -191,7 +195,7 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
     _agree(inquiry, who)
     _refuse_odd(inquiry)
     question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
-    answer = ask(table, question, prefix=public_prefix(config), everything=everything)
+    answer = ask(table, question, prefix=public_prefix(config), everything=everything, ranking=ranking)
     verdict = answer.verdict
     route, rule = verdict.route, verdict.rule
     return {
@@ -202,7 +206,13 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
         "candidates": [
-            {"agent": each.rule.agent, "line": str(each.rule.place), "taken": each.taken, "why": each.why}
+            {
+                "agent": each.rule.agent,
+                "line": str(each.rule.place),
+                "taken": each.taken,
+                "why": each.why,
+                **({} if each.score is None else {"score": each.score}),
+            }
             for each in verdict.candidates
         ],
     }

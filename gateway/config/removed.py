@@ -16,9 +16,6 @@ class Removed:
 
 
 _LATER = {
-    "agents.*.trust": "the catalog",
-    "agents.*.latency": "the catalog",
-    "agents.*.match.skill": "the catalog",
     "agents.*.card.sign": "card signing",
     "observe.tracing": "OTLP tracing",
 }

@@ -243,7 +243,7 @@ class _Pages:
             return JSONResponse({"error": f"no question about a route: {error}"}, status_code=400)
         snapshot = self._watched.snapshot
         try:
-            return JSONResponse(reply(snapshot.config, snapshot.table, question))
+            return JSONResponse(reply(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
 
@@ -323,26 +323,26 @@ class PagesListener:
         self._app = app
         self._longest = longest
 
-    async def __call__(self, head: Head, wire: Responder) -> None:
+    async def __call__(self, head: Head, client: Responder) -> None:
         """Serve one request."""
-        exchange = _Exchange(wire, self._longest)
+        call = _PageCall(client, self._longest)
         try:
-            await self._app(_scope(head), exchange.receive, exchange.send)
+            await self._app(_scope(head), call.receive, call.send)
         finally:
             # Starlette has said 500 before it raises.
-            if exchange.complete:
-                await wire.answer(exchange.status, exchange.headers, b"".join(exchange.parts))
+            if call.complete:
+                await client.answer(call.status, call.headers, b"".join(call.parts))
 
 
-class _Exchange:
+class _PageCall:
     """The application's side of a request, and of an answer that goes out when it is whole."""
 
-    def __init__(self, wire: Responder, longest: int) -> None:
-        self._wire = wire
+    def __init__(self, client: Responder, longest: int) -> None:
+        self._client = client
         self._longest = longest
         self._was_read = False
         self._gone = asyncio.Event()
-        wire.when_gone(self._gone.set)
+        client.when_gone(self._gone.set)
         self.status = 500
         self.headers: Pairs = []
         self.parts: list[bytes] = []
@@ -353,7 +353,7 @@ class _Exchange:
             await self._gone.wait()
             return {"type": "http.disconnect"}
         self._was_read = True
-        return {"type": "http.request", "body": await self._wire.read(self._longest), "more_body": False}
+        return {"type": "http.request", "body": await self._client.read(self._longest), "more_body": False}
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":

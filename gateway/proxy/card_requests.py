@@ -94,8 +94,8 @@ async def _agent_card(
         # The agent wrote it for its callers.
         bare = True
     card = backing.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
-    # A card that was picked by a credential, or is a tenant's own, must not come from a shared cache.
-    picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
+    # A card that was picked by or for a caller, or is a tenant's own, must not come from a shared cache.
+    picked = route.tenant is not None or any(condition[0] != "tenant" for condition in rule.conditions)
     return card, snapshot.table.agents[backing.agent].public and not picked and not personal
 
 

@@ -43,6 +43,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
         said: The version as the client writes it, or None.
         hint: The version that this names, or None.
+        skill: The skill that the path names instead of an agent, or None.
     """
 
     binding: Binding
@@ -53,6 +54,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     unread: BadRequest | None = None
     said: str | None = None
     hint: Version | None = None
+    skill: str | None = None
 
     @property
     def reads_card(self) -> bool:

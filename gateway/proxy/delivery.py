@@ -90,14 +90,14 @@ class Delivery:
     """
 
     __slots__ = (
-        "_beside", "_body", "backing", "call", "clock", "exchange", "interface", "is_renumbered", "reply",
+        "_beside", "_body", "backing", "call", "clock", "interface", "is_renumbered", "reply", "request",
         "translation",
     )  # fmt: skip
 
     def __init__(
         self,
         reply: Reply,
-        exchange: RequestContext,
+        request: RequestContext,
         backing: Backing,
         interface: Interface,
         *,
@@ -106,11 +106,11 @@ class Delivery:
         call: Call | None = None,
         beside: int = 0,
     ) -> None:
-        call = call or (exchange.call if translation is None else translation.call)
+        call = call or (request.call if translation is None else translation.call)
         if call is None:
             raise ValueError("nothing was called")
         self.reply = reply
-        self.exchange = exchange
+        self.request = request
         self.backing = backing
         self.interface = interface
         self.clock = clock
@@ -130,7 +130,7 @@ class Delivery:
         """
         if self._body is None:
             now = self.clock()
-            end = (self.exchange.sent or now) + self.backing.upstream.timeouts.total
+            end = (self.request.sent or now) + self.backing.upstream.timeouts.total
             self._body = await self.reply.read(self.backing.bounds.kept, max(end - now, 0.001), self._hold)
         return self._body
 
@@ -168,7 +168,7 @@ class Delivery:
                 return None
             if self._is_wrapped:
                 self._recognise(error.id)
-                self.exchange.saw(error)
+                self.request.saw(error)
             await self.refuse_others(error)
             return None
         told = await self._aside(lambda each: agent_frame.read_answer(self.call, each, content_type), body)
@@ -183,11 +183,11 @@ class Delivery:
             UpstreamProtocol: it names what is another's.
             StateUnavailable: it cannot be recorded.
         """
-        ownership = self.exchange.ownership
+        ownership = self.request.ownership
         if ownership is not None:
-            await meet(self.exchange, told)
+            await meet(self.request, told)
             told = ownership.prefix.remove_from_progress(told)
-        self.exchange.saw(told)
+        self.request.saw(told)
         return told
 
     async def refuse_others(self, error: Progress) -> None:
@@ -196,7 +196,7 @@ class Delivery:
         Raises:
             UpstreamProtocol: it does.
         """
-        ownership = self.exchange.ownership
+        ownership = self.request.ownership
         if ownership is not None and error is not NOTHING and await ownership.is_foreign_error(error):
             raise UpstreamProtocol(
                 "the agent's answer is not this caller's", detail="its error tells of another's task"
@@ -208,7 +208,7 @@ class Delivery:
         Raises:
             UpstreamProtocol: its details name what is another's.
         """
-        ownership = self.exchange.ownership
+        ownership = self.request.ownership
         if ownership is None:
             return status
         await ownership.refuse_foreign_details(self.error_of(status).details)
@@ -220,7 +220,7 @@ class Delivery:
 
     def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
         """Return an answer, or an event of a stream, without context prefixes."""
-        ownership = self.exchange.ownership
+        ownership = self.request.ownership
         if ownership is None:
             return frame
         if self.call.dialect.binding is Binding.GRPC:
@@ -229,7 +229,7 @@ class Delivery:
 
     def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:
         """Return what `work` makes of a frame, in a thread if the frame is long."""
-        return self.exchange.kept.work(work, frame, len(frame))
+        return self.request.kept.work(work, frame, len(frame))
 
     def suspect(self) -> None:
         """Reuse no connection on which an answer came under an id of the agent's own, and log it once per agent.
@@ -277,4 +277,4 @@ class Delivery:
         return await self.work(work, body)
 
     def _hold(self, size: int) -> None:
-        self.exchange.hold(self._beside + size)
+        self.request.hold(self._beside + size)

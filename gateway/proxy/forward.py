@@ -68,7 +68,7 @@ class Forwarder:
         self._idempotency = Idempotency(clock)
 
     async def forward(
-        self, exchange: RequestContext, backing: Backing, wire: Responder, call: Call, webhooks: Webhooks
+        self, request: RequestContext, backing: Backing, client: Responder, call: Call, webhooks: Webhooks
     ) -> None:
         """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
 
@@ -84,44 +84,45 @@ class Forwarder:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
         """
         if backing.retry.idempotent:
-            send = partial(self._forward, exchange, backing, call, webhooks)
-            await self._idempotency.send(backing.upstream.backend, exchange, call, wire, send)
+            send = partial(self._forward, request, backing, call, webhooks)
+            await self._idempotency.send(backing.upstream.backend, request, call, client, send)
         else:
-            await self._forward(exchange, backing, call, webhooks, wire)
+            await self._forward(request, backing, call, webhooks, client)
 
     async def _forward(
-        self, exchange: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, wire: Responder
+        self, request: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, client: Responder
     ) -> None:
-        principal = exchange.principal
+        principal = request.principal
         assert principal is not None
         key = name_key(principal, backing.upstream.backend, call)
         alias = None if key is None else await self._names.find(key, backing, call)
         replica, binds, home = backing.balancer.only, False, None
         if replica is None:
             replica, binds, home = await choose_replica(backing, backing.balancer, principal, call, alias)
-        call, meant = self._names.meaning(exchange, call, key, alias)
+        call, meant = self._names.meaning(request, call, key, alias)
         interface = replica.upstream.interface(call, meant)
         meter, isolation = backing.meter, backing.isolation
         if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters:
             meter.translated(call.dialect, interface.dialect)
-            await self._list(exchange, backing, interface, call, wire, replica=replica, binds=binds)
+            await self._list(request, backing, interface, call, client, replica=replica, binds=binds)
             return
         ownership = None
         if isolation is not None:
-            ownership = exchange.ownership = ownership_of(
-                isolation, principal, f"{exchange.binding.label}/{exchange.version}"
+            ownership = request.ownership = ownership_of(
+                isolation, principal, f"{request.binding.label}/{request.version}"
             )
+            ownership.by_skill = request.by_skill
         named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
-        pushing = exchange.pushing = webhooks.of(call, named, ownership)
+        pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
             # A name of 0.1 is one only to calls that are meant in 0.1.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or call.is_mixed:
             if meant[0] != call.dialect and not call.path.legacy_card:
-                call = exchange.call = replace(call, dialect=meant[0])
-                exchange.version = meant[0].version
-            translation = await self._translate(exchange, backing, interface, call, alias)
+                call = request.call = replace(call, dialect=meant[0])
+                request.version = meant[0].version
+            translation = await self._translate(request, backing, interface, call, alias)
             meter.translated(call.dialect, interface.dialect)
             call = translation.call
         elif interface.dialect != call.dialect and not call.path.legacy_card:
@@ -133,55 +134,58 @@ class Forwarder:
             call = await ownership.authorize(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        caller = _caller(exchange, principal)
+        caller = _caller(request, principal)
         asking = _Asking(
-            exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
+            request, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
         )
         asking.home, asking.translation = home, translation
-        await self._counted(asking, self._ask(asking, call, wire))
+        await self._counted(asking, self._ask(asking, call, client))
 
     async def _list(
         self,
-        exchange: RequestContext,
+        request: RequestContext,
         backing: Backing,
         interface: Interface,
         call: Call,
-        wire: Responder,
+        client: Responder,
         *,
         replica: Replica,
         binds: bool,
     ) -> None:
         """Answer with those of the agent's tasks that are the caller's."""
         assert backing.isolation is not None
-        assert exchange.principal is not None
-        ownership = exchange.ownership = ownership_of(backing.isolation, exchange.principal, "")
-        caller = _caller(exchange, exchange.principal)
-        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
-        await self._counted(asking, self._list_tasks(asking, call, ownership, wire))
+        assert request.principal is not None
+        ownership = request.ownership = ownership_of(backing.isolation, request.principal, "")
+        caller = _caller(request, request.principal)
+        asking = _Asking(request, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
+        await self._counted(asking, self._list_tasks(asking, call, ownership, client))
 
-    async def _list_tasks(self, asking: "_Asking", call: Call, ownership: Ownership, wire: Responder) -> None:
+    async def _list_tasks(self, asking: "_Asking", call: Call, ownership: Ownership, client: Responder) -> None:
         lister = TaskLister(asking, ownership, self._clock)
         try:
-            await lister.list_tasks(call, wire)
+            await lister.list_tasks(call, client)
         finally:
             asking.status = lister.status
 
     async def _counted(self, asking: "_Asking", work: Coroutine[Any, Any, None]) -> None:
         """Count a call while it is at the agent, and its answer afterwards."""
-        exchange, meter = asking.exchange, asking.backing.meter
+        request, meter = asking.request, asking.backing.meter
         meter.forwarding(1)
-        exchange.sent = self._clock()
+        request.sent = sent = self._clock()
         try:
             await work
         finally:
-            exchange.on_event = None
+            request.on_event = None
             asking.end()
             meter.forwarding(-1)
             meter.answered(asking.replica.key, asking.status)
+            operation, received = request.operation, request.received
+            if received is not None and operation is not None and operation.sends and asking.status == 200:
+                asking.backing.listing.first_byte.note(received - sent, received)
 
-    async def _ask(self, asking: "_Asking", call: Call, wire: Responder) -> None:
+    async def _ask(self, asking: "_Asking", call: Call, client: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""
-        exchange = asking.exchange
+        request = asking.request
         send = partial(asking.send, call)
         try:
             reply = await send()
@@ -189,19 +193,19 @@ class Forwarder:
             reply = await asking.again(call, fault, send)
         while True:
             try:
-                await self._deliver(asking, call, reply, wire)
+                await self._deliver(asking, call, reply, client)
                 break
             except (UpstreamReset, UpstreamConnect) as fault:
                 # The head was there and the rest was not, or it was asked by another verb and there was nobody any
                 # more; if the client has got nothing of it, it counts as no reply.
-                if exchange.status:
+                if request.status:
                     raise
                 reply = await asking.again(call, fault, send)
-        if exchange.ownership is not None and asking.missed:
-            await exchange.ownership.record_loss()
+        if request.ownership is not None and asking.missed:
+            await request.ownership.record_loss()
 
-    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Responder) -> None:
-        exchange, translation = asking.exchange, asking.translation
+    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", client: Responder) -> None:
+        request, translation = asking.request, asking.translation
         if not isinstance(reply, Response):
             asking.heard(reply)
         elif reply.status in FAILING:
@@ -210,7 +214,7 @@ class Forwarder:
                 asking.answered(reply.status)
         if call.operation.streams and reply.http_status not in FAILING:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
-            exchange.on_event = partial(asking.answered, reply.http_status)
+            request.on_event = partial(asking.answered, reply.http_status)
         if translation is not None and call.operation in method_fallback.TWO_WAYS:
             # What was asked before it was asked in another way, and is asked again now.
             translation.call = call
@@ -220,9 +224,9 @@ class Forwarder:
                 delivery = await self._by_the_other_verb(asking, delivery)
                 delivery = await self._otherwise(asking, delivery)
             asking.status = delivery.reply.http_status
-            exchange.received = self._clock()
+            request.received = self._clock()
             try:
-                await deliver(delivery, wire)
+                await deliver(delivery, client)
             except Fault as fault:
                 if isinstance(delivery.reply, Response):
                     asking.broke(delivery.reply, fault)
@@ -236,7 +240,7 @@ class Forwarder:
     ) -> Delivery:
         return Delivery(
             reply,
-            asking.exchange,
+            asking.request,
             asking.backing,
             asking.interface,
             clock=self._clock,
@@ -255,13 +259,13 @@ class Forwarder:
 
     async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
         """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
-        exchange, backing, client, call = asking.exchange, asking.backing, asking.exchange.call, delivery.call
-        if client is None or not isinstance(backing.upstream, HttpUpstream):
+        request, backing, asked, call = asking.request, asking.backing, asking.request.call, delivery.call
+        if asked is None or not isinstance(backing.upstream, HttpUpstream):
             return delivery
         if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
             return delivery
         asking.answered(delivery.reply.http_status)
-        translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
+        translation = asking.translation or await self._translate(request, backing, asking.interface, asked, None)
         found = await method_fallback.find(call, translation, asking.over_http, partial(self._delivery, asking))
         if found is None:
             return delivery
@@ -269,11 +273,11 @@ class Forwarder:
         return found
 
     async def _translate(
-        self, exchange: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
+        self, request: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
-        assert exchange.principal is not None
+        assert request.principal is not None
         upstream = backing.upstream
-        key = name_key(exchange.principal, upstream.backend, call)
+        key = name_key(request.principal, upstream.backend, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
         if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
@@ -283,12 +287,12 @@ class Forwarder:
             call,
             interface.dialect,
             tenant=upstream.tenant(call, interface),
-            id=exchange.id,
+            id=request.id,
             message_id=message_id_of(key, call) if key is not None and ours is Version.V0_1 else "",
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
             alias=alias,
             met=met,
-            push=None if exchange.pushing is None else exchange.pushing.config,
+            push=None if request.pushing is None else request.pushing.config,
         )
         if len(call.body) < _LONG:
             return translate()
@@ -320,12 +324,10 @@ class _Asking(Attempt[RequestContext, Backing]):
         """
         if self.home is not None and self.home != self.replica.name:
             return False
-        if self.exchange.progress.error is not None:
-            return self.exchange.progress.error in _MISSES
+        if self.request.progress.error is not None:
+            return self.request.progress.error in _MISSES
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
 
 
-def _caller(exchange: RequestContext, principal: Principal) -> Caller:
-    return Caller(
-        principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight, exchange.cache.prepared
-    )
+def _caller(request: RequestContext, principal: Principal) -> Caller:
+    return Caller(principal, request.client_ip, request.id, request.started, request.weight, request.cache.prepared)

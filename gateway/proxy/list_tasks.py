@@ -98,7 +98,7 @@ class TaskLister:
         self._asking = asking
         self._backing = asking.backing
         self._interface = asking.interface
-        self._exchange = asking.exchange
+        self._request = asking.request
         self._ownership = ownership
         self._clock = clock
         self._passed: Pairs = []
@@ -106,17 +106,15 @@ class TaskLister:
         self._bytes = 0
         self.status: int | None = None
 
-    async def list_tasks(self, call: Call, wire: Responder) -> None:
+    async def list_tasks(self, call: Call, client: Responder) -> None:
         """Answer a client's ListTasks.
 
         Raises:
             BadParams, MethodNotAllowed, UpstreamProtocol: as `walk`.
             StateUnavailable: the owners of the tasks are not known.
         """
-        exchange, ownership, interface = self._exchange, self._ownership, self._interface
-        listing = Listing(
-            call, interface.dialect, tenant=self._backing.upstream.tenant(call, interface), id=exchange.id
-        )
+        request, ownership, interface = self._request, self._ownership, self._interface
+        listing = Listing(call, interface.dialect, tenant=self._backing.upstream.tenant(call, interface), id=request.id)
         cipher = await ownership.isolation.ledger.cipher()
         # From here on it is known which context is counted.
         await ownership.authorize(call)
@@ -133,8 +131,8 @@ class TaskLister:
             )
         except AgentFailed as failed:
             error = failed.error
-        exchange.received = self._clock()
-        answer = ClientAnswer(exchange, self._clock, wire, self._passed, [])
+        request.received = self._clock()
+        answer = ClientAnswer(request, self._clock, client, self._passed, [])
         if error is None:
             await answer.tell(page)
         else:
@@ -159,7 +157,7 @@ class TaskLister:
                 except UpstreamReset as fault:
                     reply = await asking.again(asked, fault, send)
         finally:
-            self._exchange.upstream += self._clock() - began
+            self._request.upstream += self._clock() - began
 
     async def _page(self, reply: "Response | GrpcAnswer", asked: Call) -> bytes:
         asking = self._asking
@@ -169,7 +167,7 @@ class TaskLister:
         elif reply.status in FAILING:
             asking.answered(reply.status)
         delivery = Delivery(
-            reply, self._exchange, self._backing, self._interface, clock=self._clock, call=asked, beside=self._bytes
+            reply, self._request, self._backing, self._interface, clock=self._clock, call=asked, beside=self._bytes
         )
         try:
             page = await _good(delivery)

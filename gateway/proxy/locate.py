@@ -113,4 +113,5 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         found = read_rest(head.method, path[public + len(endpoint.path) :], tenanted=endpoint.tenanted)
     except BadRequest as fault:
         return Location(binding, version, endpoint=endpoint, unread=fault)
-    return Location(binding, version, None if found is None else found.operation, endpoint, found)
+    operation = None if found is None else found.operation
+    return Location(binding, version, operation, endpoint, found, skill=endpoint.skill_of(path[public:]))

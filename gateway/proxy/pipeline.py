@@ -36,6 +36,7 @@ from gateway.proxy.request import RequestContext, request_ids, settle_webhook, u
 from gateway.proxy.responder import Responder
 from gateway.proxy.revocation import revoked
 from gateway.proxy.selection import refuse_outsiders, select
+from gateway.proxy.skill_request import follow_task
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import BY_REASON, Event
@@ -148,6 +149,8 @@ class Pipeline:
         # From here on only the call holds the body: a stream drops it there, and may last for hours.
         del body
         request.call = call
+        if location.endpoint is not None and location.endpoint.skills:
+            await follow_task(snapshot, request, location, call)
         verdict = select(snapshot, request, location, call.tenant)
         assert verdict.route is not None
         if verdict.rule is not None and verdict.rule.addressed:

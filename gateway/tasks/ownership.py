@@ -32,6 +32,7 @@ from gateway.principal import Principal
 from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.context_prefix import NO_PREFIX, ContextPrefix
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.skill_affinity import SkillCall
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Decision, Observed, Owner, Task
 from gateway.tasks.token_cipher import TokenCipher
 
@@ -190,6 +191,7 @@ class Ownership(msgspec.Struct, eq=False):
         is_prefixed: Whether the ids of the known task or context have the prefix at the agent.
         context: The context that the agent is asked for; empty for none.
         replica: The replica that is asked; empty if there is only one.
+        by_skill: The skill by which the caller came, which the agent of its task is recorded with; or None.
     """
 
     isolation: Isolation
@@ -208,6 +210,7 @@ class Ownership(msgspec.Struct, eq=False):
     # Whether the call counts among the tenant's pending ones.
     _pending: bool = False
     replica: str = ""
+    by_skill: SkillCall | None = None
     # Named tasks that nobody owns: they become the caller's once the agent has answered about them.
     _claimed: tuple[str, ...] = ()
 
@@ -442,6 +445,14 @@ class Ownership(msgspec.Struct, eq=False):
         self._learn(observed, decision)
         if isolation.affinity is not None and self.replica:
             await isolation.affinity.record(self.owner.tenant, task, context, self.replica)
+        if self.by_skill is not None:
+            await self._remember_agent(self.by_skill, task, told.context_id or "")
+
+    async def _remember_agent(self, by_skill: SkillCall, task: str, context: str) -> None:
+        """Record the backend of a task and a context, in the client's spelling."""
+        own, scope = self.prefix.text, self.isolation.scope
+        task, context = task.removeprefix(own), context.removeprefix(own)
+        await by_skill.record(self.owner.tenant, task=task, context=context, backend=scope)
 
     async def record_loss(self) -> None:
         """Record that the agent no longer knows the caller's task, which therefore is not open any more."""
@@ -548,16 +559,19 @@ class Ownership(msgspec.Struct, eq=False):
 
     @property
     def _follows(self) -> bool:
-        return self.replica != "" and self.isolation.affinity is not None
+        return (self.replica != "" and self.isolation.affinity is not None) or self.by_skill is not None
 
     async def _remember_replica(self, told: Progress) -> None:
         task, context = told.task_id or "", told.context_id or ""
         affinity = self.isolation.affinity
-        if affinity is None or not self.replica or (task in ("", self._task) and context in ("", self._context)):
+        if not self._follows or (task in ("", self._task) and context in ("", self._context)):
             self._state = told.state or self._state
             return
         self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
-        await affinity.record(self.owner.tenant, task, context, self.replica)
+        if affinity is not None and self.replica:
+            await affinity.record(self.owner.tenant, task, context, self.replica)
+        if self.by_skill is not None:
+            await self._remember_agent(self.by_skill, task, context)
 
     # ---- What both ways use ----------------------------------------------------------------------------------------
 

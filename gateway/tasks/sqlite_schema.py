@@ -99,7 +99,7 @@ def connect(path: Path, timeout: float, patience: float) -> sqlite3.Connection:
 
 
 def dial(path: Path, timeout: float) -> sqlite3.Connection:
-    """Connect to a file that exists, whatever it is; the connection may be used from any one thread at a time."""
+    """Connect to an existing file of any kind; the connection may be used from any one thread at a time."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw", timeout=timeout, isolation_level=None, uri=True, check_same_thread=False
     )

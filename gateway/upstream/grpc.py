@@ -103,10 +103,12 @@ class GrpcUpstream:
         scoped = version is Version.V0_3 and told is not None
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, told, path)
-        own = [(b"x-request-id", caller.request_id.encode()), *session(call, caller, self.treatment.identity)]
+        names = self.treatment.identity
+        named = session(call, caller, names) if names.session else []
         if caller.token is not None:
-            own.append(caller.token)
-        metadata = (*self._metadata(version, head, caller), *((name.decode(), value.decode()) for name, value in own))
+            named.append(caller.token)
+        own = [(name.decode(), value.decode()) for name, value in named] if named else ()
+        metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id), *own)
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)
         if call.operation.streams:

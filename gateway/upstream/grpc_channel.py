@@ -140,7 +140,7 @@ class GrpcChannel:
         call = line.unary(path)(message, timeout=timeout, metadata=metadata)
         self._calls.add(call)
         try:
-            return await GrpcAnswer(call, line.channel).only(timeout, expired)
+            return await GrpcAnswer(call, line.channel, line.bare).only(timeout, expired)
         except UpstreamConnect:
             self._let_go(line)
             raise
@@ -234,10 +234,15 @@ class GrpcChannel:
 
 
 class _Line:
-    """A gRPC channel with its callables, which are made once per method."""
+    """A gRPC channel with its callables, which are made once per method.
+
+    Attributes:
+        bare: As `GrpcAnswer`.
+    """
 
     def __init__(self, channel: aio.Channel) -> None:
         self.channel = channel
+        self.bare: dict[object, object] = {}
         self._unary: dict[str, aio.UnaryUnaryMultiCallable] = {}
         self._stream: dict[str, aio.UnaryStreamMultiCallable] = {}
 

@@ -295,12 +295,12 @@ class Attempt(Generic[R, B]):
 
     __slots__ = (
         "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_trials", "_tried",
-        "backing", "exchange", "interface", "replica",
+        "backing", "interface", "replica", "request",
     )  # fmt: skip
 
     def __init__(
         self,
-        exchange: R,
+        request: R,
         backing: B,
         interface: Interface,
         clock: Callable[[], float],
@@ -310,7 +310,7 @@ class Attempt(Generic[R, B]):
         call: Call | None = None,
         replica: Replica | None = None,
     ) -> None:
-        self.exchange = exchange
+        self.request = request
         self.backing = backing
         self.interface = interface
         self._clock = clock
@@ -338,14 +338,14 @@ class Attempt(Generic[R, B]):
         self._begin()
 
     def _begin(self) -> None:
-        backing, replica, exchange = self.backing, self.replica, self.exchange
-        backing.budget.call(self._clock() if exchange.sent is None else exchange.sent)
+        backing, replica, request = self.backing, self.replica, self.request
+        backing.budget.call(self._clock() if request.sent is None else request.sent)
         self._trials = backing.balancer.begin(replica)
         if backing.balancer.only is None:
-            exchange.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if exchange.ownership is not None:
+            request.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
+        if request.ownership is not None:
             # The only replica is recorded as well: its tasks stay its own when others are added.
-            exchange.ownership.replica = replica.place
+            request.ownership.replica = replica.place
 
     def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
         """Send the call to the current replica."""
@@ -359,8 +359,8 @@ class Attempt(Generic[R, B]):
         # An agent with ids of its own gets one call per connection (safety T14).
         is_fresh = self.replica.name in self._missed or OWN_IDS in self.backing.warned
         if is_fresh and isinstance(upstream, HttpUpstream):
-            return upstream.send(call, self.interface, self.exchange.head, caller, fresh=True)
-        return upstream.send(call, self.interface, self.exchange.head, caller)
+            return upstream.send(call, self.interface, self.request.head, caller, fresh=True)
+        return upstream.send(call, self.interface, self.request.head, caller)
 
     async def _with_token(self, call: Call, tokens: TokenSource) -> "Response | GrpcAnswer":
         """Send the call with a token for the agent; a call that may be repeated a second time if that is refused.
@@ -369,7 +369,7 @@ class Attempt(Generic[R, B]):
             AuthMissing: The caller's token is to be exchanged, and it showed none.
             UpstreamAuthFailed: No token can be had; nothing was sent.
         """
-        subject = subject_of(self.exchange.head, self._caller.principal) if tokens.spec.exchanges else None
+        subject = subject_of(self.request.head, self._caller.principal) if tokens.spec.exchanges else None
         shown = await tokens.pair(subject)
         try:
             answer = await self._send(call, replace(self._caller, token=shown))
@@ -380,7 +380,7 @@ class Attempt(Generic[R, B]):
             if answer.http_status != 401 or not tokens.refused(shown, subject) or not call.operation.repeatable:
                 return answer
             answer.close()
-        self.exchange.attempts += 1
+        self.request.attempts += 1
         return await self._send(call, replace(self._caller, token=await tokens.pair(subject)))
 
     def stay(self) -> None:
@@ -499,7 +499,7 @@ class Attempt(Generic[R, B]):
         if reason not in policy.when or len(self._retries) >= policy.most:
             return False
         # The client's own words count; a translated call may name more.
-        asked = call if self.exchange.call is None else self.exchange.call
+        asked = call if self.request.call is None else self.request.call
         is_second = reason is not RetryOn.CONNECT and reason in self._retries
         if is_second or not may_retry(asked, reason, idempotent=policy.idempotent):
             return False
@@ -534,7 +534,7 @@ class Attempt(Generic[R, B]):
             await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
             # The replica may be gone by now, or have its trial.
             found = self._elsewhere(call) or (None if may_stay else found)
-        self.exchange.attempts += 1
+        self.request.attempts += 1
         self._switch(found)
         return True
 
@@ -556,7 +556,7 @@ class Attempt(Generic[R, B]):
                 if self._trials is not None:
                     # It may be the trial of the backend.
                     self._trials = self._trials[0], balancer.breaker.begin(now)
-                self.exchange.attempts += 1
+                self.request.attempts += 1
                 return True
         return False
 

@@ -39,11 +39,12 @@ from tests.a2a.services import (
     card,
     rebuild,
 )
+from tests.table import for_each
 
 # ---- The shapes, as stock clients read them ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_a_dual_card_is_read_by_both_generations(shape: str) -> None:
     tree = rebuild(VECTORS[shape], WHOLE)
 
@@ -69,7 +70,7 @@ def test_a_dual_card_is_read_by_both_generations(shape: str) -> None:
     }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_whatever_the_agent_speaks_its_card_is_the_same_but_for_what_it_says(shape: str) -> None:
     own = {"description", "capabilities", "iconUrl", "supportsAuthenticatedExtendedCard"}
 
@@ -80,7 +81,7 @@ def test_whatever_the_agent_speaks_its_card_is_the_same_but_for_what_it_says(sha
     assert ours(rebuild(VECTORS[shape], WHOLE, OLD)) == ours(rebuild(VECTORS["v1.0"], WHOLE, OLD))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_the_old_card_is_one_of_0_3_with_what_0_1_asks_of_callers(shape: str) -> None:
     tree = rebuild(VECTORS[shape], WHOLE, OLD)
     assert not {"supportedInterfaces", "securityRequirements", "signatures"} & tree.keys()
@@ -114,14 +115,14 @@ def test_1_0_interfaces_come_first_and_carry_the_tenant() -> None:
     ]
 
 
-@pytest.mark.parametrize("edition", [DUAL, OLD, LEGACY, LEGACY_REST])
-@pytest.mark.parametrize("said", ["0.3", "0.3.1", "0.2.5", "1.0", None])
+@for_each("edition", [DUAL, OLD, LEGACY, LEGACY_REST])
+@for_each("said", ["0.3", "0.3.1", "0.2.5", "1.0", None])
 def test_which_0_3_is_spoken_is_the_gateways_to_say(said: str | None, edition: Edition) -> None:
     assert rebuild(card(url="http://a/", protocolVersion=said), WHOLE, edition)["protocolVersion"] == "0.3.0"
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
-@pytest.mark.parametrize("served", [WHOLE, REST_ONLY, WITH_GRPC, ONLY_SCOPED, Served(())])
+@for_each("edition", EDITIONS)
+@for_each("served", [WHOLE, REST_ONLY, WITH_GRPC, ONLY_SCOPED, Served(())])
 def test_every_required_member_is_there_however_little_the_agent_says(served: Served, edition: Edition) -> None:
     tree = rebuild({}, served, edition)
     if edition != LEGACY_GRPC:
@@ -132,7 +133,7 @@ def test_every_required_member_is_there_however_little_the_agent_says(served: Se
     assert tree["defaultInputModes"] == tree["defaultOutputModes"] == ["text/plain"]
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
+@for_each("edition", EDITIONS)
 def test_where_nothing_is_known_of_how_an_agent_speaks_nothing_is_offered(edition: Edition) -> None:
     tree = rebuild(VECTORS["v0.3"], Served((), BOTH), edition)
     assert tree["supportedInterfaces"] == []
@@ -148,8 +149,8 @@ def bodies() -> dict[str, Tree]:
     return {name: body.get("result", body) for name, body in said.items()}
 
 
-@pytest.mark.parametrize("said", bodies())
-@pytest.mark.parametrize("dialect", INSIDE, ids=str)
+@for_each("said", bodies())
+@for_each("dialect", INSIDE)
 def test_an_extended_card_is_answered_in_the_dialect_of_the_call_whatever_the_agent_speaks(
     said: str, dialect: Dialect
 ) -> None:
@@ -187,7 +188,7 @@ def test_over_http_json_0_3_schemes_are_spelled_for_both_kinds_of_readers() -> N
     assert proto.security_schemes["api_key"].api_key_security_scheme.location == "header"
 
 
-@pytest.mark.parametrize("edition", [LEGACY, OLD])
+@for_each("edition", [LEGACY, OLD])
 def test_over_jsonrpc_0_3_schemes_have_the_one_spelling_of_its_schema(edition: Edition) -> None:
     # A client of @a2a-js/sdk 0.3 takes a scheme without `type` for another format and then finds no binding.
     assert rebuild(VECTORS[BOTH_SHAPES], WHOLE, edition)["securitySchemes"] == {
@@ -242,7 +243,7 @@ def test_the_agents_own_security_and_signatures_are_gone() -> None:
         assert tree["skills"] == [{"id": "s", "name": "s", "description": "", "tags": []}]
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
+@for_each("edition", EDITIONS)
 def test_a_gateway_that_asks_for_nothing_declares_nothing(edition: Edition) -> None:
     tree = rebuild(VECTORS[BOTH_SHAPES], Served((JSONRPC_1_0, JSONRPC_0_3)), edition)
     assert not {"securitySchemes", "securityRequirements", "security", "authentication"} & tree.keys()
@@ -262,9 +263,7 @@ def test_capabilities_are_what_the_agent_has_and_the_gateway_relays() -> None:
     assert rebuild(card(), WHOLE)["capabilities"] == {}
 
 
-@pytest.mark.parametrize(
-    "said", [{"supportsAuthenticatedExtendedCard": True}, {"capabilities": {"extendedAgentCard": True}}]
-)
+@for_each("said", [{"supportsAuthenticatedExtendedCard": True}, {"capabilities": {"extendedAgentCard": True}}])
 def test_an_extended_card_is_announced_in_both_spellings(said: Tree) -> None:
     tree = rebuild(card(**said), WHOLE)
     assert tree["supportsAuthenticatedExtendedCard"] is True

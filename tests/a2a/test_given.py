@@ -12,6 +12,7 @@ from gateway.a2a import parameter
 from gateway.a2a.fault import ParseFailed
 from gateway.a2a.operation import Operation
 from gateway.a2a.parameter import Parameters
+from tests.table import for_each
 
 
 def read(tree: dict[str, Any], operation: Operation = Operation.SEND_MESSAGE) -> Parameters:
@@ -24,8 +25,8 @@ def test_members_are_given_as_trees() -> None:
     assert found == {"metadata": {"a": Decimal("1.5")}}
 
 
-@pytest.mark.parametrize("typed", [True, False])
-@pytest.mark.parametrize(
+@for_each("typed", [True, False])
+@for_each(
     ("operation", "tree"),
     [
         (Operation.SEND_MESSAGE, {"configuration": {"taskPushNotificationConfig": {"tenant": "a", "url": "u"}}}),
@@ -43,14 +44,12 @@ def test_a_tenant_that_is_none_of_the_protocol_stays() -> None:
     assert parameter.given(read(tree), typed=True) == tree
 
 
-@pytest.mark.parametrize("number", ["1.0", "12345678901234567890123", "0.10", "1E+5"])
+@for_each("number", ["1.0", "12345678901234567890123", "0.10", "1E+5"])
 def test_numbers_keep_their_digits(number: str) -> None:
     assert strict_json.write(strict_json.read(msgspec.Raw(number.encode()))) == number.encode()
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"{", b'"\xff"', b'"\\ud800"', b"[" * 5000, b"1e99999999999999999999"], ids=lambda raw: repr(raw[:9])
-)
+@for_each("raw", [b"", b"{", b'"\xff"', b'"\\ud800"', b"[" * 5000, b"1e99999999999999999999"])
 def test_what_cannot_be_read_is_a_parse_error(raw: bytes) -> None:
     with pytest.raises(ParseFailed):
         strict_json.read(msgspec.Raw(raw))

@@ -8,6 +8,7 @@ from gateway.a2a import parameter
 from gateway.a2a.fault import BadParams, DuplicateKey
 from gateway.a2a.json import open_body
 from gateway.a2a.operation import Operation
+from tests.table import for_each
 
 SEND = Operation.SEND_MESSAGE
 EVERYWHERE = {
@@ -37,10 +38,10 @@ def test_a_tenant_is_found_beside_the_message_and_in_the_push_configuration_it_b
     assert read({"tenant": "acme", "configuration": {"tenant": "no place"}}).tenants == ("acme",)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["pushNotificationConfig", "push_notification_config", "pushNotification", "task_push_notification_config"]
 )
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "around"),
     [
         (SEND, '{"configuration": {"a": 1, "NAME": {"tenant": "acme", "id": "c"}}, "message": {}}'),
@@ -87,7 +88,7 @@ def test_two_places_that_differ_are_refused() -> None:
         _ = read(tree).tenant
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tree",
     [
         {"message": 1},
@@ -106,7 +107,7 @@ def test_wrong_shapes_and_two_names_of_one_thing_are_refused(tree: object) -> No
         read(tree)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b'{"message":{"taskId":"a","taskId":"b"}}',
@@ -121,7 +122,7 @@ def test_twins_are_refused_in_whatever_is_opened(raw: bytes) -> None:
         parameter.read(SEND, open_body(raw))
 
 
-@pytest.mark.parametrize("tenant", ["globex", None])
+@for_each("tenant", ["globex", None])
 def test_another_tenant_goes_into_every_place_that_had_one(tenant: str | None) -> None:
     changed = json.loads(rewritten(body(EVERYWHERE), tenant))
     push = changed["configuration"]["taskPushNotificationConfig"]
@@ -146,7 +147,7 @@ def test_what_is_not_read_for_an_operation_is_not_changed() -> None:
     assert rewritten(raw, None, Operation.GET_TASK) == raw.replace(b'"tenant":"a",', b"")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tree", "tenant", "says"),
     [
         (EVERYWHERE, "acme", True),
@@ -209,7 +210,7 @@ def test_texts_are_put_in_place() -> None:
     assert json.loads(parameter.with_texts(params, raw, [((), "id")], "x")) == {"request": {"taskId": "t"}, "id": "x"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "config", "is_its"),
     [
         ("tasks/t", None, True),

@@ -3,12 +3,12 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from gateway.a2a.push_task import task_of_resource, tasks_of
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "config",
     [
         {"taskId": "t", "id": "c", "url": "https://x/"},
@@ -28,7 +28,7 @@ def test_what_names_none_is_nobodys() -> None:
     assert tasks_of(b"[]") == tasks_of(b'[{"id":"c","url":"https://x/"}]') == tasks_of(b'[{"name":"c"}]') == set()
 
 
-@pytest.mark.parametrize("data", [b"[1]", b"{}", b'[{"taskId":1}]', b"[[]]", b'[{"task":{"id":"t"}}]', b"[" * 10_000])
+@for_each("data", [b"[1]", b"{}", b'[{"taskId":1}]', b"[[]]", b'[{"task":{"id":"t"}}]', b"[" * 10_000])
 def test_what_cannot_be_read_may_be_anybodys(data: bytes) -> None:
     assert tasks_of(data) is None
 

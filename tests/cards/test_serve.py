@@ -35,13 +35,14 @@ from tests.cards.serving import (
 )
 from tests.doubles.gateway import card_of
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 # ---- Where it says the agent is ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("public", "host", "path", "url"),
     [
         ("https://gw.test", None, ("echo",), "https://gw.test/echo"),
@@ -257,7 +258,7 @@ async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_chang
 # ---- Extended cards ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", [MODERN, LEGACY, ANCIENT])
+@for_each("dialect", [MODERN, LEGACY, ANCIENT])
 async def test_an_extended_card_is_rebuilt(dialect: Dialect) -> None:
     raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="Extended")
     async with cards() as made:
@@ -342,7 +343,7 @@ async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monke
         assert most[1:] == [(False, True)] * 3
 
 
-@pytest.mark.parametrize("raw", [b"null", b"[]", b'"x"', b"{", b"\xff", b'{"name":"a","name":"a"}', b" " * 300_000])
+@for_each("raw", [b"null", b"[]", b'"x"', b"{", b"\xff", b'{"name":"a","name":"a"}', b" " * 300_000])
 async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
     async with cards() as made:
         for _ in range(2):

@@ -1,10 +1,8 @@
 """What goes wrong between a host and its agent, and how the program that stands between them ends."""
 
 import asyncio
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +16,8 @@ from tests.doubles.bridged import bridged, fronting, scripted, served, sse
 from tests.doubles.gateway import RESULT, agent, card_of, secret
 from tests.doubles.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
 from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
+from tests.program import run
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -159,7 +159,7 @@ async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_e
             assert await host.ended() == 0
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+@for_each("ending", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signals) -> None:
     async def never(wire: Wire) -> None:
         await wire.request()
@@ -206,18 +206,6 @@ async def test_a_host_that_is_gone_is_outlived_by_nothing(fleet: tuple[str, int]
 
 
 def test_what_was_typed_wrong_is_told_by_the_exit_code(tmp_path: Path) -> None:
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "gateway", "stdio", *options],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
     for options, code, words in (
         ((), 2, "--agent"),
         (("--agent", "http://127.0.0.1:1", "-c", "x.yaml"), 2, "give the URL"),
@@ -225,6 +213,6 @@ def test_what_was_typed_wrong_is_told_by_the_exit_code(tmp_path: Path) -> None:
         (("--agent", "echo"), 1, "gateway.yaml"),
         (("--agent", "http://127.0.0.1:1", "--key", "a", "--token", "b"), 2, "one credential"),
     ):
-        done = run(*options)
-        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        done = run("stdio", *options, cwd=tmp_path, code=code)
+        assert done.stdout == ""
         assert words in done.stderr

@@ -1,8 +1,8 @@
-import pytest
 from pydantic import SecretStr
 
 from gateway.config.agent import DEFAULT_TIMEOUTS, Backend, ByTenant, Card, UpstreamAuth, is_stdio
 from tests.config.reading import examined, good
+from tests.table import for_each
 
 
 def test_two_lines_are_a_complete_agent() -> None:
@@ -48,7 +48,7 @@ def backend(written: str) -> str:
     return f"version: 1\nagents: {{ notes: {{ backend: {written} }} }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "command"),
     [
         ("{ stdio: sh }", ("sh",)),

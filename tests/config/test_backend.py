@@ -5,13 +5,14 @@ import trustme
 
 from gateway.config.check import examine
 from tests.config.reading import errors, examined, good, warnings
+from tests.table import for_each
 
 
 def agent(text: str, backend: str = "http://127.0.0.1:1") -> str:
     return f"version: 1\nagents: {{ a: {{ backend: {backend}, {text} }} }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "refused"),
     [
         ("a: { backend: { url: 'http://h' } }", True),
@@ -36,12 +37,12 @@ def test_defaults_may_ask_for_plain_http() -> None:
     )
 
 
-@pytest.mark.parametrize("tenant", ["strip", "keep", "acme-1.x", "orgs/42", "Tasks", "Zoë K.", "x" * 256])
+@for_each("tenant", ["strip", "keep", "acme-1.x", "orgs/42", "Tasks", "Zoë K.", "x" * 256])
 def test_the_agents_tenant_is_stripped_kept_or_named(tenant: str) -> None:
     assert errors(agent(f"upstream_tenant: {tenant}")) == []
 
 
-@pytest.mark.parametrize("tenant", ["", "tasks", "a\\tb", "a\\x85b", "x" * 257, "ä" * 129])
+@for_each("tenant", ["", "tasks", "a\\tb", "a\\x85b", "x" * 257, "ä" * 129])
 def test_any_other_tenant_is_refused(tenant: str) -> None:
     assert [path for path, _ in errors(agent(f'upstream_tenant: "{tenant}"'))] == ["agents.a.upstream_tenant"]
     entry = f'{{ backend: http://127.0.0.1:1, upstream_tenant: "{tenant}" }}'
@@ -59,7 +60,7 @@ def test_where_the_path_has_to_say_the_tenant_it_is_a_plain_segment() -> None:
     assert errors(f"version: 1\nagents: {{ a: {{ by_tenant: {{ {one}, {other} }} }} }}\n") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "where", ["match: { tenant: orgs/42 }, backend: http://127.0.0.1:1", "by_tenant: { a b: http://127.0.0.1:1 }"]
 )
 def test_a_card_that_could_list_paths_alone_for_a_tenant_that_no_path_can_say_is_told(where: str) -> None:
@@ -119,13 +120,13 @@ def test_no_operation_and_no_time_are_no_choice() -> None:
     assert errors(agent("timeouts: { total: 0ms }")) == [("agents.a.timeouts.total", "'0ms' is no time to wait")]
 
 
-@pytest.mark.parametrize("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]", "grpc", "[grpc, rest, jsonrpc]"])
+@for_each("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]", "grpc", "[grpc, rest, jsonrpc]"])
 def test_cards_list_the_bindings_that_are_named(written: str) -> None:
     text = agent(f"expose: {written}").replace("agents:", "gateway: { listen_grpc: '127.0.0.1:0' }\nagents:")
     assert errors(text) == []
 
 
-@pytest.mark.parametrize(("written", "column"), [("grpc", 53), ("[jsonrpc, grpc]", 63)])
+@for_each(("written", "column"), [("grpc", 53), ("[jsonrpc, grpc]", 63)])
 def test_a_card_lists_grpc_where_it_is_served(written: str, column: int) -> None:
     [problem] = examined(agent(f"expose: {written}")).errors
     assert (problem.place.line, problem.place.column) == (2, column)
@@ -134,7 +135,7 @@ def test_a_card_lists_grpc_where_it_is_served(written: str, column: int) -> None
     assert [path for path, _ in errors(broken)] == ["gateway.listen_grpc"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "path", "fact"),
     [
         ("[]", "", "its cards would list no way to call it"),
@@ -156,7 +157,7 @@ def test_an_agent_of_0_1_speaks_json_rpc() -> None:
     assert errors(text.format("")) == [(at, "a version alone does not say how to speak")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "backend",
     [
         "grpc://127.0.0.1:50051",
@@ -178,7 +179,7 @@ def test_the_short_forms_of_an_agent_behind_grpc_have_it_too() -> None:
     assert [each.protocol for one in found for each in one] == ["grpc", "grpc"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("backend", "column", "key", "fact"),
     [
         ("{ url: 'grpc://h:1' }", 32, "url", "the URL is plain grpc to another machine"),

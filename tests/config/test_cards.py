@@ -7,6 +7,7 @@ from gateway.config import effective
 from gateway.config.effective import shown
 from tests.config.reading import good
 from tests.doubles.gateway import compiled
+from tests.table import for_each
 
 TEXT = """\
 version: 1
@@ -17,7 +18,7 @@ agents:
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("defaults", "own", "expected"),
     [
         ("", "{ ttl: 30s }", (30, 3600, 262144)),

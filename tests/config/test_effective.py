@@ -1,7 +1,6 @@
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
 import trustme
 
 from gateway.config import effective
@@ -11,6 +10,7 @@ from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
+from tests.table import for_each
 
 CONFIG = good(
     """\
@@ -58,7 +58,7 @@ def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path
     assert effective.authorities(CONFIG, "a", Marks()) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("gateway", "seconds"),
     [
         ("listen: 127.0.0.1:0", 0.0),
@@ -78,7 +78,7 @@ def test_who_is_not_on_loopback_gives_balancers_time(gateway: str, seconds: floa
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\ntenants: {{ acme: [a] }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "own", "kept"),
     [
         ("", "", False),
@@ -106,7 +106,7 @@ def test_tasks_have_owners_where_callers_are_proven_or_the_file_asks_for_it(
     assert effective.keeps_state(config) is kept
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "used"),
     [
         ("gateway: { state: memory }", False),

@@ -1,10 +1,10 @@
 from pathlib import Path
 
-import pytest
 import trustme
 
 from gateway.config.check import examine
 from tests.config.reading import HASH, errors, warnings
+from tests.table import for_each
 
 ONE = "a: http://127.0.0.1:1"
 EXPOSED = "a: { backend: http://127.0.0.1:1, expose: [jsonrpc, grpc] }"
@@ -17,7 +17,7 @@ def gateway(entry: str, rest: str = "") -> str:
     return f"version: 1\ngateway: {{ {entry} }}\n{rest}{REST}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         gateway("listen: localhost:0, admin: localhost:0"),
@@ -38,7 +38,7 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
     assert errors(text) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "paths"),
     [
         (gateway("listen: 0.0.0.0:8080"), ["gateway.listen", "gateway.listen"]),
@@ -114,7 +114,7 @@ def test_keys_over_plain_http_are_worth_a_warning() -> None:
 ISOLATED = "a: { backend: http://127.0.0.1:1, isolation: none }"
 
 
-@pytest.mark.parametrize("name", ["'*'", "anonymous"])
+@for_each("name", ["'*'", "anonymous"])
 def test_nobody_without_a_name_acts_for_others(name: str) -> None:
     text = gateway("anonymous: true", AUTH.replace("acme: [a]", f"acme: [a], {name}: {{ agents: [a], act_for: acme }}"))
     assert len(errors(text.replace("a: http://127.0.0.1:1", ISOLATED))) == 1

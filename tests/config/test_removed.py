@@ -1,10 +1,9 @@
-import pytest
-
 from gateway.config.removed import REMOVED
 from tests.config.reading import errors, examined
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("pattern", REMOVED)
+@for_each("pattern", REMOVED)
 def test_a_key_that_is_gone_or_not_built_is_refused_with_the_reason_and_the_remedy(pattern: str) -> None:
     path = pattern.split(".")
     text = "{ x: 1 }"

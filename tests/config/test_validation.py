@@ -1,13 +1,12 @@
-import pytest
-
 from gateway.config.agent import Agent, Backend, Match
 from gateway.config.model import Config, Tenant
 from gateway.config.problem import nearest
 from gateway.config.validation import model_at
 from tests.config.reading import examined
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "fact", "remedy"),
     [
         ("gateway: { listn: x }", "unknown key 'listn'", "did you mean 'listen'?"),
@@ -35,7 +34,7 @@ def test_what_a_model_refuses_is_told_in_the_operators_words(text: str, fact: st
     assert any(problem.remedy.startswith(remedy) for problem in found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("algorithm", "remedy"),
     [
         ("HS256", "it signs with a shared secret"),

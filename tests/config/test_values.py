@@ -30,13 +30,14 @@ from gateway.config.values import (
     Wait,
 )
 from tests.config.reading import HASH
+from tests.table import for_each
 
 
 def read(kind: Any, value: object) -> object:
     return TypeAdapter(kind).validate_python(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "written", "value"),
     [
         (Duration, "1h30m", 5400.0), (Duration, "0s", 0.0), (Duration, "250ms", 0.25),
@@ -62,7 +63,7 @@ def test_a_value_is_read_as_it_is_written(kind: object, written: object, value: 
     assert type(read(kind, written)) is type(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "written"),
     [
         (Duration, 30), (Duration, "30"), (Duration, "1 h"), (Duration, ""), (Duration, "-3s"),

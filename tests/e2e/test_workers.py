@@ -346,7 +346,7 @@ def _runs(pid: int) -> bool:
 def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_path: Path) -> None:
     text = {**site(fleet), "defaults": {"isolation": "tenant"}}
     text["gateway"]["state"] = "memory"
-    process = GatewayProcess(write(text, tmp_path), "--workers", "2")
+    process = GatewayProcess(write(text, tmp_path), "--workers", "2", forked=True)
     try:
         assert process.wait() == 1
     finally:
@@ -358,7 +358,7 @@ def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_p
 def test_an_address_that_is_taken_ends_it_with_exit_code_1(fleet: str, tmp_path: Path, key: str) -> None:
     text = site(fleet)
     text["gateway"][key] = fleet.removeprefix("http://")
-    process = GatewayProcess(write(text, tmp_path), "--workers", "2")
+    process = GatewayProcess(write(text, tmp_path), "--workers", "2", forked=True)
     try:
         assert process.wait() == 1
     finally:

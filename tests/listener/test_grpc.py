@@ -19,6 +19,7 @@ from gateway.listener import grpc as listener
 from tests.doubles.http2_client import REQUEST, SEND, STREAM
 from tests.listener.grpc_front import fronting, patient, streams
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +51,7 @@ async def test_methods_of_a2a_are_answered_by_the_pipeline() -> None:
         assert front.unread == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/a2a.v1.A2AService/Nothing",
@@ -180,7 +181,7 @@ async def test_a_head_is_not_kept_when_no_call_has_had_it_for_a_while(monkeypatc
         assert one.cache is not again.cache
 
 
-@pytest.mark.parametrize("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])
+@for_each("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])
 async def test_a_value_that_would_end_a_line_reaches_nobody(value: bytes) -> None:
     async with fronting() as front:
         client = await front.client()

@@ -17,6 +17,7 @@ from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, fronting, refuses
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -73,8 +74,8 @@ def framed(size: int, *, chunked: bool) -> bytes:
     return opening + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * (size // 65536) + b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("chunked", [True, False])
-@pytest.mark.parametrize(("serve", "status"), [(refuses, b"401"), (too_large, b"413")])
+@for_each("chunked", [True, False])
+@for_each(("serve", "status"), [(refuses, b"401"), (too_large, b"413")])
 async def test_a_refusal_arrives_although_the_client_sends_megabytes(
     serve: Any, status: bytes, *, chunked: bool
 ) -> None:
@@ -173,7 +174,7 @@ async def test_a_body_that_is_held_back_is_asked_for_when_it_is_wanted() -> None
             assert (answer.body, answer.header("connection")) == (b"hello", None)
 
 
-@pytest.mark.parametrize(("serve", "length"), [(refuses, b"5"), (too_large, b"5000")])
+@for_each(("serve", "length"), [(refuses, b"5"), (too_large, b"5000")])
 async def test_a_body_that_is_not_wanted_is_not_asked_for(serve: Any, length: bytes) -> None:
     async with fronting(serve) as front:
         client = await front.client()

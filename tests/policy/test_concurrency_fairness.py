@@ -4,12 +4,12 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.policy.concurrency import ConcurrencyLimiter, NoSlot
 from tests.policy.simulated import run
+from tests.table import for_each
 
 _WARM_UP, _MEASURED = 500, 4000
 
@@ -87,7 +87,7 @@ def test_eight_overloaded_tenants_get_calls_by_their_weights(
     assert by_weight(counts, weights, 0.1), (counts, weights)
 
 
-@pytest.mark.parametrize("lasting", [alike, varied])
+@for_each("lasting", [alike, varied])
 def test_who_sends_ten_times_as_much_gets_no_more(lasting: Lasting) -> None:
     weights = [1.0] * 8
     counts = served(ConcurrencyLimiter(10, 400, 1e6), weights, [150, *[15] * 7], lasting)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.policy.token_bucket import Bucket
+from tests.table import for_each
 
 # Sums of floats in the test; the bucket's own tolerance is a millionth of a token.
 _ROUNDING = 1e-4
@@ -58,7 +59,7 @@ def test_it_never_gives_more_than_its_burst_and_its_rate_times_the_time(
         allowed.append(burst)
 
 
-@pytest.mark.parametrize(("count", "period"), [(1, 60), (3, 60), (7, 60), (50, 1), (600, 60), (9999, 3600)])
+@for_each(("count", "period"), [(1, 60), (3, 60), (7, 60), (50, 1), (600, 60), (9999, 3600)])
 def test_a_full_one_gives_its_whole_burst_at_once_and_not_one_more(count: int, period: int) -> None:
     assert burst_of(Bucket(count / period, float(count)), 1e6) == count
 
@@ -78,7 +79,7 @@ def test_a_bucket_fills_up_to_its_burst_and_no_further() -> None:
     assert burst_of(bucket, 1e9) == 5
 
 
-@pytest.mark.parametrize("start", [0.0, 1e5, 1e8])
+@for_each("start", [0.0, 1e5, 1e8])
 def test_the_drift_of_a_million_requests_is_less_than_one(start: float) -> None:
     # A third of a second has no exact float, nor has the sum of so many.
     bucket, taken = Bucket(3.0, 7.0), 0

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from gateway.a2a.fault import (
     AuthMissing,
     BadParams,
@@ -20,6 +18,7 @@ from gateway.principal import Principal
 from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import AgentRules, Place, Reach, Route, Rule
 from gateway.routing.table import Table
+from tests.table import for_each
 
 HERE = Place("gateway.yaml", 1)
 ACME, GLOBEX, NOBODY = Principal("acme"), Principal("globex"), Principal("initech", method="jwt")
@@ -59,7 +58,7 @@ def test_a_question_takes_the_steps_of_a_request() -> None:
     assert asked("/billing/tasks/t", method="GET").operation is Operation.GET_TASK
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "field"),
     [
         ("/desk", "support"),
@@ -77,7 +76,7 @@ def test_the_tenant_is_found_wherever_a_client_can_put_it(path: str, field: str 
     assert answer.tenant == "support"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "field"),
     [
         ("/desk/support", "billing"),
@@ -95,7 +94,7 @@ def test_tenants_that_differ_or_are_none_are_refused(path: str, field: str | Non
     assert fault(path, tenant=field) is BadParams
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["/..", "/billing/tasks/%ff", "/billing/tasks/x%3acancel", "//", "billing", "/ä", "/\ud800", "/billing?a=1&a=2"],
 )
@@ -103,7 +102,7 @@ def test_a_path_that_no_request_may_have_is_refused(path: str) -> None:
     assert fault(path) is BadRequest
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/billing/nothing", "/billing/tasks/a/b", "/desk/support/nothing"])
+@for_each("path", ["/", "/nothing", "/billing/nothing", "/billing/tasks/a/b", "/desk/support/nothing"])
 def test_what_names_nothing_looks_the_same_everywhere(path: str) -> None:
     assert fault(path) is NoEndpoint
     assert fault(path, principal=GLOBEX) is NoEndpoint
@@ -199,7 +198,7 @@ def called(path: str, **more: object) -> Answer:
     return ask(GRPC, question, prefix=("base",), everything=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "tenant", "host", "found"),
     [
         (V1, "billing", "", "billing"),
@@ -217,7 +216,7 @@ def test_a_method_of_grpc_is_asked_by_tenant_and_scope(path: str, tenant: str | 
     assert [candidate.taken for candidate in answer.verdict.candidates].count(True) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "tenant", "why"),
     [
         (SCOPED, None, "requests of the scoped service have a `scope`, and this one has none"),
@@ -233,12 +232,12 @@ def test_what_no_request_of_a_service_can_say_is_refused_with_that_reason(
     assert {candidate.why for candidate in verdict.candidates} == {why}
 
 
-@pytest.mark.parametrize("tenant", ["..", "tasks", "v1", "a\nb", "\x7f", "x" * 257, "ä" * 129])
+@for_each("tenant", ["..", "tasks", "v1", "a\nb", "\x7f", "x" * 257, "ä" * 129])
 def test_over_grpc_too_a_tenant_is_one(tenant: str) -> None:
     assert called(V1, tenant=tenant).verdict.fault is BadParams
 
 
-@pytest.mark.parametrize("tenant", ["a/b", "../support", "ä", "support ", "Support", "\uff53upport", "sup\u200dport"])
+@for_each("tenant", ["a/b", "../support", "ä", "support ", "Support", "\uff53upport", "sup\u200dport"])
 def test_a_tenant_is_compared_exactly(tenant: str) -> None:
     assert fault("/desk", tenant=tenant) is NoRoute
     assert called(V1, tenant=tenant).verdict.fault is NoRoute
@@ -250,7 +249,7 @@ def test_who_may_reach_nobody_is_refused_before_the_request_is_read() -> None:
     assert called(SCOPED, principal=GLOBEX).verdict.fault is BadParams
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "method"),
     [(V1, "GET"), (V1 + "?x=1", "POST"), (V1 + "/", "POST"), ("/lf.a2a.v1.A2AService/Nothing", "POST")],
 )

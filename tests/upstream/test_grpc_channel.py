@@ -16,6 +16,7 @@ from gateway.upstream.grpc_library import grpc
 from tests.doubles.grpc_agent import Asked, GrpcAgent, grpc_agent, hangs, says
 from tests.doubles.http2_server import OK, http2_server
 from tests.doubles.taking import Taking
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -199,7 +200,7 @@ async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> No
         assert await ask(channel) == b"echo"
 
 
-@pytest.mark.parametrize("name", ["localhost", "other.example"])
+@for_each("name", ["localhost", "other.example"])
 async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> None:
     authority, stranger = trustme.CA(), trustme.CA()
     tls = serving(stranger if name == "localhost" else authority, name)
@@ -232,7 +233,7 @@ def test_only_addresses_of_grpc_are_dialled() -> None:
         GrpcChannel("https://agent:1", connect=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "target"),
     [
         ("grpc://agent", "dns:///agent:80"),
@@ -276,7 +277,7 @@ def left_of_calls() -> list[Any]:
     return [*tasks, *calls]
 
 
-@pytest.mark.parametrize("streams", [True, False])
+@for_each("streams", [True, False])
 async def test_who_is_cancelled_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
     # A test that failed keeps its calls.
     known = left_of_calls()

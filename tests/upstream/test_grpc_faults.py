@@ -25,6 +25,7 @@ from tests.doubles.http2_server import OK, Http2Server, Script, Turn, http2_serv
 from tests.doubles.scripted import WAIT, refused_port
 from tests.doubles.taking import Taking
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -197,7 +198,7 @@ async def test_what_is_no_grpc_is_no_answer(name: str, ask: Ask) -> None:
     refuse_inside(fault, "10.0.0.7")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "words"),
     [
         (b"302", "the agent answered with HTTP status 302"),
@@ -264,7 +265,7 @@ SILENT: dict[str, Script] = {
 }
 
 
-@pytest.mark.parametrize("name", SILENT)
+@for_each("name", SILENT)
 @undisturbed(0.1)
 async def test_who_does_not_answer_in_time_is_late_and_is_told_that_nobody_waits(name: str) -> None:
     for kind, ask in (

@@ -24,6 +24,7 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +84,7 @@ HALVES = {
 }
 
 
-@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+@for_each("half", HALVES.values())
 async def test_a_close_in_the_body_is_a_cut_and_never_an_end(half: bytes) -> None:
     for script in (answers_and_closes(half), answers_and_resets(half)):
         async with pooled(script) as (backend, pool):
@@ -102,7 +103,7 @@ async def test_a_reset_does_not_end_an_answer_without_a_length() -> None:
             await ask(pool)
 
 
-@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+@for_each("half", HALVES.values())
 @undisturbed(0.1)
 async def test_silence_in_the_body_ends_a_read_and_a_stream_in_time(half: bytes) -> None:
     for stream, fault in ((True, UpstreamIdle), (False, UpstreamTimeout)):
@@ -247,7 +248,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize(("start", "chunks"), WAITS.values(), ids=WAITS)
+@for_each(("start", "chunks"), WAITS.values())
 @undisturbed(0.1)
 async def test_cancelling_a_wait_closes_the_connection_within_200_ms(start: bytes, chunks: int) -> None:
     async with pooled(answers_and_hangs(start)) as (backend, pool):

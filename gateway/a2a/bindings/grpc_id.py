@@ -84,6 +84,9 @@ def referenced_ids(call: Call) -> ReferencedIds:
             push = request if newest else request.config.push_notification_config
         return gather((path.task_id,), (), None, (_webhook(push),))
     sent = request.message if newest else request.request
+    if newest and not sent.reference_task_ids and not request.HasField("configuration"):
+        # As nearly all.
+        return ReferencedIds((sent.task_id,) if sent.task_id else (), (), sent.context_id or None)
     references = list(sent.reference_task_ids) if newest else _unknown_references(sent)
     push = None
     if request.HasField("configuration"):

@@ -615,7 +615,7 @@ def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: F
     identity = {_one_spelling(name) for name in told.values()} - _IDENTITY
     for name in auth.header:
         if _one_spelling(name) in identity:
-            fact = f"`identity_headers` tells by {name!r} who calls"
+            fact = f"`identity_headers` names the caller in {name!r}"
             findings.error_at_key((*at, "header", name), fact, "use another header for the credential")
 
 
@@ -655,7 +655,7 @@ def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findin
             fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
             findings.error(here, fact, "remove it: an agent could be misled by it")
         elif _one_spelling(name) in identity:
-            fact = f"`identity_headers` tells by {name!r} who calls: a client could say that it is another"
+            fact = f"`identity_headers` names the caller in {name!r}: a client could say that it is another"
             findings.error(here, fact, "remove it")
         elif name.lower() == "content-type":
             findings.error(here, f"the gateway sets {name!r} itself", "remove it")

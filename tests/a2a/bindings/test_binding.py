@@ -18,6 +18,7 @@ from gateway.a2a.framing.grpc import frame, unframe
 from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import rest_path
+from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 RPC, RPC_0_3 = Dialect(Binding.JSONRPC, V1_0), Dialect(Binding.JSONRPC, V0_3)
@@ -38,7 +39,7 @@ def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> C
 # ---- Calls -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", [GRPC, GRPC_0_3])
+@for_each("dialect", [GRPC, GRPC_0_3])
 def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
     method = method_of(Operation.GET_TASK, dialect.version)
     message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
@@ -73,7 +74,7 @@ def test_what_is_asked_over_json_rpc_has_an_id_of_the_gateways_and_the_tenant_in
         assert (plain.tenant, plain.in_body) == (None, False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "repeats"),
     [
         (Operation.SEND_MESSAGE, SEND, True),
@@ -134,7 +135,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("dialect", ANSWERS, ids=str)
+@for_each("dialect", ANSWERS)
 def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
     wrong = {RPC: b'{"jsonrpc":"2.0","id":7,', REST: b'{"id":', GRPC: b"\x0a\xff"}[dialect]
     with pytest.raises(ParseFailed if dialect is REST else UpstreamProtocol):
@@ -160,7 +161,7 @@ def test_a_deletion_is_told_in_each_binding() -> None:
 STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for dialect in (RPC, REST, GRPC)}
 
 
-@pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
+@for_each("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
 def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
     for dialect in (RPC, REST):
         event = binding.event(STREAMS[dialect], wrap(UPDATE))

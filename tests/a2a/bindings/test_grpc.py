@@ -19,6 +19,7 @@ from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
 from tests.doubles.grpc_bytes import text_field
+from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 
@@ -35,7 +36,7 @@ def form(version: Version) -> Form:
 # ---- Calls -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_send_names_the_task_and_the_context_of_its_message(version: Version) -> None:
     member = "message" if version is V1_0 else "request"
     for operation in (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE):
@@ -45,7 +46,7 @@ def test_a_send_names_the_task_and_the_context_of_its_message(version: Version) 
         assert (call.task_id, call.context_id) == (None, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         b"\x0a\x01\xff",
@@ -62,7 +63,7 @@ def test_bytes_that_are_no_such_message_are_refused(message: bytes) -> None:
         grpc.read_call(method_of(Operation.SEND_MESSAGE, V1_0), message)
 
 
-@pytest.mark.parametrize("message", [b"\x8a\x00\x04acme", b"\x53\x54", b"\x92\x00\x00"])
+@for_each("message", [b"\x8a\x00\x04acme", b"\x53\x54", b"\x92\x00\x00"])
 def test_a_message_that_others_could_read_otherwise_is_refused(message: bytes) -> None:
     request_class(method_of(Operation.GET_TASK, V1_0)).FromString(message)
     for version in VERSIONS:
@@ -130,7 +131,7 @@ def test_no_tenant_is_among_the_parameters() -> None:
     assert grpc.read_params(scoped) == {"id": "t"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "members", "expected"),
     [
         (Operation.GET_TASK, {"name": "tasks/t", "history_length": 3}, {"id": "t", "historyLength": 3}),
@@ -152,8 +153,8 @@ def test_names_of_0_3_become_the_ids_of_a_path(operation: Operation, members: An
     assert grpc.read_params(read(operation, V0_3, **members)) == expected
 
 
-@pytest.mark.parametrize("named", ["tasks/t", "tasks/t/pushNotificationConfigs"])
-@pytest.mark.parametrize("name", ["tasks/t/pushNotificationConfigs/c", "tasks/t/pushNotificationConfigs/None", ""])
+@for_each("named", ["tasks/t", "tasks/t/pushNotificationConfigs"])
+@for_each("name", ["tasks/t/pushNotificationConfigs/c", "tasks/t/pushNotificationConfigs/None", ""])
 def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) -> None:
     config = {"name": name, "push_notification_config": {"id": "c", "url": "https://x"}}
     params = grpc.read_params(read(Operation.CREATE_PUSH_CONFIG, V0_3, parent=named, config_id="c", config=config))
@@ -164,7 +165,7 @@ def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) ->
 # ---- Calls that are written ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**30, "x", 3.5, True, []])
+@for_each("number", [2**31, -(2**31) - 1, 10**30, "x", 3.5, True, []])
 def test_parameters_that_do_not_fit_are_the_clients_mistake(number: Any) -> None:
     for version in VERSIONS:
         with pytest.raises(BadParams) as caught:
@@ -181,7 +182,7 @@ def test_members_that_the_schema_does_not_have_stay_behind() -> None:
         )
 
 
-@pytest.mark.parametrize("params", [{}, {"id": ""}, {"id": None}, {"id": 1}, {"id": "a/b"}, {"id": "%2F"}, {"id": ".."},
+@for_each("params", [{}, {"id": ""}, {"id": None}, {"id": 1}, {"id": "a/b"}, {"id": "%2F"}, {"id": ".."},
                                     {"id": "a\n"}, {"id": "x" * 513}, {"id": "\ud800"}])  # fmt: skip
 def test_an_id_that_a_name_cannot_carry_is_refused(params: Any) -> None:
     for operation in (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK):
@@ -215,7 +216,7 @@ def test_a_page_of_tasks_has_all_that_is_required_of_it() -> None:
     assert grpc.write_answer(Operation.LIST_TASKS, V1_0, listed) == b""
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_answer_that_is_no_such_message_is_the_agents_fault(version: Version) -> None:
     for operation in CALLABLE:
         if (operation, version) == (Operation.LIST_TASKS, V0_3):
@@ -230,7 +231,7 @@ def test_an_answer_that_is_no_such_message_is_the_agents_fault(version: Version)
     assert "a number that JSON has not" in caught.value.detail
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> None:
     results: list[Any] = [None, [], {"id": 1}, {"id": "\ud800"}, {"metadata": {"a": 10**400}}, {"history": [None]}]
     for result in results:
@@ -240,8 +241,8 @@ def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> Non
             grpc.write_event(version, {"task": result} if result else result)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("result", [None, {}, {"x": 1}])
+@for_each("version", VERSIONS)
+@for_each("result", [None, {}, {"x": 1}])
 def test_a_deletion_is_an_empty_message(version: Version, result: Any) -> None:
     assert grpc.write_answer(Operation.DELETE_PUSH_CONFIG, version, result) == b""
     assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"") == {}
@@ -253,7 +254,7 @@ def test_a_deletion_is_an_empty_message(version: Version, result: Any) -> None:
 CONFIG: dict[str, Any] = {"id": "c", "task_id": "t", "url": "https://x"}
 
 
-@pytest.mark.parametrize("operation", [Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG])
+@for_each("operation", [Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG])
 def test_a_configuration_comes_back_with_the_clients_own_tenant(operation: Operation) -> None:
     echoed = new.TaskPushNotificationConfig(tenant="backend-7", **CONFIG).SerializeToString() + text_field(90, "kept")
     for tenant in ("acme", None):

@@ -12,6 +12,7 @@ from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
 from tests.a2a.bindings.grpc_sample import methods
+from tests.table import for_each
 
 TASKS = (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK)
 CONFIGS = (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG)
@@ -42,7 +43,7 @@ def test_a_configuration_is_named_with_its_task(task: str, config: str) -> None:
         assert read_name(operation, request) == PathCall(operation, task_id=task, config_id=config or None)
 
 
-@pytest.mark.parametrize("name", ["tasks/", "tasks/a/b", "/t", "t/", "tasks//t", "/tasks/t", "Tasks/t", "tasks/t/x",
+@for_each("name", ["tasks/", "tasks/a/b", "/t", "t/", "tasks//t", "/tasks/t", "Tasks/t", "tasks/t/x",
                                   "tasks/t/pushNotificationConfigs/c/d", "t/pushNotificationConfigs/c"])  # fmt: skip
 def test_a_name_of_something_else_is_refused(name: str) -> None:
     for operation in TASKS:
@@ -57,7 +58,7 @@ def test_a_name_of_something_else_is_refused(name: str) -> None:
             read_name(operation, old.ListTaskPushNotificationConfigRequest(parent=name))
 
 
-@pytest.mark.parametrize("name", ["t", "tasks/t", "tasks/t/pushNotificationConfigs"])
+@for_each("name", ["t", "tasks/t", "tasks/t/pushNotificationConfigs"])
 def test_a_configuration_is_not_named_by_its_task_alone(name: str) -> None:
     for operation in CONFIGS:
         with pytest.raises(BadParams):

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
@@ -18,6 +17,7 @@ from gateway.a2a.versions.version import Form, Memo
 from tests.a2a import dialects
 from tests.a2a.bindings.grpc_sample import Sample, samples, without_empties
 from tests.a2a.sample import CONTEXT, TASK, TENANT
+from tests.table import for_each
 
 REQUESTS = [each for each in samples() if each.place == "request"]
 ANSWERS = [each for each in samples() if each.place == "response" and "Card" not in each.file]
@@ -45,7 +45,7 @@ def alike(ours: Any, theirs: Any, name: str) -> None:
     assert dialects.comparable(ours, loose=loose) == dialects.comparable(theirs, loose=loose), name
 
 
-@pytest.mark.parametrize("sample", REQUESTS, ids=str)
+@for_each("sample", REQUESTS)
 def test_the_requests_of_both_generations_are_read(sample: Sample) -> None:
     assert sample.method is not None
     call = grpc.read_call(sample.method, sample.message)
@@ -65,7 +65,7 @@ def test_the_requests_of_both_generations_are_read(sample: Sample) -> None:
     assert call.path == PathCall(sample.operation, task_id=call.path.task_id, config_id="cfg-1" if one_config else None)
 
 
-@pytest.mark.parametrize("sample", REQUESTS, ids=str)
+@for_each("sample", REQUESTS)
 def test_a_request_says_what_it_says_in_every_dialect_of_json(sample: Sample) -> None:
     assert sample.method is not None
     call = grpc.read_call(sample.method, sample.message)
@@ -81,7 +81,7 @@ def test_a_request_says_what_it_says_in_every_dialect_of_json(sample: Sample) ->
         alike(params, dialects.hub_params(dialects.call_of(content[name], dialects.DIALECTS[name])), name)
 
 
-@pytest.mark.parametrize("sample", REQUESTS, ids=str)
+@for_each("sample", REQUESTS)
 def test_the_parameters_are_those_of_the_same_call_over_http_json(sample: Sample) -> None:
     """To the letter, before a form has seen them."""
     assert sample.method is not None
@@ -101,7 +101,7 @@ def test_the_parameters_are_those_of_the_same_call_over_http_json(sample: Sample
     assert ours == theirs
 
 
-@pytest.mark.parametrize("sample", REQUESTS, ids=str)
+@for_each("sample", REQUESTS)
 def test_what_the_form_writes_is_the_request_of_the_vectors(sample: Sample) -> None:
     assert sample.method is not None
     operation, version = sample.operation, sample.version
@@ -120,7 +120,7 @@ def test_what_the_form_writes_is_the_request_of_the_vectors(sample: Sample) -> N
     assert written == expected
 
 
-@pytest.mark.parametrize("sample", ANSWERS, ids=str)
+@for_each("sample", ANSWERS)
 def test_an_answer_says_what_it_says_in_every_dialect_of_json(sample: Sample) -> None:
     memo = Memo(message_id="made")
     found = grpc.read_answer(sample.operation, sample.version, sample.message)
@@ -137,7 +137,7 @@ def test_an_answer_says_what_it_says_in_every_dialect_of_json(sample: Sample) ->
             alike(result, dialects.hub_result(call, json.dumps(told).encode()), name)
 
 
-@pytest.mark.parametrize("sample", ANSWERS, ids=str)
+@for_each("sample", ANSWERS)
 def test_what_the_form_tells_is_the_answer_of_the_vectors(sample: Sample) -> None:
     operation, version = sample.operation, sample.version
     memo = Memo(message_id="made")
@@ -149,7 +149,7 @@ def test_what_the_form_tells_is_the_answer_of_the_vectors(sample: Sample) -> Non
     assert kind.FromString(written) == kind.FromString(sample.message)
 
 
-@pytest.mark.parametrize("sample", EVENTS, ids=str)
+@for_each("sample", EVENTS)
 def test_an_event_says_what_it_says_in_every_dialect_of_json(sample: Sample) -> None:
     memo = Memo(message_id="made", context_id=CONTEXT)
     event = form(sample.version).lift_event(grpc.read_event(sample.version, sample.message), memo)
@@ -162,7 +162,7 @@ def test_an_event_says_what_it_says_in_every_dialect_of_json(sample: Sample) -> 
             alike(event, dialects.hub_event(call, json.dumps(told["sse_data"]).encode()), name)
 
 
-@pytest.mark.parametrize("sample", EVENTS, ids=str)
+@for_each("sample", EVENTS)
 def test_what_the_form_tells_is_the_event_of_the_vectors(sample: Sample) -> None:
     memo = Memo(message_id="made", context_id=CONTEXT)
     event = form(sample.version).lift_event(grpc.read_event(sample.version, sample.message), memo)

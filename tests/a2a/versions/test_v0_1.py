@@ -12,6 +12,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_1 import ALL_HISTORY, FORM
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.doubles.ancient import Tree, insist
+from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 DECODER = msgspec.json.Decoder(float_hook=Decimal)
@@ -79,7 +80,7 @@ def test_it_is_a_form() -> None:
 # ---- Parameters ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "name"),
     [(SEND, "SendMessage"), (STREAM, "SendStreamingMessage"), (STREAM, "SendStreamingMessage_input_required")],
 )
@@ -91,7 +92,7 @@ def test_a_send_of_the_vectors_is_lowered(operation: Operation, name: str) -> No
     assert lowered == old_params(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "name", "added"),
     [
         (GET, "GetTask", {}),
@@ -115,7 +116,7 @@ def test_a_task_begun_without_a_context_is_given_its_own_id_for_one() -> None:
     assert lift_event({"id": "task-7", "status": OVER}, remembered)["statusUpdate"]["contextId"] == "task-7"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "length"),
     [
         (SEND, {"message": SAID}, ALL_HISTORY),
@@ -129,7 +130,7 @@ def test_who_sets_no_bound_to_history_gets_all_of_it(operation: Operation, param
     assert FORM.lower_params(operation, deepcopy(params), memo()).get("historyLength") == length
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "field"),
     [
         (SEND, {"message": HELLO}, "id"),
@@ -178,12 +179,12 @@ def test_members_of_0_1_get_no_meaning_on_the_way_down() -> None:
 # ---- Results -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("operation", "name"), [(SEND, "SendMessage"), (GET, "GetTask"), (CANCEL, "CancelTask")])
+@for_each(("operation", "name"), [(SEND, "SendMessage"), (GET, "GetTask"), (CANCEL, "CancelTask")])
 def test_a_task_of_the_vectors_is_lowered(operation: Operation, name: str) -> None:
     assert FORM.lower_result(operation, result(name, "v1.0-jsonrpc"), memo()) == result(name, "v0.1-jsonrpc")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "name"),
     [(SET_PUSH, "CreateTaskPushNotificationConfig"), (GET_PUSH, "GetTaskPushNotificationConfig")],
 )
@@ -207,7 +208,7 @@ def test_a_message_for_an_answer_is_a_completed_task() -> None:
 STREAMS = ["SendStreamingMessage", "SendStreamingMessage_input_required", "SubscribeToTask"]
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@for_each("name", STREAMS)
 def test_events_of_the_vectors_are_lowered(name: str) -> None:
     remembered = memo()
     hub = events(name, "v1.0-jsonrpc")
@@ -248,7 +249,7 @@ def test_a_stream_that_ends_with_an_artifact_has_no_final_event() -> None:
     assert "final" not in lowered
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "field"),
     [
         ({}, "id"),
@@ -306,7 +307,7 @@ def hear(**more: Any) -> Tree:
     return lift_heard_message({"role": "agent", "parts": [{"type": "text", "text": "hi"}], **more}, "t", "c")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_part_of_the_vectors_is_lowered(name: str) -> None:
     hub, old = case(name)
     lowered = lower_part(hub)
@@ -328,7 +329,7 @@ def test_an_agents_part_may_leave_its_type_out_and_a_clients_may_not() -> None:
         assert caught.value.field == "message.parts[0].type"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("part", "field"),
     [
         ({}, "type"),
@@ -409,7 +410,7 @@ def test_ids_of_task_and_context_are_those_of_the_task() -> None:
     assert "task_id" not in heard
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "field"),
     [
         ({"parts": []}, "role"),
@@ -494,7 +495,7 @@ def test_a_lowered_task_is_one_of_0_1() -> None:
     assert memo.artifacts == {"a": 0, "b": 1}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("state", "lowered"),
     [
         ("TASK_STATE_REJECTED", "failed"),
@@ -508,7 +509,7 @@ def test_a_state_that_0_1_does_not_have_is_the_next_it_has(state: str | None, lo
     assert lower_task({"id": "t", "status": {"state": state}}, memo())["status"]["state"] == lowered
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "field"),
     [
         ({"id": ""}, "id"),
@@ -543,7 +544,7 @@ def test_what_is_remembered_of_artifacts_has_a_bound() -> None:
     assert lower_artifact({"artifactId": "beyond"}, memo)["index"] == 10_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "field"),
     [
         ({"parts": None}, "parts"),

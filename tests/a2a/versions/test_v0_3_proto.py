@@ -13,6 +13,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Memo, Misfit
+from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 OURS, SNAKE, HUBS = "v0.3-rest", "v0.3-rest-snake", "v1.0-jsonrpc"
@@ -102,7 +103,7 @@ def configuration_down(configuration: Tree | None) -> Tree:
 # ---- Vectors ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "dialect"),
     [(name, dialect) for name in UNARY + STREAMS for dialect in (OURS, SNAKE) if dialect in vector(name)["request"]],
 )
@@ -114,7 +115,7 @@ def test_the_parameters_of_every_vector_are_lifted(name: str, dialect: str) -> N
     assert FORM.lift_params(operation_of(name), ours(name, dialect), memo()) == asked
 
 
-@pytest.mark.parametrize("name", UNARY + STREAMS)
+@for_each("name", UNARY + STREAMS)
 def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
     sent = ours(name)
     if "configuration" in sent:
@@ -122,19 +123,19 @@ def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
     assert FORM.lower_params(operation_of(name), hubs(name), memo()) == sent
 
 
-@pytest.mark.parametrize("name", UNARY)
+@for_each("name", UNARY)
 def test_the_result_of_every_vector_is_lowered(name: str) -> None:
     mine, hub = ({}, {}) if name.startswith("Delete") else answers(name)
     assert FORM.lower_result(operation_of(name), hub, memo()) == mine
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@for_each("name", STREAMS)
 def test_the_events_of_every_vector_are_lowered(name: str) -> None:
     for mine, hub, last in events(name):
         assert FORM.lower_event(hub, memo(), last=last) == (mine,)
 
 
-@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
+@for_each("case", vector("parts")["cases"])
 def test_every_part_of_the_vectors_goes_both_ways(case: Tree) -> None:
     hub, mine = case["v1.0"], case["v0.3-rest/grpc json"]
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [deepcopy(hub)]}
@@ -156,7 +157,7 @@ def test_a_file_by_the_letter_of_the_proto_is_read_too() -> None:
 # ---- Requests --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "meant"),
     [
         (None, None),
@@ -172,12 +173,12 @@ def test_what_a_client_would_wait_for_is_lifted(said: Any, meant: Any) -> None:
     assert configuration_up(said) == meant
 
 
-@pytest.mark.parametrize(("said", "meant"), [({}, None), ({"blocking": True}, None)])
+@for_each(("said", "meant"), [({}, None), ({"blocking": True}, None)])
 def test_a_stream_that_is_not_told_to_block_is_still_a_stream(said: Tree, meant: Any) -> None:
     assert configuration_up(said, Operation.SEND_STREAMING_MESSAGE) == meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hub", "said"),
     [
         (None, {"blocking": True}),
@@ -231,7 +232,7 @@ NONE = {"task": None, "status": None, "artifact": None}
 SAID = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answered", "meant"),
     [
         ({"task": DONE}, {"task": DONE}),
@@ -252,7 +253,7 @@ def test_an_answer_may_come_with_or_without_its_wrapper(answered: Tree, meant: T
     assert FORM.lift_result(Operation.SEND_MESSAGE, deepcopy(answered), memo()) == meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": 3}, "final": True}},
@@ -270,7 +271,7 @@ def test_an_event_is_lifted_in_any_spelling(event: Tree) -> None:
     assert FORM.lift_event(event, Memo(task_id="t", context_id="c")) == {"statusUpdate": meant}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("result", "field"),
     [
         ({}, ""),
@@ -295,8 +296,8 @@ def test_an_answer_that_is_none_is_a_misfit_that_names_the_place(result: Any, fi
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("state", sorted(TERMINAL | INTERRUPTED | {"TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"}))
-@pytest.mark.parametrize("last", [True, False])
+@for_each("state", sorted(TERMINAL | INTERRUPTED | {"TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"}))
+@for_each("last", [True, False])
 def test_the_last_event_says_so_where_the_task_is_over_or_waits(state: str, *, last: bool) -> None:
     event = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state}, "final": True}}
     ((lowered),) = FORM.lower_event(event, memo(), last=last)

@@ -12,6 +12,7 @@ from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions.v1_0 import FORM
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.sample import VECTORS, vector
+from tests.table import for_each
 
 SEND, GET, LIST = Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.LIST_TASKS
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -76,27 +77,27 @@ def vectors(part: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("operation", "params"), vectors("request"))
+@for_each(("operation", "params"), vectors("request"))
 def test_parameters_are_the_hubs(operation: Operation, params: Tree) -> None:
     assert lifted(operation, params) == params
     assert FORM.lower_params(operation, copy.deepcopy(params), Memo()) == params
 
 
-@pytest.mark.parametrize(("operation", "result"), vectors("response"))
+@for_each(("operation", "result"), vectors("response"))
 def test_results_are_the_hubs(operation: Operation, result: Any) -> None:
     found = answered(operation, result)
     assert found == (result or {})
     assert FORM.lower_result(operation, found, Memo()) == result
 
 
-@pytest.mark.parametrize("event", vectors("events"))
+@for_each("event", vectors("events"))
 def test_events_are_the_hubs(event: Tree) -> None:
     found = told(event)
     assert found == event
     assert FORM.lower_event(found, Memo(), last=True) == (event,)
 
 
-@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
+@for_each("case", vector("parts")["cases"])
 def test_every_part_passes(case: Any) -> None:
     for part in (case["v1.0"], case["v1.0 after the round trip"]):
         assert sent(parts=[part])["parts"] == [part]
@@ -184,7 +185,7 @@ def test_an_empty_id_is_unset() -> None:
 # ---- What a client has to say ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "field"),
     [
         (SEND, {}, "message"),
@@ -246,7 +247,7 @@ def test_a_configuration_may_be_asked_for_by_its_task_alone() -> None:
 # ---- What an agent may leave out -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "meant"),
     [
         ("working", "TASK_STATE_WORKING"), ("input-required", "TASK_STATE_INPUT_REQUIRED"), (5, "TASK_STATE_CANCELED"),
@@ -309,7 +310,7 @@ def test_tasks_of_a_list_are_not_remembered() -> None:
     assert memo == Memo()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "result", "field"),
     [
         (SEND, {}, ""),
@@ -334,7 +335,7 @@ def test_a_result_that_is_none_is_told_by_the_way_to_it(operation: Operation, re
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "field"),
     [
         ({}, ""), ([], ""), ({"task": TASK, "message": MESSAGE}, ""),
