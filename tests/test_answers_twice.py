@@ -12,7 +12,7 @@ from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, document, stream
 from tests.test_webhooks import RELAY, site
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 SECRET = "of somebody else"
 STATE = {"state": "TASK_STATE_WORKING"}

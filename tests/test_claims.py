@@ -189,7 +189,7 @@ async def test_what_is_withheld_makes_nobody_the_owner_of_anything(other: str) -
         withheld = await site.call(other, "SendMessage", {"message": MESSAGE})
         assert withheld.reasons[-1] == "UPSTREAM_PROTOCOL"
         # It makes the same one again, for whom it should have been.
-        site.agent._made = 1
+        site.agent.made = 1
         assert (await site.send("acme"))["id"] == "task-2"
         assert (await site.call("acme", "GetTask", {"id": "task-2"})).json["result"]["id"] == "task-2"
         assert (await site.call(other, "GetTask", {"id": "task-2"})).json["error"]["code"] == -32001
@@ -199,7 +199,7 @@ async def test_an_answer_that_names_what_is_anothers_never_leaves() -> None:
     async with shared() as site:
         task = await site.send("acme")
         # The agent mixes its callers up.
-        site.agent._made = 0
+        site.agent.made = 0
         answer = await site.call("globex", "SendMessage", {"message": MESSAGE})
         assert answer.json["error"]["code"] == -32006
         assert task["id"].encode() not in answer.body

@@ -15,7 +15,6 @@ from tests.test_claims import Site, shared
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
-
 OLD = {"id": "old", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 ADOPTS = ", unknown_tasks: adopt"
 

@@ -81,7 +81,7 @@ async def test_of_a_long_answer_that_names_what_is_anothers_nothing_goes_out(pie
     """What it is about stands behind three megabytes that are another's, too."""
     async with site(piece) as there:
         await sent(there, "acme")
-        there.agent._made = 0
+        there.agent.made = 0
         answer = await sent(there, "globex")
         assert answer.json["error"]["code"] == -32006
         assert b"xxx" not in answer.body

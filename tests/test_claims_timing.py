@@ -39,7 +39,7 @@ ASKS = {
 """Calls about `TASK`."""
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.long), "sqlite"])
 async def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pipeline]:
     store: Store = SqliteStore(None) if request.param == "memory" else SqliteStore(tmp_path / "state.db")
     ledger, log = Ledger(store), AccessLog(io.BytesIO())

@@ -280,9 +280,9 @@ async def site(case: Case, folder: Path, *, over_grpc: bool) -> AsyncIterator[Ru
         spoken = "GRPC 1.0" if over_grpc else "JSONRPC 1.0"
         (folder / "card.json").write_bytes(card_of(url.removeprefix("grpc://"), spoken))
         lines = ["card: card.json", "health: { breaker: { after: 1000 } }", *([case.more] if case.more else [])]
-        text = f"gateway: {{ {LISTENS} }}\nagents:\n  echo:\n    backend: '{url}'\n" + "".join(
-            f"    {line}\n" for line in lines
-        )
+        # Only who has a deadline of its own calls over gRPC.
+        listens = f"gateway: {{ {LISTENS} }}\n" if case.ask is has_little_time else ""
+        text = f"{listens}agents:\n  echo:\n    backend: '{url}'\n" + "".join(f"    {line}\n" for line in lines)
         yield await stack.enter_async_context(running(text, path=folder / "gateway.yaml"))
 
 

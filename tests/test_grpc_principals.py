@@ -19,7 +19,6 @@ from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
-
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 STREAM = method_of(Operation.SEND_STREAMING_MESSAGE, V1_0).path
 TO_ACME, TO_GLOBEX = message(tenant="acme"), message(tenant="globex")

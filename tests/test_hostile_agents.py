@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -9,9 +11,10 @@ import pytest
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, Client, Running, agent, card_of, running
 from tests.doubles.hostile import BEHAVIOURS, Behaviour
 from tests.doubles.pool import pool_of
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers_and_closes, answers_and_resets, whole
+from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, answers_and_closes, answers_and_resets, whole
+from tests.support.kept import shared
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 CARD = card_of("http://agent/", "JSONRPC 1.0", "HTTP+JSON 1.0")
 NEXT = CALL.replace(b'"id":1', b'"id":"next"')
@@ -77,31 +80,40 @@ async def assert_told(behaviour: Behaviour, client: Client, status: int, headers
     assert dict(headers)["x-request-id"] == answer["error"]["data"][-1]["metadata"]["requestId"]
 
 
+@asynccontextmanager
+async def opened(times: str) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
+    async with ScriptedBackend(agent(answers(whole(RESULT)), CARD)) as backend:
+        breaker = "health: { breaker: { after: 1000 } }"
+        text = f"agents:\n  echo:\n    backend: {backend.url}\n    {times}\n    {BOUNDS}\n    {breaker}\n"
+        async with running(text) as gateway:
+            yield gateway, backend
+
+
 @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
 async def test_whatever_an_agent_does_is_told_cleanly_and_reaches_no_other_caller(behaviour: Behaviour) -> None:
     turning = Turning(behaviour.script)
-    async with ScriptedBackend(agent(turning, CARD)) as backend:
-        times = TIMES if behaviour.reason in ("upstream_timeout", "upstream_idle") else ""
-        text = f"agents:\n  echo:\n    backend: {backend.url}\n    {times}\n    {BOUNDS}\n"
-        async with running(text) as gateway:
-            # From here on connections are the hostile agent's from their first byte.
-            backend.script = turning
-            await assert_told(behaviour, *await called(gateway, behaviour))
-            line = await gateway.line()
-            assert line.get("reason") == behaviour.reason
-            assert line["outcome"] == ("ok" if behaviour.reason is None else "upstream_error")
-            if behaviour.reason is not None:
-                assert gateway.metric("rejected_total", agent="echo", reason=behaviour.reason) == 1
-                assert gateway.metric("requests_total", agent="echo", outcome="upstream_error") == 1
-            await gateway.rested()
-            wire = turning.played
-            assert wire is not None
-            if not behaviour.reused:
-                await backend.until(lambda: wire.gone)
-            answer = await gateway.post("/echo", NEXT)
-            assert (answer.json["id"], "result" in answer.json) == ("next", True)
-            served = backend.requests[-1].connection
-            assert (served == wire.number) == behaviour.reused
+    times = TIMES if behaviour.reason in ("upstream_timeout", "upstream_idle") else ""
+    # The gateway remembers of an agent whether it makes up ids, and then takes no connection twice.
+    async with shared((times, behaviour.reused), lambda: opened(times)) as ((gateway, backend), _):
+        await gateway.forget()
+        # From here on connections are the hostile agent's from their first byte.
+        await backend.plays(turning)
+        await assert_told(behaviour, *await called(gateway, behaviour))
+        line = await gateway.line()
+        assert line.get("reason") == behaviour.reason
+        assert line["outcome"] == ("ok" if behaviour.reason is None else "upstream_error")
+        if behaviour.reason is not None:
+            assert gateway.metric("rejected_total", agent="echo", reason=behaviour.reason) == 1
+            assert gateway.metric("requests_total", agent="echo", outcome="upstream_error") == 1
+        await gateway.rested()
+        wire = turning.played
+        assert wire is not None
+        if not behaviour.reused:
+            await backend.until(lambda: wire.gone)
+        answer = await gateway.post("/echo", NEXT)
+        assert (answer.json["id"], "result" in answer.json) == ("next", True)
+        served = backend.requests[-1].connection
+        assert (served == wire.number) == behaviour.reused
 
 
 # ---- A death at any byte -------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tests.doubles.translated import (
 )
 from tests.e2e.running import Running
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 CARD = {
     "name": "extended",

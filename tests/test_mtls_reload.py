@@ -15,7 +15,6 @@ from tests.doubles.scripted import WAIT
 from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
-
 anyio_backend = both_loops
 
 

@@ -2,7 +2,6 @@
 
 import math
 import resource
-from pathlib import Path
 
 import pytest
 
@@ -79,20 +78,6 @@ def test_what_there_is_is_read_from_the_system() -> None:
     figures = {sample.name: sample.values[0][1] for sample in at.samples()}
     assert 3 <= figures["open_files"] < figures["open_files_limit"]
     assert MIB < figures["memory_bytes"] < figures["memory_limit_bytes"]
-
-
-def test_where_the_system_says_nothing_nothing_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(overload, "Path", lambda name: tmp_path / name.lstrip("/"))
-    monkeypatch.setattr(overload, "_LIMITS", (tmp_path / "none",))
-    at = Overload()
-    at.look()
-    assert not at.calls
-    (tmp_path / "none").write_text("max\n")
-    assert overload._granted() == math.inf
-    (tmp_path / "none").write_text("9223372036854771712\n")
-    assert overload._granted() == math.inf
-    (tmp_path / "none").write_text("1048576\n")
-    assert overload._granted() == MIB
 
 
 async def shedding(site: Running, what: str, *, is_on: bool = True) -> None:

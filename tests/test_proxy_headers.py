@@ -22,7 +22,7 @@ from tests.doubles.scripted import (
 )
 from tests.doubles.tenancy import guarded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 
 # ---- Headers -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from tests.doubles.gateway import CALL, JSON, Running, bearer
 from tests.doubles.tenancy import guarded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 ACME = bearer("acme")
 V1_0 = (b"A2A-Version", b"1.0")

@@ -21,7 +21,7 @@ from tests.doubles.scripted import (
 )
 from tests.doubles.tenancy import guarded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 SEND = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[]}}'
 
@@ -67,7 +67,7 @@ KNOCKS: list[tuple[str, str, bytes | None]] = [
 
 
 @pytest.mark.parametrize("knock", KNOCKS, ids=lambda knock: f"{knock[0]} {knock[1] or '-'} {knock[2]!r:.12}")
-@pytest.mark.parametrize("who", ["a stranger", "globex", "idle"])
+@pytest.mark.parametrize("who", ["a stranger", "globex"])
 async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tuple[str, str, bytes | None]) -> None:
     method, rest, body = knock
     async with guarded() as (gateway, backend):
@@ -105,6 +105,13 @@ async def test_a_tenant_one_may_not_name_looks_like_no_tenant(who: str, shape: s
         assert backend.requests == []
         lines = [await gateway.line(number, of=2) for number in (0, 1)]
         assert [line["reason"] for line in lines] == ["tenant_denied", "no_route"]
+
+
+async def test_a_tenant_without_agents_finds_none() -> None:
+    async with guarded() as (gateway, _):
+        hidden, missing = [await gateway.post(path, CALL, [bearer("idle")]) for path in ("/hermit", "/horror")]
+        assert hidden.anonymous == missing.anonymous
+        assert hidden.status == 404
 
 
 async def test_a_hidden_agents_card_looks_like_no_card_over_every_tenant() -> None:

@@ -115,7 +115,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         assert count(there.backends[2]) == broken_calls
         assert gateway.metric("backend_up", backend="echo@c") == 0
 
-        held._last = chunk(EVENT) + chunk(b"")
+        held.last = chunk(EVENT) + chunk(b"")
         held.go.set()
         assert await client.rest() == EVENT
         await until(lambda: there.condition("d").active == 0)

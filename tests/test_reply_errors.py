@@ -5,7 +5,7 @@ import pytest
 from tests.doubles.gateway import RESULT, fronted
 from tests.doubles.scripted import Script, answers, whole
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 KEPT = 1 << 20
 

@@ -74,29 +74,21 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("operation", "message"), [(operation, message) for operation, every in ODD.items() for message in every]
-)
-async def test_an_answer_reaches_who_speaks_as_the_agent_does_byte_by_byte(
-    operation: Operation, message: bytes
-) -> None:
-    async with standing(says(message)) as site:
-        told = await site.client.ask(operation)
-        assert (told.messages, told.code) == ((message,), "OK")
-
-
-@pytest.mark.parametrize("scoped", [False, True], ids=["plain", "scoped"])
-async def test_that_is_so_in_0_3_as_well(*, scoped: bool) -> None:
-    async with standing(says(TASK_0_3 + FUTURE), ANYWHERE) as site:
-        said = request(Operation.GET_TASK, V0_3, name="tasks/t") + (text_field(100, "echo") if scoped else b"")
-        told = await site.client.ask(Operation.GET_TASK, said, version=V0_3, scoped=scoped)
-        assert told.messages == (TASK_0_3 + FUTURE,)
-        [asked] = site.agent.asked
-        # The scope was the agent's name, and stays here.
-        assert (asked.path, asked.message) == (
-            "/a2a.v1.A2AService/GetTask",
-            request(Operation.GET_TASK, V0_3, name="tasks/t"),
-        )
+async def test_an_answer_reaches_who_speaks_as_the_agent_does_byte_by_byte() -> None:
+    async with standing(says(), ANYWHERE) as site:
+        for operation, every in ODD.items():
+            for message in every:
+                site.play(says(message))
+                told = await site.client.ask(operation)
+                assert (told.messages, told.code) == ((message,), "OK")
+        plain = request(Operation.GET_TASK, V0_3, name="tasks/t")
+        for scope in (b"", text_field(100, "echo")):
+            site.play(says(TASK_0_3 + FUTURE))
+            told = await site.client.ask(Operation.GET_TASK, plain + scope, version=V0_3, scoped=bool(scope))
+            assert told.messages == (TASK_0_3 + FUTURE,)
+            [asked] = site.agent.asked
+            # The scope was the agent's name, and stays here.
+            assert (asked.path, asked.message) == ("/a2a.v1.A2AService/GetTask", plain)
 
 
 async def test_a_long_answer_passes_whole() -> None:
@@ -138,9 +130,10 @@ async def test_another_generation_of_grpc_is_told_in_its_words_too() -> None:
 
 async def test_of_the_metadata_of_an_agent_only_extensions_pass_in_front_or_behind() -> None:
     own = (("x-powered-by", "10.0.0.7"), ("set-cookie", "a=b"), ("x-trace-bin", b"\x00"))
-    for where in ("headers", "trailers"):
-        named: dict[str, Any] = {where: (*own, ("a2a-extensions", "https://ext.example/a"))}
-        async with standing(says(TASK, **named)) as site:
+    async with standing(says()) as site:
+        for where in ("headers", "trailers"):
+            named: dict[str, Any] = {where: (*own, ("a2a-extensions", "https://ext.example/a"))}
+            site.play(says(TASK, **named))
             told = await site.client.ask(Operation.GET_TASK)
             assert told.headers.keys() == {"x-request-id", "a2a-extensions"}
             assert told.headers["a2a-extensions"] == "https://ext.example/a"
@@ -153,28 +146,41 @@ async def test_of_the_metadata_of_an_agent_only_extensions_pass_in_front_or_behi
 # ---- What is no answer -----------------------------------------------------------------------------------------------
 
 
-async def no_answer(site: Site, reason: str = "UPSTREAM_PROTOCOL", *more: str) -> None:
+async def no_answer(site: Site) -> None:
     """See that every client hears of an answer that is none, and nothing of what is in it."""
     told = await site.client.ask(Operation.GET_TASK)
     assert (told.messages, told.code) == ((), "INTERNAL")
-    assert told.reasons == ["INVALID_AGENT_RESPONSE", reason]
-    assert hides_addresses(told, "10.0.0.7", *more)
+    assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+    assert hides_addresses(told, "10.0.0.7", "who is")
     rpc, older, rest, older_rest = await asked_in_json(site.gateway)
     assert [each.status for each in (rpc, older, rest, older_rest)] == [200, 200, 502, 502]
     assert rpc.json["error"]["code"] == older.json["error"]["code"] == -32006
     for answer in (rpc, older, rest, older_rest):
-        assert answer.reasons == ["INVALID_AGENT_RESPONSE", reason]
-        assert hides_addresses(answer, "10.0.0.7", *more)
+        assert answer.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
+        assert hides_addresses(answer, "10.0.0.7", "who is")
         assert answer.header("www-authenticate") is None
     await site.gateway.line(of=5)
     assert {line["reason"] for line in site.gateway.lines} == {"upstream_protocol"}
     assert {line["outcome"] for line in site.gateway.lines} == {"upstream_error"}
 
 
-@pytest.mark.parametrize("message", [GARBAGE, b"\x0a\x01\xff", b"<html>10.0.0.7", b"\x1b\x08\x01\x1c\x1c"])
-async def test_what_is_no_message_of_the_method_reaches_nobody(message: bytes) -> None:
-    async with standing(says(message), backend=SPEAKS_1_0) as site:
-        await no_answer(site)
+CHALLENGE = bytes(Status(code=16, message="who is 10.0.0.7").SerializeToString())
+
+
+async def test_what_is_no_message_of_the_method_reaches_nobody() -> None:
+    """A challenge neither: what the agent does not accept is what the gateway showed."""
+    async with standing(says(), backend=SPEAKS_1_0) as site:
+        for answer in (
+            says(GARBAGE),
+            says(b"\x0a\x01\xff"),
+            says(b"<html>10.0.0.7"),
+            says(b"\x1b\x08\x01\x1c\x1c"),
+            says(),
+            fails("UNAUTHENTICATED", "who is 10.0.0.7"),
+            fails("UNAUTHENTICATED", "who is 10.0.0.7", CHALLENGE),
+        ):
+            site.play(answer)
+            await no_answer(site)
 
 
 async def test_what_is_a_message_and_no_answer_reaches_only_who_speaks_as_the_agent_does() -> None:
@@ -188,19 +194,6 @@ async def test_an_answer_that_is_longer_than_it_may_be_is_none() -> None:
     limits = "connections: { event: 1000, kept: 1000 }"
     async with standing(says(TASK + FUTURE * 100), limits, backend=SPEAKS_1_0) as site:
         await no_answer(site)
-
-
-async def test_a_word_without_a_message_is_no_answer() -> None:
-    async with standing(says(), backend=SPEAKS_1_0) as site:
-        await no_answer(site)
-
-
-async def test_an_agent_challenges_nobody_through_the_gateway() -> None:
-    """What it does not accept is what the gateway showed; a client would throw a good credential away."""
-    details = bytes(Status(code=16, message="who is 10.0.0.7").SerializeToString())
-    for answer in (fails("UNAUTHENTICATED", "who is 10.0.0.7"), fails("UNAUTHENTICATED", "who is 10.0.0.7", details)):
-        async with standing(answer, backend=SPEAKS_1_0) as site:
-            await no_answer(site, "UPSTREAM_PROTOCOL", "who is")
 
 
 # ---- What the agent refuses ------------------------------------------------------------------------------------------
@@ -226,28 +219,24 @@ NOT_FOUND = bytes(
 ) + FUTURE  # fmt: skip
 
 
+# Those that gRPC makes up as well, and one that only agents give.
+STATUSES = (
+    "CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "INTERNAL",
+    "NOT_FOUND",
+)  # fmt: skip
+
+
 async def test_an_agents_own_error_reaches_who_speaks_as_it_does_as_it_is() -> None:
-    async with standing(fails("NOT_FOUND", "no such täsk: 100 %", NOT_FOUND)) as site:
+    async with standing(fails("NOT_FOUND", "no such täsk: 100 %", NOT_FOUND), ANYWHERE) as site:
         told = await site.client.ask(Operation.GET_TASK)
         assert (told.messages, told.code, told.words) == ((), "NOT_FOUND", "no such täsk: 100 %")
         assert told.details == NOT_FOUND
         assert set(told.headers | told.trailers) == {"x-request-id"}
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        # Those that gRPC makes up as well, and one that only agents give.
-        "CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED",
-        "INTERNAL", "NOT_FOUND",
-    ],
-)  # fmt: skip
-async def test_every_status_of_an_agents_own_is_the_clients(code: str) -> None:
-    async with standing(fails(code, "of my own accord"), ANYWHERE) as site:
-        told = await site.client.ask(Operation.SEND_MESSAGE)
-        assert (told.code, told.words, told.details) == (code, "of my own accord", b"")
-        told = await site.client.ask(Operation.SEND_MESSAGE, version=V0_3)
-        assert (told.code, told.words, told.details) == (code, "of my own accord", b"")
+        for code in STATUSES:
+            site.play(fails(code, "of my own accord"))
+            for version in (V1_0, V0_3):
+                told = await site.client.ask(Operation.SEND_MESSAGE, version=version)
+                assert (told.code, told.words, told.details) == (code, "of my own accord", b"")
 
 
 async def test_an_agents_own_error_is_told_to_other_clients_in_their_words() -> None:

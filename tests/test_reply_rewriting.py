@@ -13,7 +13,7 @@ from tests.doubles.scripted import (
     whole,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 
 # ---- What must be changed ------------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import OUTCOMES, Fault
-from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
-from gateway.proxy.request import FIELDS, RequestContext, unread_line, untrusted_line
+from gateway.proxy.request import RequestContext
 from gateway.routing.route import Place, Rule
 from gateway.telemetry.access_log import LONGEST
 from gateway.telemetry.metrics import NO_TENANT, AgentMeter
@@ -51,43 +51,6 @@ def served() -> tuple[RequestContext, Meter]:
     return found, meter
 
 
-def test_a_request_becomes_metrics_and_a_line_with_every_field() -> None:
-    found, meter = served()
-    found.saw(Progress(b"1", "t", "c", "working", "task"))
-    # One frame adds to what others told.
-    found.saw(Progress(b"1", state="failed", event="status"))
-    assert found.close(104.0) == {
-        "request_id": "r1", "trace_id": None, "agent": "billing", "backend": "billing",
-        "match_line": "gateway.yaml:7", "tenant": "acme", "principal": "alice", "auth_method": "jwt",
-        "binding": "jsonrpc", "operation": "SendMessage", "a2a_version": "1.0", "a2a_tenant": "eu", "task_id": "t",
-        "context_id": "c", "task_state": "failed", "status": 200, "rpc_code": None, "outcome": "task_failed",
-        "reason": None, "detail": None, "duration_s": 4.0, "first_byte_s": 3.0, "upstream_s": 1.5, "overhead_s": 2.0,
-        "attempts": 1, "bytes_in": found.bytes_in, "bytes_out": 5, "stream": False, "events": 0, "closed_by": None,
-        "client_ip": "203.0.113.9", "method": "POST", "path": "/billing",
-    }  # fmt: skip
-    assert meter.told == [
-        ("request", "SendMessage", "jsonrpc", "task_failed", "acme"),
-        ("timed", Kind.SEND, 4.0, 3.0, 2.0),
-        ("task", "failed"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        (unread_line("203.0.113.9", "r1", 503, "no"), faults.Overloaded),
-        (unread_line("203.0.113.9", "r1", 400, "no"), faults.BadRequest),
-        (untrusted_line("203.0.113.9", "r1", "no"), faults.AuthInvalid),
-    ],
-)
-def test_a_line_of_what_was_no_request_has_the_same_fields(line: dict[str, Any], kind: type[Fault]) -> None:
-    assert tuple(served()[0].close(104.0)) == tuple(line) == FIELDS
-    told = {name: value for name, value in line.items() if value is not None and name != "status"}
-    assert told == {
-        "request_id": "r1", "outcome": kind.outcome, "reason": kind.reason, "detail": "no", "client_ip": "203.0.113.9",
-    }  # fmt: skip
-
-
 def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
     first, _ = served()
     said = first.close(104.0)
@@ -109,13 +72,6 @@ def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
         setattr(other, name, value)
         assert other.close(104.0) == said | differs
         assert again.close(104.0) == said
-
-
-def test_a_stream_leaves_nothing_at_its_head() -> None:
-    found, _ = served()
-    found.stream = True
-    found.close(104.0)
-    assert found.cache.log_fields is None
 
 
 def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:
@@ -177,23 +133,6 @@ def test_an_outcome_is_one_of_the_closed_set(
     assert outcome in OUTCOMES
 
 
-@pytest.mark.parametrize(
-    ("binding", "fault", "progress", "code"),
-    [
-        (Binding.JSONRPC, faults.ClientGone("no"), Progress(), None),
-        (Binding.REST, faults.AuthMissing("no"), Progress(), None),
-        (Binding.JSONRPC, faults.AuthMissing("no"), Progress(), -31401),
-        (Binding.JSONRPC, None, Progress(error=-32001, event="error"), -32001),
-    ],
-)
-def test_the_code_is_the_one_that_the_client_was_told(
-    binding: Binding, fault: Fault | None, progress: Progress, code: int | None
-) -> None:
-    found, _ = exchange()
-    found.binding, found.fault, found.progress = binding, fault, progress
-    assert found.close(101.0)["rpc_code"] == code
-
-
 def test_overhead_is_what_did_not_wait_for_the_agent_and_never_negative() -> None:
     found, _ = served()
     found.received, found.first_byte = 109.0, 103.0
@@ -202,11 +141,3 @@ def test_overhead_is_what_did_not_wait_for_the_agent_and_never_negative() -> Non
     never.sent, never.first_byte = 100.25, 101.25
     line = never.close(101.25)
     assert (line["upstream_s"], line["overhead_s"]) == (1.0, 0.25)
-
-
-def test_only_sends_are_counted_by_the_state_of_their_task() -> None:
-    found, meter = exchange()
-    found.operation = Operation.GET_TASK
-    found.saw(Progress(state="completed", event="task"))
-    found.close(101.0)
-    assert [told[0] for told in meter.told] == ["request", "timed"]

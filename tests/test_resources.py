@@ -122,38 +122,6 @@ async def test_all_are_closed_at_a_time_and_whatever_one_of_them_does(caplog: py
     assert "could not be closed" in caplog.text
 
 
-async def test_who_takes_a_place_knows_whose_and_is_told_when() -> None:
-    first = Resources()
-    thing = hold(first, "thing", 1)
-    second = Resources(first)
-    assert second.before(("thing",)) is thing
-    assert second.before(("other",)) is None
-    told: list[str] = []
-    second.on_entry(lambda: told.append("in use"))
-    second.open(background := Background())
-    assert (told, second.before(("thing",))) == ([], None)
-    second.enter()
-    second.enter()
-    assert told == ["in use"]
-    await background.aclose()
-
-
-async def test_what_rests_is_told_that_only_calls_that_have_begun_will_use_it() -> None:
-    told: list[str] = []
-
-    def retiring(resources: Resources, name: str) -> None:
-        resources.acquire((name,), 1, lambda: name, retire=lambda name: lambda: told.append(name))
-
-    first = Resources()
-    retiring(first, "kept")
-    retiring(first, "gone")
-    second = Resources(first)
-    retiring(second, "kept")
-    first.part(second)
-    first.rest()
-    assert told == ["gone"]
-
-
 async def test_what_does_not_linger_ends_when_another_is_in_use() -> None:
     background = Background()
     first = Resources()

@@ -112,7 +112,7 @@ async def test_who_is_shut_out_hears_why_at_once_and_nothing_more(how: str, tmp_
         await site.running.until(lambda: any(line["reason"] == reason for line in site.running.lines))
         line = next(line for line in site.running.lines if line["reason"] == reason)
         assert (line["tenant"], line["outcome"], line["closed_by"]) == ("acme", "denied", "gateway")
-        held._last = chunk(EVENT) + chunk(b"")
+        held.last = chunk(EVENT) + chunk(b"")
         held.go.set()
         assert await globex.rest() == EVENT
 
@@ -121,7 +121,7 @@ async def test_who_is_shut_out_hears_why_at_once_and_nothing_more(how: str, tmp_
 async def test_whoever_may_still_call_hears_its_stream_to_the_end(how: str, tmp_path: Path) -> None:
     async with two_streams(tmp_path) as (site, held, acme, _):
         await site.rewrite(GRANTED[how])
-        held._last = chunk(EVENT) + chunk(b"")
+        held.last = chunk(EVENT) + chunk(b"")
         held.go.set()
         assert await acme.rest() == EVENT
 
@@ -184,7 +184,7 @@ async def test_a_token_proves_what_its_claims_say_by_the_new_file(
         text = ("# as it is\n" + ISSUED).replace(before, after)
         assert (await site.rewrite(filled(text))).result is Result.APPLIED
         if goes_on:
-            held._last = chunk(EVENT) + chunk(b"")
+            held.last = chunk(EVENT) + chunk(b"")
             held.go.set()
             assert await client.rest() == EVENT
         else:

@@ -29,7 +29,7 @@ from tests.doubles.scoped import (
     scoped,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 
 async def logged(gateway: Running) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.doubles.gateway import JSON, Pairs, agent, bearer, keys, running
 from tests.doubles.scoped import PROPOSED, SAYS_0_3, SAYS_1_0, V0_3, V1_0, ask, filled, modern, plays, said, scoped
 from tests.doubles.scripted import ScriptedBackend
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 # ---- Whose it is -----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
-from tests.doubles.gateway import RESULT, card_of, compiled, fronted
+from tests.doubles.gateway import RESULT, card_of, fronted
 from tests.doubles.scripted import WAIT, answers, whole
 
 pytestmark = pytest.mark.anyio
@@ -15,30 +15,6 @@ pytestmark = pytest.mark.anyio
 
 def samples(snapshot: Snapshot) -> dict[str, dict[tuple[str, ...], float]]:
     return {sample.name: dict(sample.values) for sample in snapshot.samples()}
-
-
-async def test_figures_of_a_snapshot_nobody_has_used_are_zero_or_absent() -> None:
-    text = """\
-    auth:
-      issuers:
-        corp: { issuer: "https://login.example.com", audience: a, tenant: acme, jwks: "https://login.example.com/k" }
-    tenants: { acme: [echo, crm] }
-    agents:
-      echo: http://127.0.0.1:7001
-      crm: { by_tenant: { acme: http://127.0.0.1:7002 } }
-    """
-    async with compiled(text) as snapshot:
-        assert samples(snapshot) == {
-            "backend_connections": {
-                ("echo", "echo", "active"): 0.0,
-                ("echo", "echo", "idle"): 0.0,
-                ("crm", "crm/acme", "active"): 0.0,
-                ("crm", "crm/acme", "idle"): 0.0,
-            },
-            "backend_up": {("echo", "echo"): 1.0, ("crm", "crm/acme"): 1.0},
-            "card_age_seconds": {},
-            "jwks_last_success_timestamp_seconds": {("corp",): 0.0},
-        }
 
 
 async def test_figures_follow_what_happens() -> None:

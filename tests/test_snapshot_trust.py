@@ -7,7 +7,6 @@ import pytest
 import trustme
 
 from tests.doubles.gateway import LISTENS, RESULT, agent, card_of, running
-from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +37,3 @@ async def test_an_agent_of_a_private_authority_is_called_and_read_where_the_file
                 assert (answer.body == RESULT) is good, answer
                 if not good:
                     assert answer.reasons[-1] == "UPSTREAM_CONNECT"
-            shared = pool_of(backings["inherits"])._tls
-            assert shared is pool_of(backings["own"])._tls
-            assert shared is not pool_of(backings["system"])._tls

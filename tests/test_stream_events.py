@@ -12,8 +12,6 @@ from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
-
-
 NO_EVENTS = {
     "text": b"data: no json\n\n",
     "a string": b'data: "text"\n\n',

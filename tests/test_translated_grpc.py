@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from tests.doubles.gateway import Running, agent
 from tests.doubles.grpc_agent import grpc_over
 from tests.doubles.grpc_events import status, status_0_3
 from tests.doubles.grpc_gateway import GrpcClient, fronting, request
-from tests.doubles.scripted import WAIT, Received, Script, ScriptedBackend, Wire, head, whole
+from tests.doubles.scripted import WAIT, Received, Script, ScriptedBackend, Wire, answers, head, whole
 from tests.doubles.translated import (
     TASK_0_3,
     TASK_1_0,
@@ -46,14 +46,36 @@ COMPLETED = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state
 EVERY = ["jsonrpc 1.0", "jsonrpc 0.3", "rest 1.0", "rest 0.3"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+async def sites() -> AsyncIterator[dict[str, tuple[Running, GrpcClient, ScriptedBackend]]]:
+    """A gateway, a client of gRPC and an agent of each dialect, for all tests."""
+    found = {}
+    async with AsyncExitStack() as stack:
+        for speaks in (*EVERY, "jsonrpc 0.1"):
+            binding, _, version = speaks.partition(" ")
+            backend = await stack.enter_async_context(ScriptedBackend(agent(answers())))
+            spoken = f'protocol: {binding}, a2a_version: "{version}"'
+            gateway, client = await stack.enter_async_context(fronting(backend.url, ANYWHERE, backend=spoken))
+            found[speaks] = gateway, client, backend
+        SITES.update(found)
+        yield found
+        SITES.clear()
+
+
+SITES: dict[str, tuple[Running, GrpcClient, ScriptedBackend]] = {}
+
+
 @asynccontextmanager
-async def speaking(script: Script, speaks: str, more: str = ANYWHERE) -> AsyncIterator[tuple[Running, GrpcClient]]:
-    """A gateway in front of an agent of one dialect, and a client of gRPC."""
-    binding, _, version = speaks.partition(" ")
-    async with ScriptedBackend(agent(script)) as backend:
-        spoken = f'protocol: {binding}, a2a_version: "{version}"'
-        async with fronting(backend.url, more, backend=spoken) as (gateway, client):
-            yield gateway, client
+async def speaking(script: Script, speaks: str) -> AsyncIterator[tuple[Running, GrpcClient]]:
+    """Have the agent of a dialect play a script; gives the gateway in front of it, and a client of gRPC."""
+    gateway, client, backend = SITES[speaks]
+    await gateway.rested()
+    gateway.lines.clear()
+    for wire in backend.wires:
+        wire.close()
+    await backend.all_gone()
+    backend.script = agent(script)
+    yield gateway, client
 
 
 # ---- What is well ----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from tests.doubles.translated import (
 from tests.e2e.running import Running
 from tests.test_traps_dialect import HOOK, MODERN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 PROTO = {"messageId": "m-1", "role": "ROLE_USER", "content": [{"text": "Hello"}]}
 

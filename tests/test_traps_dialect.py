@@ -34,7 +34,7 @@ from tests.doubles.translated import (
 from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 MODERN = {"a2a-version": "1.0"}
 WORKING_1_0 = {**TASK_1_0, "status": {"state": "TASK_STATE_WORKING"}}
@@ -431,10 +431,10 @@ async def test_a_subscription_of_0_3_has_two_names(method: str, tmp_path: Path) 
         return stream(bare_event({"task": WORKING_1_0}))
 
     async with agent(plays(answer), tmp_path, "rest 1.0") as (gateway, client):
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": "t-1"}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": "t-14"}}
         said = await client.post(gateway.url, json=body)
         [request] = gateway.backend.requests
-    assert request.target == b"/tasks/t-1:subscribe"
+    assert request.target == b"/tasks/t-14:subscribe"
     assert events(said.content)[0]["result"]["kind"] == "task"
 
 

@@ -29,7 +29,7 @@ from tests.doubles.translated import (
 )
 from tests.test_traps_dialect import MODERN, bare_event, streamed, told
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 PROTO = {"message": {"messageId": "m-1", "role": "ROLE_USER", "content": [{"text": "Hello"}]}}
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"

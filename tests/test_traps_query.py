@@ -9,7 +9,7 @@ import pytest
 from tests.doubles.translated import TASK_1_0, agent, call, complaint, plain, plays, result
 from tests.test_traps_dialect import MODERN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 LIST = {"tasks": [TASK_1_0], "nextPageToken": "n+/=", "pageSize": 50, "totalSize": 1}
 

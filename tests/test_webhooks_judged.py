@@ -23,9 +23,10 @@ from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_gateway import LISTENS, dialled
 from tests.doubles.scripted import ScriptedBackend, Wire
 from tests.doubles.translated import MESSAGE_0_1, MESSAGE_0_3, MESSAGE_1_0, document
+from tests.support.kept import shared
 
 __all__ = ["grpc_over"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
 GOOD = "http://127.0.0.1:9/good-hook"
 EVIL = "http://169.254.169.254/evil-hook"
@@ -151,6 +152,14 @@ class Site:
 
 @asynccontextmanager
 async def site(mode: str) -> AsyncIterator[Site]:
+    """One for all tests in this mode."""
+    async with shared(mode, lambda: _site(mode)) as (found, _):
+        found.forget()
+        yield found
+
+
+@asynccontextmanager
+async def _site(mode: str) -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
         backends: dict[str, ScriptedBackend | GrpcAgent] = {}
         lines = []
@@ -168,9 +177,7 @@ async def site(mode: str) -> AsyncIterator[Site]:
             lines
         )
         gateway = await stack.enter_async_context(running(f"{text}\npush: {MODES[mode]}\n"))
-        there = Site(gateway, backends)
-        there.forget()
-        yield there
+        yield Site(gateway, backends)
 
 
 async def _refuses(wire: Wire) -> None:
