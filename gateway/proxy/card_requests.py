@@ -9,7 +9,7 @@ import msgspec
 from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
-from gateway.a2a.headers import A2A_JSON, Pairs, accepts
+from gateway.a2a.headers import A2A_JSON, Pairs, accepts, holds
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
 from gateway.a2a.query import query_value
@@ -60,7 +60,7 @@ async def show(
         (b"vary", b"Authorization, X-API-Key, Accept, A2A-Version"),
         (b"x-request-id", request.id.encode("ascii")),
     ]
-    if _holds(request, etag):
+    if holds(request.head.first(b"if-none-match"), etag):
         request.status = 304
         await client.answer(304, headers, b"")
         return
@@ -151,11 +151,3 @@ def _wants_modern(request: RequestContext) -> bool:
 
 def _accepts_a2a_json(request: RequestContext) -> bool:
     return accepts(request.head.all(b"accept"), A2A_JSON)
-
-
-def _holds(request: RequestContext, etag: bytes) -> bool:
-    # RFC 9110 §13.1.2: weak comparison, and `*` for any card.
-    shown = request.head.first(b"if-none-match")
-    if shown is None:
-        return False
-    return any(tag.strip() in (etag, b"*", etag.removeprefix(b"W/")) for tag in shown.split(b","))

@@ -22,7 +22,7 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.query import of_card
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
-from gateway.proxy import card_requests
+from gateway.proxy import card_requests, feed_requests
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
@@ -149,6 +149,10 @@ class Pipeline:
             verdict = select(snapshot, request, location, path.tenant)
             refuse_method(path)
             await card_requests.show(snapshot, request, verdict, client, path=path, clock=self._clock)
+            return
+        if location.feed is not None:
+            await self.admission.arrive(request, client)
+            await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
             return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
