@@ -28,6 +28,7 @@ from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.wire import RecordedWire
 from tests.identity.issuance import ISSUER, NOW, jwk, rsa_key, token
 from tests.identity.provider import KEYS, provider
+from tests.table import for_each
 
 NAMES = ("alpha", "beta", "gamma")
 COVERED = {"one": ("alpha", "beta"), "two": ("gamma",)}
@@ -279,7 +280,7 @@ def test_a_request_is_forwarded_if_and_only_if_all_that_it_says_names_one_agent_
     assert (wire.status == 200 and "result" in wire.json) == (agent is not None)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_the_model_lets_what_agrees_pass(gateway: Gateway, name: str) -> None:
     plain, escaped = Said(name, "plain"), Said(name, "escaped")
     everything = Asked(

@@ -10,6 +10,7 @@ import pytest
 from tests.doubles.gateway import Running, running
 from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, document, stream
+from tests.table import for_each
 from tests.test_webhooks import RELAY, site
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -86,10 +87,10 @@ MESSAGES = {"1.0": MESSAGE_1_0, "0.3": MESSAGE_0_3}
 VERSION = ((b"A2A-Version", b"1.0"),)
 
 
-@pytest.mark.parametrize("said", TWICE)
-@pytest.mark.parametrize("streams", [False, True], ids=["answer", "event"])
-@pytest.mark.parametrize("client", ["1.0", "0.3", "rest"])
-@pytest.mark.parametrize("spoken", ["jsonrpc", "rest"])
+@for_each("said", TWICE)
+@for_each("streams", [False, True])
+@for_each("client", ["1.0", "0.3", "rest"])
+@for_each("spoken", ["jsonrpc", "rest"])
 async def test_what_can_be_read_in_two_ways_is_refused(spoken: str, client: str, said: str, *, streams: bool) -> None:
     async with speaking(spoken) as (gateway, speaker):
         speaker.said = TWICE[said]
@@ -98,8 +99,8 @@ async def test_what_can_be_read_in_two_ways_is_refused(spoken: str, client: str,
         assert b"UPSTREAM_PROTOCOL" in answer
 
 
-@pytest.mark.parametrize("client", ["1.0", "0.3", "rest"])
-@pytest.mark.parametrize("spoken", ["jsonrpc", "rest"])
+@for_each("client", ["1.0", "0.3", "rest"])
+@for_each("spoken", ["jsonrpc", "rest"])
 async def test_an_error_that_can_be_read_in_two_ways_is_refused(spoken: str, client: str) -> None:
     details = [{"@type": "x", "metadata": {"taskId": "t", "taskId~": "u", "note": SECRET}}]
     async with speaking(spoken) as (gateway, speaker):

@@ -15,6 +15,7 @@ from gateway.listener.server import ListenFailed
 from tests.doubles.assembly import ANYWHERE, SECURED, assembled, certified, taken
 from tests.doubles.gateway import request, running
 from tests.doubles.scripted import WAIT
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ async def test_the_url_of_the_file_is_the_one_that_is_told() -> None:
         assert site.gateway.public_url == "https://gw.test"
 
 
-@pytest.mark.parametrize("which", ["public", "admin"])
+@for_each("which", ["public", "admin"])
 async def test_an_address_that_is_taken_is_named(which: str) -> None:
     async with taken() as address:
         public, admin = (address, "127.0.0.1:0") if which == "public" else ("127.0.0.1:0", address)

@@ -8,6 +8,7 @@ import pytest
 from tests.doubles.gateway import CALL, JSON, agent, bearer, keys, running, whole_file
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
 from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ async def test_a_replica_without_weight_gets_the_follow_ups_of_its_tasks_alone()
 AUTH = keys(acme="acme") + "tenants: { acme: [echo] }\n"
 
 
-@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+@for_each("auth", ["", AUTH])
 async def test_a_task_is_answered_for_by_the_replica_that_made_it(auth: str) -> None:
     headers = (bearer("acme"),) if auth else ()
     async with replicated(named("a"), named("b"), named("c"), auth=auth) as (gateway, _):
@@ -60,7 +61,7 @@ async def test_a_task_is_answered_for_by_the_replica_that_made_it(auth: str) -> 
         assert gateway.metric("rejected_total") == 0
 
 
-@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+@for_each("auth", ["", AUTH])
 async def test_a_context_stays_where_it_began(auth: str) -> None:
     headers = (bearer("acme"),) if auth else ()
     async with replicated(named("a"), named("b"), named("c"), auth=auth) as (gateway, _):
@@ -163,7 +164,7 @@ def streaming(name: str) -> Script:
     return agent(play)
 
 
-@pytest.mark.parametrize("auth", ["", AUTH], ids=["nobody is proven", "a ledger is kept"])
+@for_each("auth", ["", AUTH])
 async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> None:
     headers = (bearer("acme"),) if auth else ()
     names = ("a", "b", "c", "d")

@@ -13,6 +13,7 @@ from gateway.proxy import card_requests
 from tests.doubles.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ async def test_a_card_names_the_gateway_wherever_it_was_fetched_from() -> None:
         assert line["bytes_out"] == len(answer.body)
 
 
-@pytest.mark.parametrize("path", [CARD, OLD])
+@for_each("path", [CARD, OLD])
 async def test_a_card_may_be_kept_and_asked_for_again(path: str) -> None:
     async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
         first = await gateway.get("/echo" + path)
@@ -124,7 +125,7 @@ async def test_who_asks_for_1_0_gets_a_card_of_1_0_alone() -> None:
                 assert "supportedInterfaces" not in (await gateway.get("/echo" + OLD, headers)).json
 
 
-@pytest.mark.parametrize("prefix", ["", "/agents"])
+@for_each("prefix", ["", "/agents"])
 async def test_paths_are_appended_to_the_urls_of_an_agent_at_the_root(prefix: str) -> None:
     # Each call has a connection of its own, for every answer has the same id.
     script = answers(whole(RESULT, b"connection: close"))
@@ -215,7 +216,7 @@ async def test_an_agent_with_a_host_has_its_card_at_the_root_of_that_host() -> N
         assert b"evil" not in answer.body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("host", "shown"),
     [
         (b"eu.agents.test", "eu.agents.test"),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, Answer, Running, agent, bearer, card_of, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +36,8 @@ TWO = '  two: { backend: "URL", match: { path: /a2a, key: other } }\n'
 HIDDEN = '  hidden: { backend: "URL", visibility: private, match: { path: /a2a, key: other } }\n'
 
 
-@pytest.mark.parametrize("settings", ["", ", anonymous: true"])
-@pytest.mark.parametrize("path", [CARD, OLD])
+@for_each("settings", ["", ", anonymous: true"])
+@for_each("path", [CARD, OLD])
 async def test_of_the_only_agent_there_anyone_reads_the_card(path: str, settings: str) -> None:
     async with site(ONE, settings) as gateway:
         answer = await gateway.get("/a2a" + path)
@@ -51,7 +52,7 @@ async def test_of_the_only_agent_there_anyone_reads_the_card(path: str, settings
         assert (await gateway.get("/a2a" + path, [bearer("third")])).status == 404
 
 
-@pytest.mark.parametrize("path", [CARD, OLD])
+@for_each("path", [CARD, OLD])
 async def test_of_several_agents_a_stranger_reads_how_to_sign_in(path: str) -> None:
     async with site(ONE + TWO + '  secretive: { backend: "URL", match: { path: /a2a, key: third } }\n') as gateway:
         answer = await gateway.get("/a2a" + path)

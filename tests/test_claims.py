@@ -11,6 +11,7 @@ from tests.doubles.gateway import Answer, Running, bearer, keys, running
 from tests.doubles.mark import shows_mark
 from tests.doubles.scripted import ScriptedBackend
 from tests.doubles.trusting import Trusting
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +68,7 @@ OPERATIONS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@for_each("operation", OPERATIONS)
 async def test_anothers_task_and_none_look_alike_and_the_agent_is_not_asked(operation: str) -> None:
     async with shared() as site:
         task = await site.send("acme")
@@ -137,7 +138,7 @@ async def test_anothers_context_is_a_word_like_any_other() -> None:
         assert theirs["id"] != ours["id"]
 
 
-@pytest.mark.parametrize("length", [1024, 1025, 3000])
+@for_each("length", [1024, 1025, 3000])
 async def test_a_context_goes_on_however_long_its_name_is(length: int) -> None:
     async with shared() as site:
         context = "c" * length
@@ -180,7 +181,7 @@ async def test_events_of_a_stream_name_contexts_in_their_clients_words() -> None
         assert (await site.call("acme", "GetTask", {"id": task})).json["result"]["contextId"] == "chat-1"
 
 
-@pytest.mark.parametrize("other", ["globex", "bob"])
+@for_each("other", ["globex", "bob"])
 async def test_what_is_withheld_makes_nobody_the_owner_of_anything(other: str) -> None:
     """An agent mixes two callers up: who is refused the answer does not take the task away from whose it is."""
     async with shared(", isolation: principal") as site:

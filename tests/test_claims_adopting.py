@@ -11,6 +11,7 @@ from tests.doubles.gateway import keys, running
 from tests.doubles.scripted import Received, ScriptedBackend, Wire
 from tests.doubles.trusting import Trusting
 from tests.loops import both_loops
+from tests.table import for_each
 from tests.test_claims import Site, shared
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,7 @@ async def has(site: Site, who: str, task: str = "old") -> bool:
     return "result" in (await site.call(who, "GetTask", {"id": task})).json
 
 
-@pytest.mark.parametrize("method", ["GetTask", "CancelTask", "SubscribeToTask"])
+@for_each("method", ["GetTask", "CancelTask", "SubscribeToTask"])
 async def test_who_guesses_the_name_of_a_task_that_is_to_come_has_nothing_of_it(method: str) -> None:
     async with shared(ADOPTS) as site:
         guessed = await site.call("globex", method, {"id": "task-1"})

@@ -9,6 +9,7 @@ import pytest
 
 from tests.doubles.gateway import Answer, Running, bearer, card_of, keys, running
 from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +80,7 @@ agents:
             yield found[0]
 
 
-@pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
+@for_each("told", TOLD.values())
 async def test_an_error_that_tells_of_anothers_task_is_told_in_the_gateways_words(told: Any) -> None:
     async with site() as there:
         answer = await there.fails(told)
@@ -90,7 +91,7 @@ async def test_an_error_that_tells_of_anothers_task_is_told_in_the_gateways_word
         assert (await there.fails(told)).json == told
 
 
-@pytest.mark.parametrize("told", OWN.values(), ids=OWN)
+@for_each("told", OWN.values())
 async def test_any_other_error_passes_as_it_is_and_makes_nobody_an_owner(told: Any) -> None:
     async with site() as there:
         answer = await there.fails(told)
@@ -98,7 +99,7 @@ async def test_any_other_error_passes_as_it_is_and_makes_nobody_an_owner(told: A
         await there.begins("acme", "V")
 
 
-@pytest.mark.parametrize("names", ["T", "U"])
+@for_each("names", ["T", "U"])
 async def test_an_error_within_a_stream_names_nothing_of_anothers(names: str) -> None:
     async with site() as there:
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "NO", "metadata": {"taskId": names}}

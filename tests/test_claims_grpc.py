@@ -14,6 +14,7 @@ from tests.doubles.gateway import bearer, keys
 from tests.doubles.grpc_agent import Asked, grpc_over
 from tests.doubles.grpc_gateway import request, standing
 from tests.doubles.mark import shows_mark
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -43,7 +44,7 @@ async def refuse(asked: Asked) -> None:
     await asked.fail("INVALID_ARGUMENT", *ending(context))
 
 
-@pytest.mark.parametrize("operation", [SEND, STREAM])
+@for_each("operation", [SEND, STREAM])
 async def test_who_speaks_as_the_agent_does_is_told_its_own_word(operation: Operation) -> None:
     async with standing(refuse, before=BEFORE) as site:
         said = request(operation, message=new.Message(**MESSAGE, context_id="chat-1"))
@@ -55,7 +56,7 @@ async def test_who_speaks_as_the_agent_does_is_told_its_own_word(operation: Oper
         assert not shows_mark(told.text)
 
 
-@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage", "ListTasks"])
+@for_each("method", ["SendMessage", "SendStreamingMessage", "ListTasks"])
 async def test_who_speaks_otherwise_is_told_its_own_word(method: str) -> None:
     async with standing(refuse, before=BEFORE, backend='protocol: grpc, a2a_version: "1.0"') as site:
         message = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}],"contextId":"chat-1"}}'

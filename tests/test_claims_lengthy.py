@@ -12,6 +12,7 @@ from tests.doubles.gateway import Answer, keys, running
 from tests.doubles.mark import shows_mark
 from tests.doubles.scripted import Received, ScriptedBackend, Wire, chunk, head
 from tests.doubles.trusting import Trusting
+from tests.table import for_each
 from tests.test_claims import MESSAGE, Site
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +63,7 @@ async def sent(there: Site, who: str, **members: Any) -> Answer:
     return await there.call(who, "SendMessage", {"message": {**MESSAGE, **members}})
 
 
-@pytest.mark.parametrize("piece", [1, 7, 400])
+@for_each("piece", [1, 7, 400])
 async def test_the_task_of_a_long_answer_is_its_receivers(piece: int) -> None:
     async with site(piece) as there:
         answer = await sent(there, "acme", contextId="chat-1")
@@ -76,7 +77,7 @@ async def test_the_task_of_a_long_answer_is_its_receivers(piece: int) -> None:
         assert (line["task_id"], line["context_id"]) == (task["id"], "chat-1")
 
 
-@pytest.mark.parametrize("piece", [1, 7, 400])
+@for_each("piece", [1, 7, 400])
 async def test_of_a_long_answer_that_names_what_is_anothers_nothing_goes_out(piece: int) -> None:
     """What it is about stands behind three megabytes that are another's, too."""
     async with site(piece) as there:

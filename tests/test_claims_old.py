@@ -12,6 +12,7 @@ from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import Running, bearer, keys, running
 from tests.doubles.scripted import Received, ScriptedBackend, Wire
 from tests.doubles.trusting import Trusting
+from tests.table import for_each
 from tests.test_claims import shared as shared_by_names
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,7 @@ async def test_a_task_is_found_again_by_the_name_that_its_client_gave_it() -> No
         assert [received["params"]["id"] for received in agent.received[2:]] == [ours] * 3
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel", "tasks/resubscribe"])
+@for_each("method", ["tasks/get", "tasks/cancel", "tasks/resubscribe"])
 async def test_under_anothers_name_there_is_nothing(method: str) -> None:
     async with shared() as (gateway, agent):
         await asked(gateway, "acme", "tasks/send", {"id": "X", "message": MESSAGE})

@@ -10,6 +10,7 @@ import pytest
 from tests.doubles.gateway import Answer, bearer, card_of, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.doubles.trusting import Trusting
+from tests.table import for_each
 from tests.test_claims import MESSAGE, Site, events
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +84,7 @@ SHAPES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 async def test_what_an_answer_names_is_its_receivers_however_it_is_written(shape: str) -> None:
     async with outspoken() as site:
         site.agent.has("T")
@@ -92,7 +93,7 @@ async def test_what_an_answer_names_is_its_receivers_however_it_is_written(shape
         assert not await site.finds("globex", "T")
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 async def test_what_names_anothers_never_leaves_however_it_is_written(shape: str) -> None:
     async with outspoken() as site:
         await site.says(task("T"))
@@ -103,7 +104,7 @@ async def test_what_names_anothers_never_leaves_however_it_is_written(shape: str
         assert b"error" in streamed.body
 
 
-@pytest.mark.parametrize("shape", ["a state by its number", "an update as its schema has it"])
+@for_each("shape", ["a state by its number", "an update as its schema has it"])
 async def test_that_holds_where_the_answer_is_translated_too(shape: str) -> None:
     async with outspoken() as site:
         site.agent.has("T")
@@ -115,7 +116,7 @@ async def test_that_holds_where_the_answer_is_translated_too(shape: str) -> None
         assert b'"T"' not in foreign.body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [
         {"tasks": [task("T")["task"]]},
@@ -123,7 +124,6 @@ async def test_that_holds_where_the_answer_is_translated_too(shape: str) -> None
         {**task("mine"), "statusUpdate": {"taskId": "T"}},
         {**task("mine"), "tasks": [task("T")["task"]]},
     ],
-    ids=["a list", "in capitals", "two at once", "beside a list"],
 )
 async def test_anothers_task_never_leaves_where_no_client_should_look_for_it(result: Any) -> None:
     async with outspoken() as site:
@@ -164,10 +164,9 @@ agents:
                 assert (answer.status, b"hook" in answer.body) == (status, status == 200), answer.body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [{"task": {"id": 7, "status": {}}}, task("T", contextId=["of-T"]), {"statusUpdate": "T"}, [{"taskId": 1}]],
-    ids=["an id", "a context", "an update", "a list"],
 )
 async def test_what_nobody_can_tell_whose_it_is_never_leaves(result: Any) -> None:
     async with outspoken() as site:
@@ -210,7 +209,7 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@for_each("config", CONFIGS)
 async def test_the_webhooks_of_anothers_task_never_leave(config: str) -> None:
     async with outspoken() as site:
         await site.says(task("T"))

@@ -9,6 +9,7 @@ from tests.doubles.gateway import Answer
 from tests.doubles.trusting import Trusting
 from tests.identity.corpus.genuine import good
 from tests.identity.front import Front, front, shown
+from tests.table import for_each
 from tests.test_claims import MESSAGE
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ async def test_each_subject_has_its_own() -> None:
         assert (await asked(there, "GetTask", {"id": task}, sub="eve")).json["error"]["code"] == -32001
 
 
-@pytest.mark.parametrize("ownership", [{"sub": ...}, {"sub": ""}, {"sub": ..., "client_id": "ada"}])
+@for_each("ownership", [{"sub": ...}, {"sub": ""}, {"sub": ..., "client_id": "ada"}])
 async def test_who_is_nobody_in_particular_is_not_let_in(ownership: dict[str, object]) -> None:
     """All tokens without a subject would be one principal, whoever they are of."""
     agent = Trusting()

@@ -11,6 +11,7 @@ from gateway.a2a.operation import Operation
 from gateway.tasks.store import Owner
 from tests.doubles.grpc_shared import MESSAGE as PROTO
 from tests.doubles.grpc_shared import Site, every_client, shared
+from tests.table import for_each
 from tests.test_claims import MESSAGE
 from tests.test_claims_shapes import ANCIENT, Outspoken, Spoken, outspoken, task
 
@@ -62,7 +63,7 @@ async def begun(site: Spoken) -> None:
     await site.says(task("V"), "globex")
 
 
-@pytest.mark.parametrize("shape", FOREIGN)
+@for_each("shape", FOREIGN)
 async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -> None:
     async with outspoken() as site:
         await begun(site)
@@ -77,7 +78,7 @@ async def test_an_answer_whose_messages_name_anothers_never_leaves(shape: str) -
         assert not await site.finds("globex", "U")
 
 
-@pytest.mark.parametrize("shape", OWN)
+@for_each("shape", OWN)
 async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
     async with outspoken() as site:
         await begun(site)

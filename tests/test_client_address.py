@@ -2,10 +2,9 @@
 
 from ipaddress import ip_network
 
-import pytest
-
 from gateway.a2a.call import Head
 from gateway.proxy.client_address import client_address, is_trusted, trace_id
+from tests.table import for_each
 
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 
@@ -22,7 +21,7 @@ def test_a_peer_that_is_no_proxy_cannot_say_who_it_is() -> None:
     assert client_address(forwarded("203.0.113.5", b"198.51.100.9"), TRUSTED) == "203.0.113.5"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "client"),
     [
         ((b"198.51.100.9",), "198.51.100.9"),
@@ -54,12 +53,12 @@ def test_the_client_is_the_last_address_that_no_trusted_proxy_vouches_for(
     assert client_address(forwarded("10.0.0.1", *values), TRUSTED) == client
 
 
-@pytest.mark.parametrize("peer", ["", "unix:", "nonsense"])
+@for_each("peer", ["", "unix:", "nonsense"])
 def test_a_peer_without_an_address_is_trusted_with_nothing(peer: str) -> None:
     assert client_address(forwarded(peer, b"198.51.100.9"), TRUSTED) == peer
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("peer", "trusted"),
     [("10.0.0.1", True), ("::ffff:10.0.0.1", True), ("fd00::1%eth0", True), ("11.0.0.1", False), ("", False)],
 )
@@ -70,7 +69,7 @@ def test_a_trusted_proxy_is_known_however_its_address_is_written(peer: str, *, t
 TRACE = b"0af7651916cd43dd8448eb211c80319c"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "trace"),
     [
         (b"00-" + TRACE + b"-b7ad6b7169203331-01", TRACE.decode()),

@@ -1,10 +1,9 @@
 """The CORS policy; `test_proxy_cors` has what browsers get of it."""
 
-import pytest
-
 from gateway.a2a.call import Head
 from gateway.config.limit import Cors
 from gateway.proxy.cors import Policy
+from tests.table import for_each
 
 CONSOLE = b"https://console.test"
 OTHER = b"https://other.test"
@@ -19,7 +18,7 @@ def request(origin: bytes | None = CONSOLE, method: str = "POST", **headers: byt
     return Head(method, b"/x", headers=(*named, *more))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "origin",
     [
         OTHER, b"null", b"", b"https://console.test/", b"https://CONSOLE.test", b"http://console.test",
@@ -55,8 +54,8 @@ def test_a_preflight_gets_the_headers_and_the_age_of_the_file() -> None:
     assert CLOSED.preflight(head) is None
 
 
-@pytest.mark.parametrize("policy", [SOME, CLOSED])
-@pytest.mark.parametrize("kind", [b"text/plain;charset=UTF-8", b"application/x-www-form-urlencoded", b"", None])
+@for_each("policy", [SOME, CLOSED])
+@for_each("kind", [b"text/plain;charset=UTF-8", b"application/x-www-form-urlencoded", b"", None])
 def test_what_a_form_could_have_sent_from_a_page_that_may_not_call_is_forged(
     policy: Policy, kind: bytes | None
 ) -> None:
@@ -65,7 +64,7 @@ def test_what_a_form_could_have_sent_from_a_page_that_may_not_call_is_forged(
         assert policy.is_forged(Head(head.method, head.path, headers=typed))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "head",
     [
         request(None, content_type=b"text/plain"),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, Pairs, Running, agent, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +26,7 @@ agents:
             yield gateway, backend
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "query", "method", "version"),
     [
         (b"", "", b"SendMessage", "1.0"),
@@ -79,7 +80,7 @@ def naming(member: bytes) -> bytes:
     return CALL.replace(b'"params":{', b'"params":{' + member + b",")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "body"),
     [
         ("/a2a/other", naming(b'"tenant":"billing"')),
@@ -121,7 +122,7 @@ REFUSED: dict[str, tuple[str, Pairs, tuple[bytes, bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("reason", REFUSED)
+@for_each("reason", REFUSED)
 async def test_a_long_call_is_refused_and_logged_like_a_short_one(
     front: tuple[Running, ScriptedBackend], reason: str
 ) -> None:

@@ -9,6 +9,7 @@ from gateway.upstream.dns import EVERY, MOST, Discovery, resolve
 from tests.doubles.gateway import Running, running
 from tests.doubles.replicated import asks, count, named, sent
 from tests.doubles.scripted import ScriptedBackend, refused_port
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -105,7 +106,7 @@ async def test_a_name_has_so_many_addresses_at_most() -> None:
         assert names.version == version
 
 
-@pytest.mark.parametrize("label", ["", ", label: canary"])
+@for_each("label", ["", ", label: canary"])
 async def test_an_address_that_the_file_names_by_itself_is_one_replica_with_its_own_weight(label: str) -> None:
     port = refused_port()
     alone = f"{{ url: 'http://127.0.0.1:{port}/a', weight: 7{label} }}"

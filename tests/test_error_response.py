@@ -13,6 +13,7 @@ from gateway.proxy.request import RequestContext
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from tests.a2a.test_fault import classes
 from tests.doubles.wire import RecordedWire
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +88,7 @@ TABLE: dict[str, set[tuple[int, int, int, str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", VISIBLE)
+@for_each("kind", VISIBLE)
 async def test_a_fault_has_the_statuses_and_codes_of_the_table(kind: type[Fault]) -> None:
     rpc, _ = await refused(made(kind), Binding.JSONRPC)
     rest, _ = await refused(made(kind), Binding.REST)
@@ -96,9 +97,9 @@ async def test_a_fault_has_the_statuses_and_codes_of_the_table(kind: type[Fault]
     assert (rpc.status, rpc.json["error"]["code"], rest.status, error["status"]) in TABLE[kind.reason]
 
 
-@pytest.mark.parametrize("kind", VISIBLE)
-@pytest.mark.parametrize("version", list(Version))
-@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.REST])
+@for_each("kind", VISIBLE)
+@for_each("version", list(Version))
+@for_each("binding", [Binding.JSONRPC, Binding.REST])
 async def test_every_refusal_names_the_request_and_its_reason_and_nothing_of_our_inside(
     kind: type[Fault], version: Version, binding: Binding
 ) -> None:
@@ -137,7 +138,7 @@ async def test_a_version_that_0_3_cannot_name_is_an_internal_error_there() -> No
     assert new.json["error"]["code"] == exchange.close(2.0)["rpc_code"] == -32009
 
 
-@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.REST])
+@for_each("binding", [Binding.JSONRPC, Binding.REST])
 async def test_a_401_says_what_to_show(binding: Binding) -> None:
     wire, _ = await refused(faults.AuthMissing("who"), binding)
     assert dict(wire.headers)[b"www-authenticate"] == b'Bearer realm="a2a"'
@@ -145,7 +146,7 @@ async def test_a_401_says_what_to_show(binding: Binding) -> None:
     assert b"www-authenticate" not in dict(other.headers)
 
 
-@pytest.mark.parametrize(("given", "sent"), [(None, b"1"), (0.2, b"1"), (2.4, b"3"), (30.0, b"30")])
+@for_each(("given", "sent"), [(None, b"1"), (0.2, b"1"), (2.4, b"3"), (30.0, b"30")])
 async def test_a_503_says_when_to_try_again(given: float | None, sent: bytes) -> None:
     wire, _ = await refused(faults.Overloaded("busy", retry_after=given), Binding.JSONRPC)
     assert dict(wire.headers)[b"retry-after"] == sent
@@ -171,8 +172,8 @@ async def test_a_client_that_has_left_is_told_nothing() -> None:
 # ---- In the middle of an answer ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", VISIBLE)
-@pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
+@for_each("kind", VISIBLE)
+@for_each("version", [Version.V0_3, Version.V1_0])
 async def test_the_last_event_of_a_json_rpc_stream_is_an_internal_error_with_the_reason(
     kind: type[Fault], version: Version
 ) -> None:
@@ -194,7 +195,7 @@ async def test_the_last_event_of_an_http_json_stream_is_its_error_body() -> None
     assert (wire.closed, wire.was_cut) == (True, False)
 
 
-@pytest.mark.parametrize(("binding", "stream"), [(Binding.REST, True), (Binding.REST, False), (Binding.JSONRPC, False)])
+@for_each(("binding", "stream"), [(Binding.REST, True), (Binding.REST, False), (Binding.JSONRPC, False)])
 async def test_what_has_no_last_word_is_cut(binding: Binding, *, stream: bool) -> None:
     wire, _ = await refused(faults.UpstreamReset("told"), binding, Version.V0_3, opened=True, stream=stream)
     assert (wire.sent, wire.closed, wire.was_cut) == (b"", False, True)

@@ -41,6 +41,7 @@ from tests.doubles.scripted import (
     refused_port,
     whole,
 )
+from tests.table import for_each
 
 __all__ = ("grpc_over",)
 
@@ -322,7 +323,7 @@ def marked(balancer: Balancer, replica: Replica) -> None:
     balancer.failed(replica, "before")
 
 
-@pytest.mark.parametrize("call", [*UNARY, "SubscribeToTask"])
+@for_each("call", [*UNARY, "SubscribeToTask"])
 async def test_a_call_goes_to_another_replica_where_one_has_just_gone(call: str) -> None:
     assert rows()[GONE] == ("nothing", "at another replica, and that is no repeat")
     async with replicated(named("a"), named("b"), more="    retry: { max: 0 }\n") as (gateway, backends):

@@ -13,6 +13,7 @@ from gateway.a2a.translation import Translation
 from gateway.proxy import forward
 from tests.doubles.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +86,7 @@ async def test_another_binding_of_the_same_generation_is_translated_too() -> Non
         assert backend.requests[0].target == b"/message:send"
 
 
-@pytest.mark.parametrize("version", ["0.1", "0.3"])
+@for_each("version", ["0.1", "0.3"])
 async def test_a_method_of_two_generations_is_relayed_to_an_agent_of_either(version: str) -> None:
     given = b'{"jsonrpc":"2.0","id":1, "result":{"id":"mine","status":{"state":"working"}}}'
     async with speaking(f"jsonrpc {version}", answers(whole(given))) as (gateway, backend):
@@ -171,7 +172,7 @@ async def test_a_long_body_is_translated_in_a_thread_and_a_short_one_where_it_is
     assert [each is threading.main_thread() for each in threads] == [True, False]
 
 
-@pytest.mark.parametrize("verb", [b"GET", b"POST"])
+@for_each("verb", [b"GET", b"POST"])
 async def test_a_subscription_goes_by_the_verb_that_the_agent_knows(verb: bytes) -> None:
     async def knows_one(wire: Wire) -> None:
         while True:
@@ -201,7 +202,7 @@ async def test_an_agent_that_goes_before_it_is_asked_by_the_other_verb_is_asked_
         assert (await gateway.line())["attempts"] == 3
 
 
-@pytest.mark.parametrize("call", [CALL, SEND_0_3], ids=["relayed", "translated"])
+@for_each("call", [CALL, SEND_0_3])
 async def test_what_is_forwarded_is_counted_while_it_is_and_by_its_status_afterwards(call: bytes) -> None:
     held, go = asyncio.Event(), asyncio.Event()
 

@@ -16,6 +16,7 @@ from tests.doubles.grpc_agent import by_path, hangs, says
 from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_tenants import SEND, SETTINGS, Told, head_of, in_json, key, message, tenants
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
@@ -138,7 +139,7 @@ async def test_an_agent_gets_the_gateways_credential_and_nothing_beside_it() -> 
         assert (asked.told("x-team"), asked.told("x-other")) == (["ours"], ["theirs"])
 
 
-@pytest.mark.parametrize("upstream_tenant", ["", "upstream_tenant: strip", "upstream_tenant: fleet-7"])
+@for_each("upstream_tenant", ["", "upstream_tenant: strip", "upstream_tenant: fleet-7"])
 async def test_no_place_of_a_message_tells_an_agent_another_tenant_than_the_file_does(upstream_tenant: str) -> None:
     told = upstream_tenant.partition("fleet")[1:]
     expected = "".join(told) if any(told) else ""
@@ -173,7 +174,7 @@ INSIDE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", [SEND, STREAM])
+@for_each("path", [SEND, STREAM])
 async def test_a_client_is_told_nothing_of_what_an_agent_over_grpc_says_beside_its_answer(path: str) -> None:
     answer = says(b"", headers=(*INSIDE, ("a2a-extensions", "urn:x")), trailers=INSIDE)
     async with tenants(answer) as site:
@@ -205,7 +206,7 @@ async def test_an_answer_of_more_fields_than_anyone_reads_reaches_nobody() -> No
         assert answer.status == 502
 
 
-@pytest.mark.parametrize("garbage", [b"\x0a", b"\x0a\x0a", b"\xff"], ids=["blank", "blanks", "garbage"])
+@for_each("garbage", [b"\x0a", b"\x0a\x0a", b"\xff"])
 async def test_bytes_that_are_no_event_reach_nobody_also_where_they_are_blank(garbage: bytes) -> None:
     async with tenants(by_path({STREAM: says(WORKING, garbage, WORKING)})) as site:
         told = await site.ask(TO_ACME, key("acme"), path=STREAM)

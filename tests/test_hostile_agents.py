@@ -13,6 +13,7 @@ from tests.doubles.hostile import BEHAVIOURS, Behaviour
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, answers_and_closes, answers_and_resets, whole
 from tests.support.kept import shared
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -89,7 +90,7 @@ async def opened(times: str) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
             yield gateway, backend
 
 
-@pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
+@for_each("behaviour", BEHAVIOURS.values())
 async def test_whatever_an_agent_does_is_told_cleanly_and_reaches_no_other_caller(behaviour: Behaviour) -> None:
     turning = Turning(behaviour.script)
     times = TIMES if behaviour.reason in ("upstream_timeout", "upstream_idle") else ""
@@ -121,7 +122,7 @@ async def test_whatever_an_agent_does_is_told_cleanly_and_reaches_no_other_calle
 ANSWER = whole(RESULT)
 
 
-@pytest.mark.parametrize("death", [answers_and_closes, answers_and_resets])
+@for_each("death", [answers_and_closes, answers_and_resets])
 async def test_an_answer_that_ends_at_any_byte_but_the_last_is_no_answer(death: Any) -> None:
     async with ScriptedBackend(agent(death(), CARD)) as backend:
         text = f"agents:\n  echo:\n    backend: {backend.url}\n    {BOUNDS}\n"

@@ -11,6 +11,7 @@ from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of,
 from tests.doubles.replicated import replicated
 from tests.doubles.replicated import task as made
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +112,7 @@ async def test_an_agents_own_error_names_a_context_in_its_clients_word() -> None
         assert answer.json["error"]["message"] == "no lists of chat-1"
 
 
-@pytest.mark.parametrize("body", [b"<html>no</html>", b"{}", b'{"jsonrpc":"2.0","id":"x"}'])
+@for_each("body", [b"<html>no</html>", b"{}", b'{"jsonrpc":"2.0","id":"x"}'])
 async def test_what_is_no_answer_is_none(body: bytes) -> None:
     async with listing(Replies(body)) as gateway:
         answer = await ask(gateway)
@@ -142,7 +143,7 @@ async def test_where_tasks_have_no_owners_the_agents_list_passes_as_it_is() -> N
 EMPTY: Any = {"result": {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}}
 
 
-@pytest.mark.parametrize("first", ["breaks off", "is busy"])
+@for_each("first", ["breaks off", "is busy"])
 async def test_a_list_is_asked_for_again_as_other_reads_are(first: str) -> None:
     asked = 0
 

@@ -14,6 +14,7 @@ from gateway.upstream.reply import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, listed, page_of
 from tests.doubles.shared_agent import WORKING, SharedAgent, answered, counting, crowd, ids, page, task_of
+from tests.table import for_each
 
 
 def broken(owner: str) -> Callable[[Call], Awaitable[bytes]]:
@@ -101,7 +102,7 @@ def test_an_agent_that_does_not_take_the_token_that_it_just_gave_is_at_fault() -
     assert "globex" not in caught.value.message
 
 
-@pytest.mark.parametrize("code", [-32603, -32001, -32004, -31429, -31413, 42])
+@for_each("code", [-32603, -32001, -32004, -31429, -31413, 42])
 def test_no_complaint_about_a_token_repeats_it(code: int) -> None:
     with pytest.raises(AgentFailed) as caught:
         answered(listed(pageSize=2), Complaining(crowd(*["globex"] * 9), code=code, good=1).ask)
@@ -115,7 +116,7 @@ def test_a_complaint_about_the_first_page_is_the_agents_own() -> None:
     assert caught.value.error.message == "Invalid page token: "
 
 
-@pytest.mark.parametrize("fault", [RateLimited("slower"), UpstreamProtocol("what is that?")], ids=str)
+@for_each("fault", [RateLimited("slower"), UpstreamProtocol("what is that?")])
 def test_what_else_goes_wrong_is_told_as_it_is(fault: Fault) -> None:
     async def ask(call: Call) -> bytes:
         raise fault

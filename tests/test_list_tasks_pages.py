@@ -38,6 +38,7 @@ from tests.doubles.shared_agent import (
     task_of,
     unasked,
 )
+from tests.table import for_each
 
 # ---- The whole -------------------------------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ def shows_nothing_of_others(agent: SharedAgent, answer: bytes, token: str) -> No
             assert b64encode(secret.encode()).strip(b"=") not in told
 
 
-@pytest.mark.parametrize("size", [1, 4, 50])
+@for_each("size", [1, 4, 50])
 def test_the_store_of_the_sdk_is_gone_through_as_well(size: int) -> None:
     store, context = InMemoryTaskStore(), ServerCallContext()
 
@@ -171,7 +172,7 @@ def test_an_agent_that_gives_more_than_it_is_asked_for_makes_the_page_longer() -
     assert ids(first) + ids(second) == [task.id for task in agent.tasks]
 
 
-@pytest.mark.parametrize("circle", [("a", "a"), ("a", "b", "a"), ("a", "b", "b")], ids=str)
+@for_each("circle", [("a", "a"), ("a", "b", "a"), ("a", "b", "b")])
 def test_an_agent_whose_pages_go_in_a_circle_is_at_fault(circle: tuple[str, ...]) -> None:
     following = iter(circle)
 
@@ -229,21 +230,19 @@ def token_of(call: Call, **more: Any) -> str:
     return str(page(call, agent.ask, counting(8), **more)["nextPageToken"])
 
 
-@pytest.mark.parametrize("ours", CLIENTS, ids=str)
+@for_each("ours", CLIENTS)
 def test_a_token_is_good_for_the_same_list_in_pages_of_any_size(ours: Dialect) -> None:
     token = token_of(listed(ours, pageSize=2), bound=ACME)
     again = listed(ours, pageSize=5, pageToken=token, historyLength=1, includeArtifacts=True)
     assert len(page(again, SharedAgent(crowd(*["acme", "globex"] * 8)).ask, counting(8))["tasks"]) == 5
 
 
-@pytest.mark.parametrize(
-    "bound", [("globex", "", "crm"), ("acme", "bob", "crm"), ("acme", "", "erp"), ("acme", "crm", "")], ids=str
-)
+@for_each("bound", [("globex", "", "crm"), ("acme", "bob", "crm"), ("acme", "", "erp"), ("acme", "crm", "")])
 def test_a_token_of_another_owner_or_backend_is_refused(bound: tuple[str, ...]) -> None:
     refused(listed(pageSize=2, pageToken=token_of(listed(pageSize=2))), bound=bound)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [
         {"contextId": "c-1"},
@@ -251,7 +250,6 @@ def test_a_token_of_another_owner_or_backend_is_refused(bound: tuple[str, ...]) 
         {"statusTimestampAfter": "2026-02-03T04:05:06Z"},
         {"contextId": "c-1", "status": WORKING},
     ],
-    ids=str,
 )
 def test_a_token_of_another_list_is_refused(params: Tree) -> None:
     plain = token_of(listed(pageSize=2))
@@ -267,10 +265,8 @@ def test_a_token_of_another_a2a_tenant_is_refused() -> None:
         asyncio.run(walk(listing, ask=unexpected, mine=acmes, known=unasked, cipher=CIPHER, bound=ACME))
 
 
-@pytest.mark.parametrize("ours", CLIENTS, ids=str)
-@pytest.mark.parametrize(
-    "token", ["behind:globex-task-003:4:0", "bmV4dA==", "A" * 100, "A" * 5000, "Ω"], ids=["a", "b", "c", "d", "e"]
-)
+@for_each("ours", CLIENTS)
+@for_each("token", ["behind:globex-task-003:4:0", "bmV4dA==", "A" * 100, "A" * 5000, "Ω"])
 def test_a_token_that_is_not_ours_is_refused_and_the_agent_not_asked(ours: Dialect, token: str) -> None:
     refused(listed(ours, pageToken=token))
 

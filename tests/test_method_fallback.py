@@ -22,6 +22,7 @@ from tests.doubles.translated import (
     stream,
 )
 from tests.e2e.running import Running
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -81,16 +82,16 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("nothing", [b"404 Not Found", b"405 Method Not Allowed"])
+@for_each("how", WAYS)
+@for_each("nothing", [b"404 Not Found", b"405 Method Not Allowed"])
 async def test_an_agent_that_knows_the_method_alone_is_asked_by_it(how: str, nothing: bytes, tmp_path: Path) -> None:
     async with agent(knows(method=result(CARD), nothing=nothing), tmp_path, "jsonrpc 0.3") as (gateway, client):
         assert await asked(client, gateway, how) == "extended"
 
 
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("code", [-32601, -32600])
+@for_each("how", WAYS)
+@for_each("named", [True, False])
+@for_each("code", [-32601, -32600])
 async def test_an_agent_that_knows_the_path_alone_is_asked_there(
     how: str, code: int, named: object, tmp_path: Path
 ) -> None:
@@ -153,8 +154,8 @@ async def test_an_agent_that_breaks_off_the_other_way_is_told_as_such(tmp_path: 
         assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32603
 
 
-@pytest.mark.parametrize("learns", [True, False])
-@pytest.mark.parametrize("how", ["agent/getAuthenticatedExtendedCard", "/v1/card"])
+@for_each("learns", [True, False])
+@for_each("how", ["agent/getAuthenticatedExtendedCard", "/v1/card"])
 async def test_where_the_other_way_breaks_off_the_agent_is_asked_anew(how: str, learns: object, tmp_path: Path) -> None:
     """Another replica may know the first way."""
     cut = 0
@@ -195,9 +196,9 @@ def subscribing(known: str | None, code: int = -32601) -> Script:
     return plays(answer)
 
 
-@pytest.mark.parametrize("how", SUBSCRIPTIONS)
-@pytest.mark.parametrize("known", ["tasks/resubscribe", "tasks/subscribe"])
-@pytest.mark.parametrize("code", [-32601, -32600])
+@for_each("how", SUBSCRIPTIONS)
+@for_each("known", ["tasks/resubscribe", "tasks/subscribe"])
+@for_each("code", [-32601, -32600])
 async def test_a_subscription_is_asked_for_under_the_name_that_its_agent_knows(
     how: str, known: str, code: int, tmp_path: Path
 ) -> None:
@@ -213,14 +214,14 @@ async def test_a_subscription_is_asked_for_under_the_name_that_its_agent_knows(
     assert len(asked) == (1 if how == known or (how == "SubscribeToTask" and known == "tasks/resubscribe") else 2)
 
 
-@pytest.mark.parametrize("how", SUBSCRIPTIONS)
+@for_each("how", SUBSCRIPTIONS)
 async def test_an_agent_that_knows_no_subscription_says_so(how: str, tmp_path: Path) -> None:
     async with agent(subscribing(None), tmp_path, "jsonrpc 0.3") as (gateway, client):
         assert (await call(client, gateway, how, {"id": "t-1"}))["error"]["code"] == -32601
         assert len(gateway.backend.requests) == 2
 
 
-@pytest.mark.parametrize("code", [-32001, -32004, -32602])
+@for_each("code", [-32001, -32004, -32602])
 async def test_a_subscription_that_its_agent_refuses_is_not_asked_for_again(code: int, tmp_path: Path) -> None:
     async with agent(subscribing(None, code), tmp_path, "jsonrpc 0.3") as (gateway, client):
         assert (await call(client, gateway, "tasks/resubscribe", {"id": "t-1"}))["error"]["code"] == code

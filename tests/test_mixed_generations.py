@@ -11,6 +11,7 @@ from gateway.tasks.sqlite import SqliteStore
 from tests.doubles.gateway import Running, agent, bearer, card_of, fronted, keys, running
 from tests.doubles.scripted import Received, ScriptedBackend
 from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, TASK_0_3, TASK_1_0, Answer, document, plays
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -95,8 +96,8 @@ async def about(gateway: Running, method: str, *headers: tuple[bytes, bytes]) ->
     return result.get("task", result)
 
 
-@pytest.mark.parametrize("speaks", GENERATIONS)
-@pytest.mark.parametrize("method", ABOUT_A_TASK)
+@for_each("speaks", GENERATIONS)
+@for_each("method", ABOUT_A_TASK)
 async def test_where_there_is_no_message_the_version_tells(method: str, speaks: str) -> None:
     async with facing(speaks) as (gateway, _):
         assert generation_of(await about(gateway, method, MODERN)) == "1.0"
@@ -104,8 +105,8 @@ async def test_where_there_is_no_message_the_version_tells(method: str, speaks: 
         assert generation_of(await about(gateway, method)) == "0.3"
 
 
-@pytest.mark.parametrize("speaks", GENERATIONS)
-@pytest.mark.parametrize("method", ABOUT_A_TASK)
+@for_each("speaks", GENERATIONS)
+@for_each("method", ABOUT_A_TASK)
 async def test_where_neither_tells_it_is_the_generation_in_which_the_caller_made_the_task(
     method: str, speaks: str
 ) -> None:
@@ -116,7 +117,7 @@ async def test_where_neither_tells_it_is_the_generation_in_which_the_caller_made
         assert generation_of(await about(gateway, method, OLDER)) == "0.3"
 
 
-@pytest.mark.parametrize("speaks", GENERATIONS)
+@for_each("speaks", GENERATIONS)
 async def test_a_client_of_0_3_gets_0_3_throughout(speaks: str) -> None:
     async with facing(speaks) as (gateway, _):
         assert generation_of(await asked(gateway, "message/send", PURE)) == "0.3"
@@ -140,8 +141,8 @@ async def test_a_list_is_in_the_generation_of_the_version_or_of_what_the_caller_
         assert {json.loads(each.body)["method"] for each in backend.requests} == {"ListTasks", "SendMessage"}
 
 
-@pytest.mark.parametrize("speaks", GENERATIONS)
-@pytest.mark.parametrize("headers", [(), (MODERN,), (OLDER,)], ids=["none", "1.0", "0.3"])
+@for_each("speaks", GENERATIONS)
+@for_each("headers", [(), (MODERN,), (OLDER,)])
 async def test_parameters_of_push_configurations_are_read_by_their_members(
     headers: tuple[tuple[bytes, bytes], ...], speaks: str
 ) -> None:
@@ -161,7 +162,7 @@ async def test_parameters_of_push_configurations_are_read_by_their_members(
         assert (each[task], each[config]) == ("t-1", "c-1")
 
 
-@pytest.mark.parametrize("speaks", GENERATIONS)
+@for_each("speaks", GENERATIONS)
 async def test_an_extended_card_has_what_a_client_of_1_0_looks_for(speaks: str) -> None:
     method = "agent/getAuthenticatedExtendedCard"
     async with facing(speaks) as (gateway, _):

@@ -21,6 +21,7 @@ from tests.doubles.grpc_bytes import held
 from tests.doubles.grpc_gateway import LISTENS, GrpcClient, Told, dialled
 from tests.doubles.grpc_tenants import in_json
 from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +103,7 @@ async def test_a_tenant_is_found_by_any_text_in_bodies_queries_and_grpc() -> Non
         assert {line["a2a_tenant"] for line in (await gateway.line(of=6), *gateway.lines)} == {WILD}
 
 
-@pytest.mark.parametrize("tenant", LIKE_IT)
+@for_each("tenant", LIKE_IT)
 async def test_what_only_looks_like_the_tenant_is_another(tenant: str) -> None:
     async with site(FOUND) as (gateway, backend, client):
         for told in await asked(gateway, client, tenant):
@@ -110,7 +111,7 @@ async def test_what_only_looks_like_the_tenant_is_another(tenant: str) -> None:
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("tenant", NONE)
+@for_each("tenant", NONE)
 async def test_what_can_be_no_tenant_is_refused_in_the_callers_own_dialect(tenant: str) -> None:
     async with site(FOUND) as (gateway, backend, client):
         told = await asked(gateway, client, tenant)
@@ -121,7 +122,7 @@ async def test_what_can_be_no_tenant_is_refused_in_the_callers_own_dialect(tenan
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("tenant", [["orgs/42"], {"a": 1}, 42, True])
+@for_each("tenant", [["orgs/42"], {"a": 1}, 42, True])
 async def test_a_tenant_is_a_string(tenant: object) -> None:
     async with site(FOUND) as (gateway, backend, _):
         for path, body in (("/a2a", rpc(tenant)), ("/a2a/message:send", rest(tenant))):
@@ -148,7 +149,7 @@ async def test_two_places_that_differ_are_refused() -> None:
 KEEP = "agents: { it: { backend: '{url}', match: { path: /a2a }, upstream_tenant: keep } }"
 
 
-@pytest.mark.parametrize("tenant", [WILD, "a b", "\u00e4" * 128, "x/../../y"])
+@for_each("tenant", [WILD, "a b", "\u00e4" * 128, "x/../../y"])
 async def test_an_agent_that_keeps_tenants_is_told_any_over_json_rpc(tenant: str) -> None:
     for dialects in (("JSONRPC 1.0",), ("HTTP+JSON 1.0", "JSONRPC 1.0")):
         async with site(KEEP, *dialects) as (gateway, backend, _):
@@ -158,7 +159,7 @@ async def test_an_agent_that_keeps_tenants_is_told_any_over_json_rpc(tenant: str
             assert {each.target for each in backend.requests} == {b"/"}
 
 
-@pytest.mark.parametrize("tenant", [WILD, "a b", "\u00e4", "x" * 65, "x/../../y", "a%2fb", "a;b"])
+@for_each("tenant", [WILD, "a b", "\u00e4", "x" * 65, "x/../../y", "a%2fb", "a;b"])
 async def test_a_tenant_that_no_path_can_say_never_reaches_an_agent_over_http_and_json_alone(tenant: str) -> None:
     async with site(KEEP, "HTTP+JSON 1.0", script=answers(whole(MESSAGE))) as (gateway, backend, _):
         for path, body in (("/a2a", rpc(tenant)), ("/a2a/message:send", rest(tenant))):

@@ -20,6 +20,7 @@ from gateway.process import run, serve, serve_examined
 from gateway.reload import Origin
 from tests.doubles.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
 from tests.doubles.scripted import WAIT
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ async def signalled(text: str) -> AsyncIterator[tuple[Gateway, "asyncio.Task[Non
         asyncio.get_running_loop().remove_signal_handler(number)
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@for_each("second", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_stops_it_and_a_second_one_of_either_kind_waits_for_nobody(second: signal.Signals) -> None:
     async with signalled(f"gateway: {SLOW}\nagents: {{}}") as (gateway, task):
         signal.raise_signal(signal.SIGTERM)

@@ -25,6 +25,7 @@ from tests.doubles.gateway import (
 from tests.doubles.scripted import WAIT, ScriptedBackend, answers, answers_and_hangs, chunk, refused_port, whole
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -34,8 +35,8 @@ SEND = b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[]}}'
 # ---- Identity before the body --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 99999999", b"Transfer-Encoding: chunked"])
-@pytest.mark.parametrize("target", [b"/support", b"/nothing", b"/support/message:send", b"/%2e%2e/", b"/a//b"])
+@for_each("framing", [b"Content-Length: 99999999", b"Transfer-Encoding: chunked"])
+@for_each("target", [b"/support", b"/nothing", b"/support/message:send", b"/%2e%2e/", b"/a//b"])
 @undisturbed(0.5)
 async def test_a_stranger_is_refused_before_the_body_comes(target: bytes, framing: bytes) -> None:
     async with guarded() as (gateway, backend):
@@ -106,8 +107,8 @@ async def _sends_on(client: Client) -> None:
 # ---- The body ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("chunks", [False, True])
-@pytest.mark.parametrize("path", ["/echo", "/echo/message:send"])
+@for_each("chunks", [False, True])
+@for_each("path", ["/echo", "/echo/message:send"])
 async def test_a_body_over_the_limit_is_refused(path: str, *, chunks: bool) -> None:
     limited = LISTENS.replace("gateway: {", "gateway: { body_limit: 1KiB,")
     async with (
@@ -148,7 +149,7 @@ async def test_a_body_of_just_the_limit_is_taken_in_chunks_too() -> None:
         assert backend.requests[1].header(b"content-length") == b"1024"
 
 
-@pytest.mark.parametrize("encoding", [b"identity", b"Identity", b"IDENTITY, identity", b""])
+@for_each("encoding", [b"identity", b"Identity", b"IDENTITY, identity", b""])
 async def test_a_body_that_is_not_encoded_may_say_so(encoding: bytes) -> None:
     """Names of codings have no case (RFC 9110 §8.4.1)."""
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
@@ -166,7 +167,7 @@ SOME_JSON = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("said", NO_JSON)
+@for_each("said", NO_JSON)
 async def test_a_body_of_another_type_is_refused_in_the_words_of_a2a(said: bytes) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         for body, id_ in ((CALL, 1), (b"a=b&c=d", None), (CALL[:-1] + b" " * (1 << 19) + b"}", None)):
@@ -179,7 +180,7 @@ async def test_a_body_of_another_type_is_refused_in_the_words_of_a2a(said: bytes
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("said", SOME_JSON)
+@for_each("said", SOME_JSON)
 async def test_a_body_of_json_is_taken_under_every_name_of_it(said: bytes) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, _):
         assert (await gateway.ask("POST", "/echo", CALL, [(b"Content-Type", said)])).body == RESULT
@@ -207,7 +208,7 @@ async def test_a_connection_serves_on_after_every_refusal_whose_request_was_read
 # ---- Who is who ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         [bearer("acme"), (b"X-API-Key", secret("globex"))],
@@ -260,7 +261,7 @@ async def test_a_trailer_does_not_reach_the_agent() -> None:
 # ---- Methods and targets -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "target", "allow"),
     [
         ("GET", "/echo", "POST"),
@@ -284,7 +285,7 @@ async def test_the_wrong_http_method_is_told_the_right_one(method: str, target: 
         assert (await gateway.line())["reason"] == "method_not_allowed"
 
 
-@pytest.mark.parametrize("target", [b"x.test:443", b"*", b"/\xff", b"//[", b"http://"])
+@for_each("target", [b"x.test:443", b"*", b"/\xff", b"//[", b"http://"])
 async def test_an_odd_target_gets_an_answer_and_reaches_nobody(target: bytes) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         for method in (b"CONNECT", b"OPTIONS", b"POST"):

@@ -14,6 +14,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, card_of, keys, running, secret
 from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +148,7 @@ async def test_every_answer_to_the_page_says_that_it_may_read_it() -> None:
         assert (again.status, ALLOWED in again.headers) == (304, True)
 
 
-@pytest.mark.parametrize("cors", ["", f"{{ origins: '{CONSOLE}' }}"])
+@for_each("cors", ["", f"{{ origins: '{CONSOLE}' }}"])
 async def test_no_other_origin_is_ever_repeated(cors: str) -> None:
     async with paged(cors) as (gateway, _):
         for body in (CALL, STREAM, b"{"):
@@ -164,7 +165,7 @@ async def test_any_origin_may_read_what_a_credential_in_a_header_gave() -> None:
             assert "vary" not in dict(answer.headers)
 
 
-@pytest.mark.parametrize("cors", ["", f"{{ origins: '{CONSOLE}' }}"])
+@for_each("cors", ["", f"{{ origins: '{CONSOLE}' }}"])
 async def test_a_page_that_may_not_call_cannot_make_a_call_run_by_a_form(cors: str) -> None:
     async with ScriptedBackend(agent(plays)) as backend:
         gateway_text = f'gateway: {{ listen: "127.0.0.1:0", admin: "127.0.0.1:0"{f", cors: {cors}" if cors else ""} }}'

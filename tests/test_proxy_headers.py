@@ -21,6 +21,7 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.doubles.tenancy import guarded
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -153,8 +154,8 @@ async def test_connection_cannot_take_away_the_version_that_was_decided_on() -> 
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("name", [b"A2A-Version", b"Content-Type", b"traceparent", b"Content-Encoding", b"Origin"])
-@pytest.mark.parametrize("second", [b"application/json", b"1.0", b""])
+@for_each("name", [b"A2A-Version", b"Content-Type", b"traceparent", b"Content-Encoding", b"Origin"])
+@for_each("second", [b"application/json", b"1.0", b""])
 async def test_a_header_that_two_servers_could_read_in_two_ways_is_refused(name: bytes, second: bytes) -> None:
     async with guarded() as (gateway, backend):
         for target in ("/support", "/support/message:send"):
@@ -177,7 +178,7 @@ TWO_CREDENTIALS = [
 ]
 
 
-@pytest.mark.parametrize("shown", TWO_CREDENTIALS)
+@for_each("shown", TWO_CREDENTIALS)
 async def test_two_credentials_in_one_request_are_none(shown: list[tuple[bytes, bytes]]) -> None:
     async with guarded() as (gateway, backend):
         for target in ("/support", "/support/message:send", "/nothing"):
@@ -185,7 +186,7 @@ async def test_two_credentials_in_one_request_are_none(shown: list[tuple[bytes, 
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("shown", TWO_CREDENTIALS[:3])
+@for_each("shown", TWO_CREDENTIALS[:3])
 async def test_nor_does_an_open_gateway_pass_two_of_them_on(shown: list[tuple[bytes, bytes]]) -> None:
     async with fronted(answers(whole(RESULT)), "forward_caller: true") as (gateway, backend):
         answer = await gateway.post("/echo", CALL, shown)
@@ -216,7 +217,7 @@ async def test_a_host_decides_nothing_and_is_not_passed_on() -> None:
         assert {request.header(b"host") for request in backend.requests} == {backend.url[7:].encode()}
 
 
-@pytest.mark.parametrize("host", [b"x/beta?", b"a b", b"a@b", b"evil.test/..", b"a,b", b"http://a", b"a\\b", b"[::1"])
+@for_each("host", [b"x/beta?", b"a b", b"a@b", b"evil.test/..", b"a,b", b"http://a", b"a\\b", b"[::1"])
 async def test_a_host_that_is_none_is_refused(host: bytes) -> None:
     async with guarded() as (gateway, backend):
         client = await gateway.client()
@@ -271,7 +272,7 @@ agents:
             assert secret("acme").decode() not in json.dumps(gateway.lines)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("trusted", "sent", "seen"),
     [
         ("[]", [b"6.6.6.6"], "127.0.0.1"),

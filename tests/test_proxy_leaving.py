@@ -22,6 +22,7 @@ from tests.doubles.scripted import (
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
@@ -40,7 +41,7 @@ async def upstream_closes(backend: ScriptedBackend, wire: Wire, left: float) -> 
     assert wire.left_at - left < LEAVING
 
 
-@pytest.mark.parametrize("ends", ["reset", "close"])
+@for_each("ends", ["reset", "close"])
 @undisturbed(0.1)
 async def test_a_client_that_leaves_a_stream_ends_the_upstream_call(ends: str) -> None:
     async with fronted(answers_and_hangs(SSE + chunk(EVENT))) as (gateway, backend):
@@ -64,7 +65,7 @@ EXTENDED = b'{"jsonrpc":"2.0","id":1,"method":"agent/getAuthenticatedExtendedCar
 SUBSCRIBE = b'{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"t"}}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("speaks", "method", "path", "body"),
     [
         ("JSONRPC 0.3", "POST", "/echo", EXTENDED),
@@ -86,7 +87,7 @@ async def test_an_answer_that_is_only_looked_at_ends_where_it_is_too_long(
         await gateway.rested()
 
 
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", head(b"content-length: 100") + b"{"])
+@for_each("sent", [b"", b"HTTP/1.1 200 OK\r\n", head(b"content-length: 100") + b"{"])
 @undisturbed(0.1)
 async def test_a_client_that_leaves_a_unary_call_ends_the_upstream_call(sent: bytes) -> None:
     async with fronted(answers_and_hangs(sent)) as (gateway, backend):

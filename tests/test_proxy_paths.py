@@ -6,6 +6,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, Running, bearer
 from tests.doubles.tenancy import guarded
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -95,7 +96,7 @@ async def test_a_path_that_is_nearly_one_is_none() -> None:
 # ---- T11 -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "passed"),
     [
         (b"historyLength=2&A2A-Version=1.0", b"historyLength=2&A2A-Version=1.0"),

@@ -20,6 +20,7 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.doubles.tenancy import guarded
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -66,8 +67,8 @@ KNOCKS: list[tuple[str, str, bytes | None]] = [
 ]
 
 
-@pytest.mark.parametrize("knock", KNOCKS, ids=lambda knock: f"{knock[0]} {knock[1] or '-'} {knock[2]!r:.12}")
-@pytest.mark.parametrize("who", ["a stranger", "globex"])
+@for_each("knock", KNOCKS)
+@for_each("who", ["a stranger", "globex"])
 async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tuple[str, str, bytes | None]) -> None:
     method, rest, body = knock
     async with guarded() as (gateway, backend):
@@ -82,8 +83,8 @@ async def test_an_agent_one_may_not_call_looks_like_no_agent(who: str, knock: tu
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("shape", ["POST", "REST", "java"])
-@pytest.mark.parametrize("who", ["globex", "acme"])
+@for_each("shape", ["POST", "REST", "java"])
+@for_each("who", ["globex", "acme"])
 async def test_a_tenant_one_may_not_name_looks_like_no_tenant(who: str, shape: str) -> None:
     hidden = {"globex": "billing", "acme": "ledger"}[who]
 

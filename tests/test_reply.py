@@ -19,6 +19,7 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -61,13 +62,13 @@ async def test_http_json_is_passed_byte_for_byte_both_ways() -> None:
         assert (line["task_id"], line["task_state"], line["binding"]) == ("t1", "working", "rest")
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"[1]", b"null", b'"text"'])
+@for_each("body", [b"", b"{}", b"[]", b"[1]", b"null", b'"text"'])
 async def test_any_json_document_or_none_is_an_answer_over_http_json(body: bytes) -> None:
     async with fronted(answers(whole(body))) as (gateway, _):
         assert (await gateway.get("/echo/tasks/t1")).body == body
 
 
-@pytest.mark.parametrize("body", [b'{"x":"\xff"}', b'"\xff"', b"[NaN]", b"1 2", '{"x":1}'.encode("utf-16")])
+@for_each("body", [b'{"x":"\xff"}', b'"\xff"', b"[NaN]", b"1 2", '{"x":1}'.encode("utf-16")])
 async def test_what_is_no_json_document_is_no_answer_over_http_json(body: bytes) -> None:
     async with fronted(answers(whole(body))) as (gateway, _):
         assert (await gateway.get("/echo/tasks/t1")).status == 502
@@ -116,8 +117,8 @@ NO_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("raw", NO_ANSWERS.values(), ids=NO_ANSWERS.keys())
-@pytest.mark.parametrize("path", ["/echo", "/echo/message:send", "/echo/v1/message:send"])
+@for_each("raw", NO_ANSWERS.values())
+@for_each("path", ["/echo", "/echo/message:send", "/echo/v1/message:send"])
 async def test_what_is_no_answer_is_refused_in_the_callers_dialect_and_shows_no_address(path: str, raw: bytes) -> None:
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -200,7 +201,7 @@ async def test_an_agent_with_ids_of_its_own_for_some_calls_gets_one_call_a_conne
         assert len({received.connection for received in backend.requests}) == 5
 
 
-@pytest.mark.parametrize("identity", [b'"\\u0041"', b"123456789012345678901234567890", b'"a\\"b"', b"-0"])
+@for_each("identity", [b'"\\u0041"', b"123456789012345678901234567890", b'"a\\"b"', b"-0"])
 async def test_the_clients_id_comes_back_byte_for_byte(identity: bytes) -> None:
     call, right = (each.replace(b'"id":1', b'"id":' + identity) for each in (CALL, RESULT))
     for body in (
@@ -218,7 +219,7 @@ async def test_the_clients_id_comes_back_byte_for_byte(identity: bytes) -> None:
                 assert json.loads(answer.body) == json.loads(right)
 
 
-@pytest.mark.parametrize("given", [b'"id":1.0,', b'"id": 1 ,'])
+@for_each("given", [b'"id":1.0,', b'"id": 1 ,'])
 async def test_an_id_that_is_written_another_way_passes_as_it_came(given: bytes) -> None:
     body = RESULT.replace(b'"id":1,', given)
     async with fronted(answers(whole(body))) as (gateway, backend):
@@ -238,7 +239,7 @@ async def test_an_id_that_is_missing_is_filled_in_and_is_no_reason_to_distrust()
 # ---- What an answer is said to be -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "passed"),
     [
         (b"application/json; charset=utf-16", "application/json"),
@@ -253,7 +254,7 @@ async def test_a_client_reads_an_answer_as_the_gateway_did(said: bytes, passed: 
             assert (answer.status, answer.header("content-type"), answer.body) == (200, passed, body)
 
 
-@pytest.mark.parametrize("field", [b"content-type: application/json", b"connection: content-type", b"content-type:"])
+@for_each("field", [b"content-type: application/json", b"connection: content-type", b"content-type:"])
 async def test_an_answer_is_json_whatever_hides_its_type(field: bytes) -> None:
     raw = b"HTTP/1.1 200 OK\r\n" + field + b"\r\ncontent-length: %d\r\n\r\n" % len(RESULT) + RESULT
     async with fronted(answers(raw)) as (gateway, _):
@@ -278,7 +279,7 @@ async def test_a_part_that_nobody_asked_for_is_refused() -> None:
 # ---- Envelopes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"{}",
@@ -341,7 +342,7 @@ async def test_a_long_answer_that_drips_is_refused_when_its_time_is_over() -> No
         assert (await gateway.line())["reason"] == "upstream_timeout"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("script", "reason", "status"),
     [
         (answers_and_closes(), "upstream_reset", 502),

@@ -4,6 +4,7 @@ import pytest
 
 from tests.doubles.gateway import RESULT, fronted
 from tests.doubles.scripted import Script, answers, whole
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -27,7 +28,7 @@ def page(body: bytes, content_type: bytes, status: bytes, *fields: bytes) -> Scr
     return answers(whole(body, *fields, status=status).replace(b"application/json", content_type))
 
 
-@pytest.mark.parametrize(("body", "content_type", "status"), ERRORS)
+@for_each(("body", "content_type", "status"), ERRORS)
 async def test_an_error_that_is_no_json_rpc_answer_is_told_in_the_gateways_words(
     body: bytes, content_type: bytes, status: bytes
 ) -> None:
@@ -42,7 +43,7 @@ async def test_an_error_that_is_no_json_rpc_answer_is_told_in_the_gateways_words
         assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@for_each("status", STATUSES)
 async def test_an_error_page_over_http_json_is_told_in_the_gateways_words(status: bytes) -> None:
     async with fronted(page(PAGE, b"text/html", status)) as (gateway, _):
         answer = await gateway.get("/echo/tasks/t1")
@@ -51,8 +52,8 @@ async def test_an_error_page_over_http_json_is_told_in_the_gateways_words(status
         assert b"10.9.8.7" not in answer.body
 
 
-@pytest.mark.parametrize(("status", "outcome"), [(b"429 Slow Down", "limited"), (b"503 Busy", "upstream_error")])
-@pytest.mark.parametrize(
+@for_each(("status", "outcome"), [(b"429 Slow Down", "limited"), (b"503 Busy", "upstream_error")])
+@for_each(
     ("fields", "seconds"),
     [
         ((b"retry-after: 7",), "7"),
@@ -75,15 +76,15 @@ async def test_an_agent_that_says_when_to_come_again_keeps_its_status(
         assert {(line["reason"], line["outcome"]) for line in gateway.lines} == {("upstream_protocol", outcome)}
 
 
-@pytest.mark.parametrize("said", [b"soon", b"-1", b"1.5", b"\xff", b""])
+@for_each("said", [b"soon", b"-1", b"1.5", b"\xff", b""])
 async def test_who_does_not_say_when_to_come_again_is_no_503(said: bytes) -> None:
     async with fronted(page(PAGE, b"text/html", b"503 Busy", b"retry-after: " + said)) as (gateway, _):
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["error"]["code"], answer.header("retry-after")) == (200, -32006, None)
 
 
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("identity", [b'"id":1,', b'"id":null,', b""])
+@for_each("status", STATUSES)
+@for_each("identity", [b'"id":1,', b'"id":null,', b""])
 async def test_an_agents_json_rpc_error_is_passed_under_its_status(status: bytes, identity: bytes) -> None:
     body = b'{"jsonrpc":"2.0",' + identity + b'"error":{"code":-32001,"message":"no such task"}}'
     async with fronted(answers(whole(body, b"retry-after: 7", b"server: x", status=status))) as (gateway, _):
@@ -95,7 +96,7 @@ async def test_an_agents_json_rpc_error_is_passed_under_its_status(status: bytes
         assert (line["rpc_code"], line.get("reason")) == (-32001, None)
 
 
-@pytest.mark.parametrize("status", [b"200 OK", b"400 No", b"500 No"])
+@for_each("status", [b"200 OK", b"400 No", b"500 No"])
 async def test_an_error_under_an_id_of_the_agents_own_gets_the_clients_id_back(status: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":"made up","error":{"code":-32001,"message":"no such task"}}'
     async with fronted(answers(whole(body, status=status))) as (gateway, backend):
@@ -117,8 +118,8 @@ async def test_an_agent_that_takes_no_such_long_body_is_no_broken_agent() -> Non
                 assert (rest.status, '"code":502' in rest.body.decode()) == (413, False)
 
 
-@pytest.mark.parametrize("status", [b"401 Unauthorized", b"407 Proxy Authentication Required"])
-@pytest.mark.parametrize("more", ["", "forward_caller: true"])
+@for_each("status", [b"401 Unauthorized", b"407 Proxy Authentication Required"])
+@for_each("more", ["", "forward_caller: true"])
 async def test_no_agent_challenges_the_gateways_clients(status: bytes, more: str) -> None:
     for body in (PAGE, b'{"jsonrpc":"2.0","id":1,"error":{"code":-31401,"message":"log in at evil.test"}}'):
         script = page(body, b"application/json", status, b"www-authenticate: Basic realm=evil", b"retry-after: 1")

@@ -10,6 +10,7 @@ from gateway.a2a.operation import Operation
 from tests.doubles.grpc_agent import Answer, fails, grpc_over, says
 from tests.doubles.grpc_events import artifact, status
 from tests.doubles.grpc_gateway import Site, request, standing
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -40,7 +41,7 @@ ENDS: dict[str, tuple[Answer, int | None, int | None, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
+@for_each("name", ENDS)
 async def test_a_call_is_counted_and_logged_by_how_it_ended(name: str) -> None:
     answer, over_grpc, over_rpc, outcome, counted = ENDS[name]
     async with standing(answer, backend=SPEAKS) as site:
@@ -95,7 +96,7 @@ async def test_a_stream_is_counted_by_its_events_and_by_who_ended_it() -> None:
         assert site.gateway.metric("backend_requests_total", status="2xx") == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "code", "reason", "outcome", "closed_by"),
     [
         (fails("NOT_FOUND", after=(status(),)), 5, None, "client_error", "agent"),

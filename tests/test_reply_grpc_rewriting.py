@@ -17,6 +17,7 @@ from tests.doubles.grpc_agent import Asked, fails, grpc_over, says
 from tests.doubles.grpc_bytes import text_field
 from tests.doubles.grpc_gateway import LISTENS, dialled, fronting, request, standing
 from tests.doubles.scripted import ScriptedBackend, Wire
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -72,8 +73,8 @@ TREATED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TREATED)
-@pytest.mark.parametrize("operation", [CREATE, GET, LIST])
+@for_each("name", TREATED)
+@for_each("operation", [CREATE, GET, LIST])
 async def test_a_client_reads_the_tenant_that_it_wrote_and_none_that_the_agent_was_told(
     name: str, operation: Operation
 ) -> None:
@@ -87,7 +88,7 @@ async def test_a_client_reads_the_tenant_that_it_wrote_and_none_that_the_agent_w
         assert tenants(operation, message) == [echoed]
 
 
-@pytest.mark.parametrize(("said", "seen"), [({}, None), ({"tenant": "eu"}, "eu")])
+@for_each(("said", "seen"), [({}, None), ({"tenant": "eu"}, "eu")])
 async def test_clients_over_json_read_only_their_own_tenant_too(said: dict[str, str], seen: str | None) -> None:
     params = {"taskId": "t", **said}
     async with standing(echoes, "upstream_tenant: acme-prod", backend=SPEAKS_1_0) as site:
@@ -176,7 +177,7 @@ async def extended_cards(gateway: Running) -> list[tuple[Any, Answer]]:
     return found
 
 
-@pytest.mark.parametrize("backend", [SPEAKS_1_0, SPEAKS_0_3], ids=["agent of 1.0", "agent of 0.3"])
+@for_each("backend", [SPEAKS_1_0, SPEAKS_0_3])
 async def test_an_extended_card_names_the_gateway_and_no_address_of_the_agents(backend: str) -> None:
     carded = Carded()
     async with standing(carded, ANYWHERE, backend=backend) as site:

@@ -8,6 +8,7 @@ from tests.doubles.gateway import CALL, JSON, RESULT, Running, fronted
 from tests.doubles.pool import pool_of
 from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +73,7 @@ async def test_no_connection_rests_longer_than_the_file_says() -> None:
         assert (await gateway.post("/echo")).body == RESULT
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "raw"),
     [
         ("connections: { headers: 1KiB }", whole(RESULT, b"x: " + b"y" * 1000)),

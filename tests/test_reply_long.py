@@ -4,6 +4,7 @@ import pytest
 
 from tests.doubles.gateway import fronted
 from tests.doubles.scripted import answers, head, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -14,8 +15,8 @@ def lengthy(opening: bytes, closing: bytes, size: int = SIZE) -> bytes:
     return opening + b'"result":"' + b"x" * size + b'"' + closing
 
 
-@pytest.mark.parametrize("identity", [b"2", b'"1"', b"true", b"null"])
-@pytest.mark.parametrize("form", [b'{"jsonrpc":"2.0","id":%b,', b"{"], ids=["id first", "id last"])
+@for_each("identity", [b"2", b'"1"', b"true", b"null"])
+@for_each("form", [b'{"jsonrpc":"2.0","id":%b,', b"{"])
 async def test_a_long_answer_under_an_id_of_the_agents_own_gets_the_clients_id_back(
     form: bytes, identity: bytes
 ) -> None:
@@ -32,7 +33,7 @@ async def test_a_long_answer_whose_id_comes_last_passes() -> None:
         assert (await gateway.post("/echo")).body == body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "closing",
     [
         b"",
@@ -69,14 +70,14 @@ async def test_a_long_error_is_passed_and_told_to_the_log() -> None:
         assert (await gateway.line())["outcome"] == "upstream_error"
 
 
-@pytest.mark.parametrize("raw", [b"\x1f\x8b\x08\x00" * SIZE, b"<p>" * SIZE, b'"' + b"x" * SIZE])
+@for_each("raw", [b"\x1f\x8b\x08\x00" * SIZE, b"<p>" * SIZE, b'"' + b"x" * SIZE])
 async def test_what_is_long_and_no_json_is_refused_over_http_json(raw: bytes) -> None:
     bare = whole(raw).replace(b"content-type: application/json\r\n", b"")
     async with fronted(answers(bare)) as (gateway, _):
         assert (await gateway.get("/echo/tasks/t1")).status == 502
 
 
-@pytest.mark.parametrize("framing", [b"content-length: 2000", b"transfer-encoding: chunked"])
+@for_each("framing", [b"content-length: 2000", b"transfer-encoding: chunked"])
 async def test_how_long_an_answer_may_be_is_the_operators_choice(framing: bytes) -> None:
     for size, good in ((2000, True), (2001, False)):
         body = lengthy(b'{"id":1,', b"}", 0)
@@ -89,7 +90,7 @@ async def test_how_long_an_answer_may_be_is_the_operators_choice(framing: bytes)
             assert (await gateway.line())["detail"] == (None if good else "over 2000 bytes")
 
 
-@pytest.mark.parametrize("inside", [b"{},", b'{"a":1},', b"0,"])
+@for_each("inside", [b"{},", b'{"a":1},', b"0,"])
 async def test_a_long_answer_of_too_many_values_is_refused(inside: bytes) -> None:
     """To read it would take twenty times its length."""
     body = b'{"jsonrpc":"2.0","id":1,"result":{"history":[%b0]}}' % (inside * (16 << 20 >> 1))

@@ -12,6 +12,7 @@ from tests.doubles.scripted import (
     chunked,
     whole,
 )
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -25,7 +26,7 @@ PUSH = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "result"),
     [
         (b"CreateTaskPushNotificationConfig", b'{ "url":"https://u.test/","tenant":"theirs" ,"n":1.0}'),
@@ -36,7 +37,7 @@ PUSH = (
         ),
     ],
 )
-@pytest.mark.parametrize("indirect", [False, True])
+@for_each("indirect", [False, True])
 async def test_a_push_configuration_shows_the_clients_own_tenant(
     method: bytes, result: bytes, *, indirect: bool
 ) -> None:
@@ -69,7 +70,7 @@ async def test_a_push_configuration_over_http_json_shows_the_clients_own_tenant(
         )
 
 
-@pytest.mark.parametrize("url", ["https://u.test/", "https://u.test/" + "x" * (1 << 20)], ids=["short", "long"])
+@for_each("url", ["https://u.test/", "https://u.test/" + "x" * (1 << 20)])
 async def test_the_agents_tenant_is_taken_out_where_the_client_has_none(url: str) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"result":{"tenant":"theirs","url":"%b"}}' % url.encode()
     async with fronted(answers(whole(body)), "upstream_tenant: theirs") as (gateway, _):
@@ -77,14 +78,13 @@ async def test_the_agents_tenant_is_taken_out_where_the_client_has_none(url: str
         assert (await gateway.post("/echo", call)).json["result"] == {"url": url}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [
         b'{"tenant":"theirs","tenant":"theirs"}',
         b'{"Tenant":"theirs"}',
         b'[{"tenant":"theirs","tenant":"x"}]',
     ],
-    ids=["twice", "another case", "in a list"],
 )
 async def test_a_configuration_that_hides_the_agents_tenant_is_refused(result: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}"
@@ -118,7 +118,7 @@ class ExtendedAgent:
             await wire.send(whole(self._raw.replace(b"PLACE", place).replace(b"CARD", extended(place))))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "call", "raw", "seen"),
     [
         (
@@ -151,7 +151,7 @@ async def test_an_extended_card_is_rebuilt_in_every_binding(target: str, call: A
         assert backend.requests[0].target == seen
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b'{"jsonrpc":"2.0","id":1}',

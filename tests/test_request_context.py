@@ -3,8 +3,6 @@
 import json
 from typing import Any, cast
 
-import pytest
-
 from gateway.a2a import fault as faults
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Head
@@ -18,6 +16,7 @@ from gateway.proxy.request import RequestContext
 from gateway.routing.route import Place, Rule
 from gateway.telemetry.access_log import LONGEST
 from gateway.telemetry.metrics import NO_TENANT, AgentMeter
+from tests.table import for_each
 
 RULE = Rule("billing", None, ("billing",), frozenset(), Place("gateway.yaml", 7))
 
@@ -104,7 +103,7 @@ def test_a_refused_request_is_logged_with_the_agents_that_it_may_have_meant() ->
     assert (line["agent"], line["match_line"].count("gateway.yaml:")) == ("a0, a1, a2, a3", 8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fault", "status", "progress", "outcome"),
     [
         (None, 200, Progress(), "ok"),

@@ -13,6 +13,7 @@ from tests.doubles.grpc_gateway import standing
 from tests.doubles.replicated import asks, count, get, named, replicated, sent
 from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers_and_hangs, head, refused_port, whole
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 __all__ = ("grpc_over",)
 
@@ -64,7 +65,7 @@ async def test_a_send_that_never_went_out_goes_to_another_replica() -> None:
             assert (page["up"], there_["state"]) == (True, "up")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "body", "tries"),
     [
         ("", CALL, [0, 1]),
@@ -74,7 +75,6 @@ async def test_a_send_that_never_went_out_goes_to_another_replica() -> None:
         (IDEMPOTENT, CALL, [0, 2]),
         (IDEMPOTENT + "    affinity: none\n", CALL, [1, 1]),
     ],
-    ids=["message", "stream", "read", "idempotent", "idempotent anywhere"],
 )
 async def test_a_call_that_may_have_been_seen_is_sent_again_only_where_that_is_safe(
     more: str, body: bytes, tries: list[int]
@@ -113,9 +113,7 @@ async def test_a_replica_without_weight_gets_no_retries() -> None:
 _NOON = b"Mon, 23 Nov 2026 12:00:00 GMT"
 
 
-@pytest.mark.parametrize(
-    "after", [(b"retry-after: 1",), (b"date: " + _NOON, b"retry-after: " + _NOON)], ids=["seconds", "time of day"]
-)
+@for_each("after", [(b"retry-after: 1",), (b"date: " + _NOON, b"retry-after: " + _NOON)])
 async def test_a_read_waits_for_an_agent_that_is_busy_for_a_moment(after: tuple[bytes, ...]) -> None:
     busy = [whole(b"{}", *after, status=b"503 Service Unavailable")]
 
@@ -154,15 +152,14 @@ async def test_a_client_that_leaves_meanwhile_leaves_no_half_of_an_answer_behind
 HOOKED = "/echo/tasks/t/pushNotificationConfigs"
 
 
-@pytest.mark.parametrize("binding", ["jsonrpc", "rest"])
-@pytest.mark.parametrize(
+@for_each("binding", ["jsonrpc", "rest"])
+@for_each(
     ("target", "body", "times"),
     [
         ("/echo/message:send", b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}', 2),
         (HOOKED, b'{"id":"p","url":"https://93.184.216.34/"}', 2),
         (HOOKED, b'{"url":"https://93.184.216.34/"}', 1),
     ],
-    ids=["message", "named", "not named"],
 )
 async def test_what_its_client_has_named_is_sent_again_also_translated(
     target: str, body: bytes, times: int, binding: str
@@ -178,7 +175,7 @@ async def test_what_its_client_has_named_is_sent_again_also_translated(
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("retry", "retries"), [("max: 0", 0), ("budget: 0", 20)])
+@for_each(("retry", "retries"), [("max: 0", 0), ("budget: 0", 20)])
 async def test_retries_have_a_bound_and_a_budget(retry: str, retries: int) -> None:
     async with fronted(agent(resets), f"retry: {{ {retry} }}") as (gateway, backend):
         await asyncio.gather(*(sent(gateway, asks("GetTask", id="t")) for _ in range(30)))
@@ -249,7 +246,7 @@ async def nonsense(wire: Wire) -> None:
     wire.close()
 
 
-@pytest.mark.parametrize(("script", "why"), [(hangs, "did not answer in time"), (nonsense, "not valid HTTP")])
+@for_each(("script", "why"), [(hangs, "did not answer in time"), (nonsense, "not valid HTTP")])
 async def test_a_replica_whose_calls_fail_is_ejected(script: Script, why: str) -> None:
     async with replicated(agent(script), named("b"), more="    timeouts: { send: 50ms }\n") as (gateway, backends):
         for _ in range(30):

@@ -13,6 +13,7 @@ from gateway.upstream.balancer import Balancer
 from tests.doubles.gateway import JSON, Running, agent, fronted
 from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent, task
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -112,10 +113,9 @@ async def test_what_waited_is_still_sent_again_once() -> None:
             assert count(successor) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "times"),
     [(GET, 2), (asks("CancelTask", id="a-1"), 2), (sends(task="a-1"), 1)],
-    ids=["GetTask", "CancelTask", "SendMessage"],
 )
 async def test_and_no_more_than_that(body: bytes, times: int) -> None:
     async with site() as there:

@@ -28,6 +28,7 @@ from tests.doubles.scoped import (
     said,
     scoped,
 )
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -91,8 +92,8 @@ def test_the_ten_are_ten_operations() -> None:
     assert found == set(Operation) - {Operation.LIST_TASKS, Operation.GET_CARD}
 
 
-@pytest.mark.parametrize("headers", [(), (SAYS_0_3,)], ids=["silent", "0.3"])
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("headers", [(), (SAYS_0_3,)])
+@for_each("path", PROPOSED)
 async def test_a_path_of_the_proposal_is_0_3_with_its_scope_as_the_tenant(path: str, headers: Pairs) -> None:
     async with scoped(V0_3) as (gateway, backend):
         answer = await ask(gateway, path, V0_3, headers)
@@ -104,7 +105,7 @@ async def test_a_path_of_the_proposal_is_0_3_with_its_scope_as_the_tenant(path: 
         assert await logged(gateway) == line_of(operation_of(path), Version.V0_3)
 
 
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("path", PROPOSED)
 async def test_it_reaches_an_agent_of_1_0_in_the_words_of_1_0(path: str) -> None:
     operation = operation_of(path)
     async with scoped(V1_0) as (gateway, backend):
@@ -124,7 +125,7 @@ async def test_it_reaches_an_agent_of_1_0_in_the_words_of_1_0(path: str) -> None
         assert await logged(gateway) == line_of(operation, Version.V0_3)
 
 
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("path", PROPOSED)
 async def test_an_agent_that_keeps_its_tenants_gets_the_path_of_the_proposal_itself(path: str) -> None:
     async with scoped(V0_3, ", upstream_tenant: keep") as (gateway, backend):
         await ask(gateway, path, V0_3)
@@ -132,9 +133,9 @@ async def test_an_agent_that_keeps_its_tenants_gets_the_path_of_the_proposal_its
         assert f"{request.method.decode()} {request.target.decode()}" == filled(path)
 
 
-@pytest.mark.parametrize("dialect", [V0_3, V1_0], ids=str)
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("written", [":subscribe", "/subscribe"])
+@for_each("dialect", [V0_3, V1_0])
+@for_each("method", ["GET", "POST"])
+@for_each("written", [":subscribe", "/subscribe"])
 async def test_a_subscription_has_either_method_and_either_spelling(
     dialect: Dialect, method: str, written: str
 ) -> None:
@@ -161,7 +162,7 @@ CREATIONS = [
 ]
 
 
-@pytest.mark.parametrize("body", CREATIONS)
+@for_each("body", CREATIONS)
 async def test_a_configuration_may_be_created_in_each_way_there_is(body: dict[str, Any]) -> None:
     """The `parent` of the proposal's path swallows the name of the collection, as that of 0.3 does."""
     written = json.dumps(body).encode()
@@ -180,7 +181,7 @@ async def test_a_configuration_may_be_created_in_each_way_there_is(body: dict[st
                 assert json.loads(request.body) == flat
 
 
-@pytest.mark.parametrize("parent", ["tasks/other", "tasks/other/pushNotificationConfigs", "task-7"])
+@for_each("parent", ["tasks/other", "tasks/other/pushNotificationConfigs", "task-7"])
 async def test_a_parent_that_is_not_the_paths_is_refused_on_its_way_to_another_generation(parent: str) -> None:
     async with scoped(V1_0) as (gateway, backend):
         body = json.dumps({"parent": parent, "config": CONFIG}).encode()
@@ -189,7 +190,7 @@ async def test_a_parent_that_is_not_the_paths_is_refused_on_its_way_to_another_g
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("target", ["/acme/v1/card", "/acme/extendedAgentCard"])
+@for_each("target", ["/acme/v1/card", "/acme/extendedAgentCard"])
 async def test_a_card_tells_the_address_with_the_scope(target: str) -> None:
     for dialect in (V0_3, V1_0):
         async with scoped(dialect) as (gateway, _):
@@ -205,8 +206,8 @@ async def test_a_card_tells_the_address_with_the_scope(target: str) -> None:
 # ---- What 1.0 made of it ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("headers", [(), (SAYS_1_0,)], ids=["silent", "1.0"])
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("headers", [(), (SAYS_1_0,)])
+@for_each("path", PROPOSED)
 async def test_without_the_v1_it_is_1_0(path: str, headers: Pairs) -> None:
     async with scoped(V1_0) as (gateway, backend):
         answer = await ask(gateway, modern(path), V1_0, headers)
@@ -231,8 +232,8 @@ async def test_a_client_that_says_0_3_is_believed_without_the_v1() -> None:
 INTERIM = [("", (SAYS_1_0,)), ("?A2A-Version=1.0", ())]
 
 
-@pytest.mark.parametrize(("query", "headers"), INTERIM, ids=["header", "query"])
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each(("query", "headers"), INTERIM)
+@for_each("path", PROPOSED)
 async def test_with_the_v1_from_a_client_that_says_1_0_it_is_1_0_too(path: str, query: str, headers: Pairs) -> None:
     async with scoped(V1_0) as (gateway, backend):
         answer = await ask(gateway, path, V1_0, headers, query=query)
@@ -244,7 +245,7 @@ async def test_with_the_v1_from_a_client_that_says_1_0_it_is_1_0_too(path: str, 
         assert await logged(gateway) == line_of(operation_of(path), Version.V1_0)
 
 
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("path", PROPOSED)
 async def test_the_draft_reaches_an_agent_of_0_3_in_the_words_of_0_3(path: str) -> None:
     operation = operation_of(path)
     async with scoped(V0_3) as (gateway, backend):
@@ -257,7 +258,7 @@ async def test_the_draft_reaches_an_agent_of_0_3_in_the_words_of_0_3(path: str) 
         assert await logged(gateway) == line_of(operation, Version.V1_0)
 
 
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("path", PROPOSED)
 async def test_an_agent_of_1_0_that_keeps_its_tenants_gets_the_path_of_1_0(path: str) -> None:
     async with scoped(V1_0, ", upstream_tenant: keep") as (gateway, backend):
         for written in (path, modern(path)):

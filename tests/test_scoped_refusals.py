@@ -11,6 +11,7 @@ from tests.config.reading import HASH, examined
 from tests.doubles.gateway import JSON, Pairs, agent, bearer, keys, running
 from tests.doubles.scoped import PROPOSED, SAYS_0_3, SAYS_1_0, V0_3, V1_0, ask, filled, modern, plays, said, scoped
 from tests.doubles.scripted import ScriptedBackend
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -74,7 +75,7 @@ NOTHING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("target", NOTHING)
+@for_each("target", NOTHING)
 async def test_any_other_path_is_nobodys(target: str) -> None:
     async with scoped(V0_3) as (gateway, backend):
         for headers in ((), (SAYS_0_3,), (SAYS_1_0,)):
@@ -84,7 +85,7 @@ async def test_any_other_path_is_nobodys(target: str) -> None:
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("path", PROPOSED)
+@for_each("path", PROPOSED)
 async def test_another_method_is_told_which_there_are(path: str) -> None:
     async with scoped(V0_3) as (gateway, backend):
         method, _, template = path.partition(" ")
@@ -106,7 +107,7 @@ DISAGREE = [
 ]
 
 
-@pytest.mark.parametrize(("method", "target", "dialect", "more", "headers"), DISAGREE)
+@for_each(("method", "target", "dialect", "more", "headers"), DISAGREE)
 async def test_two_places_that_name_two_tenants_are_refused(
     method: str, target: str, dialect: Dialect, more: dict[str, Any] | None, headers: Pairs
 ) -> None:
@@ -133,7 +134,7 @@ async def test_a_tenant_that_the_body_repeats_never_reaches_a_strict_agent_of_0_
 RESERVED = ["v1", "tasks", "card", "extendedAgentCard", "message:send", "message:stream", ".well-known", "skills", "-"]
 
 
-@pytest.mark.parametrize("name", RESERVED)
+@for_each("name", RESERVED)
 async def test_no_place_of_a_call_names_the_protocols_own_words_as_a_tenant(name: str) -> None:
     send = json.loads(said(Operation.SEND_MESSAGE, V1_0) or b"")
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {**send, "tenant": name}}
@@ -149,7 +150,7 @@ def refused(text: str) -> list[str]:
     return [f"{problem.place}:{problem.place.column} {problem.fact}" for problem in examined(text).errors]
 
 
-@pytest.mark.parametrize("name", RESERVED)
+@for_each("name", RESERVED)
 def test_no_agent_and_no_tenant_has_such_a_name(name: str) -> None:
     text = f"""\
 version: 1

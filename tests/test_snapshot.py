@@ -9,6 +9,7 @@ from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
 from tests.doubles.gateway import card_of, compiled
 from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +142,7 @@ async def test_a_card_file_lies_beside_the_file_that_names_it(tmp_path: Path) ->
 # ---- What no card may show -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("public_url", "backend", "hidden"),
     [
         ("https://gw.test", "https://billing.internal:8443/a", ("billing.internal:8443", "billing.internal")),

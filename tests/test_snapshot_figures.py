@@ -9,6 +9,7 @@ from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from tests.doubles.gateway import RESULT, card_of, fronted
 from tests.doubles.scripted import WAIT, answers, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ agents: {{ echo: http://127.0.0.1:7001 }}
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("observe", "named"),
     [
         ("max_tenants: 200", {"acme", "globex", "anonymous"}),

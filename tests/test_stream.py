@@ -23,6 +23,7 @@ from tests.doubles.scripted import (
 from tests.doubles.streaming import V03, V1, Held, frame, opened, reasons, said
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
@@ -170,8 +171,8 @@ async def test_comments_keep_a_stream_alive() -> None:
 DEATHS = {"reset": answers_and_resets, "close": answers_and_closes}
 
 
-@pytest.mark.parametrize("death", DEATHS.values(), ids=DEATHS.keys())
-@pytest.mark.parametrize("version", [V1, V03])
+@for_each("death", DEATHS.values())
+@for_each("version", [V1, V03])
 async def test_the_last_event_of_a_broken_json_rpc_stream_says_so(death: Any, version: tuple[bytes, bytes]) -> None:
     event = b"data: " + frame(1) + b"\n\n"
     method = b"SendStreamingMessage" if version is V1 else b"message/stream"
@@ -238,8 +239,8 @@ OWN_IDS = {
 }
 
 
-@pytest.mark.parametrize("foreign", OWN_IDS.values(), ids=OWN_IDS.keys())
-@pytest.mark.parametrize("apart", [True, False])
+@for_each("foreign", OWN_IDS.values())
+@for_each("apart", [True, False])
 async def test_events_under_ids_of_the_agents_own_get_the_clients_id_back(foreign: bytes, *, apart: bool) -> None:
     raw = b"data: " + frame(1) + b"\n\n"
     events = chunk(raw) + chunk(foreign) if apart else chunk(raw + foreign)

@@ -9,6 +9,7 @@ from tests.doubles.gateway import STREAM, card_of, fronted
 from tests.doubles.scripted import SSE, Wire, answers, chunk
 from tests.doubles.streaming import frame, opened, reasons, said
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
@@ -27,8 +28,8 @@ NO_EVENTS = {
 }
 
 
-@pytest.mark.parametrize("raw", NO_EVENTS.values(), ids=NO_EVENTS)
-@pytest.mark.parametrize("target", ["/echo", "/echo/message:stream"])
+@for_each("raw", NO_EVENTS.values())
+@for_each("target", ["/echo", "/echo/message:stream"])
 async def test_an_event_that_is_no_answer_ends_the_stream(raw: bytes, target: str) -> None:
     good = b"data: " + frame(1) + b"\n\n"
     async with fronted(answers(SSE + chunk(good) + chunk(raw) + chunk(b""))) as (gateway, _):
@@ -59,8 +60,8 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize(("before", "bad", "number"), FAILING.values(), ids=FAILING)
-@pytest.mark.parametrize("apart", [True, False])
+@for_each(("before", "bad", "number"), FAILING.values())
+@for_each("apart", [True, False])
 async def test_the_log_says_which_event_could_not_be_passed_on(
     before: bytes, bad: bytes, number: int, *, apart: bool
 ) -> None:
@@ -74,7 +75,7 @@ async def test_the_log_says_which_event_could_not_be_passed_on(
         assert line["detail"].partition(":")[0] == f"event {number}"
 
 
-@pytest.mark.parametrize("padding", ["", "x" * 200_000], ids=["short", "long"])
+@for_each("padding", ["", "x" * 200_000])
 async def test_the_log_says_which_event_could_not_be_translated(padding: str) -> None:
     """It is an answer, and found to be wrong when it is put into other words; a long one in a thread."""
     good = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
@@ -96,9 +97,7 @@ async def test_the_log_says_which_event_could_not_be_translated(padding: str) ->
         assert line["detail"].partition(":")[0] == "event 3"
 
 
-@pytest.mark.parametrize(
-    "data", [b"{}", b'{"task":{"id":"t"}}', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":1,"error":"x"}']
-)
+@for_each("data", [b"{}", b'{"task":{"id":"t"}}', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":1,"error":"x"}'])
 async def test_an_event_of_a_json_rpc_stream_is_an_envelope(data: bytes) -> None:
     async with fronted(answers(SSE + chunk(b"data: " + data + b"\n\n") + chunk(b""))) as (gateway, _):
         client = await opened(gateway)

@@ -21,6 +21,7 @@ from tests.doubles.scripted import WAIT
 from tests.doubles.streaming import V1, reasons, said
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 anyio_backend = both_loops
@@ -46,7 +47,7 @@ every_json = pytest.mark.parametrize("name", JSON)
 # ---- One by one ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [V1_0, V0_3])
+@for_each("version", [V1_0, V0_3])
 async def test_the_client_has_each_message_before_the_agent_sends_the_next(version: Version) -> None:
     messages = [FIRST + FUTURE, SECOND, FIRST, LAST] if version is V1_0 else [status_0_3(), status_0_3() + FUTURE]
     agent = Held()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.systemd import Notifier
+from tests.table import for_each
 
 
 @pytest.fixture
@@ -42,12 +43,12 @@ def test_an_abstract_address_is_one_too() -> None:
         assert listener.recv(100) == b"WATCHDOG=1"
 
 
-@pytest.mark.parametrize("environ", [{}, {"NOTIFY_SOCKET": "/nowhere/at/all"}])
+@for_each("environ", [{}, {"NOTIFY_SOCKET": "/nowhere/at/all"}])
 def test_where_nobody_hears_it_nothing_happens(environ: dict[str, str]) -> None:
     Notifier(environ).ready()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "seconds"),
     [
         ({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "3000000"}, 1.5),

@@ -28,6 +28,7 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -87,7 +88,7 @@ def answered(speaks: str, tree: Any) -> Answer:
     return result(tree) if speaks.startswith("jsonrpc") else plain(tree)
 
 
-@pytest.mark.parametrize("speaks", EVERY)
+@for_each("speaks", EVERY)
 async def test_a_task_is_told_as_a_message_of_the_clients_generation(speaks: str) -> None:
     async with speaking(plays(answered(speaks, {**TASKS[speaks], "unheardOf": 1})), speaks) as (gateway, client):
         told = await client.ask(GET, ASKED)
@@ -129,7 +130,7 @@ async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() ->
         assert told.headers["a2a-extensions"] == "https://ext.example/a"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tree",
     [
         {"id": "t-1"},
@@ -159,7 +160,7 @@ NOT_FOUND = {
 }
 
 
-@pytest.mark.parametrize("speaks", NOT_FOUND)
+@for_each("speaks", NOT_FOUND)
 async def test_an_agents_own_error_is_a_status_with_its_reason(speaks: str) -> None:
     async with speaking(plays(NOT_FOUND[speaks]), speaks) as (gateway, client):
         told = await client.ask(GET, ASKED)
@@ -190,7 +191,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@for_each("name", PAGES)
 async def test_a_page_is_no_answer_and_nothing_of_it_is_told(name: str) -> None:
     answer, code, outcome = PAGES[name]
     async with speaking(plays(answer), "jsonrpc 1.0") as (gateway, client):
@@ -263,7 +264,7 @@ def begun(speaks: str) -> tuple[bytes, bytes]:
     )
 
 
-@pytest.mark.parametrize("speaks", EVERY)
+@for_each("speaks", EVERY)
 async def test_a_stream_of_events_is_a_stream_of_messages(speaks: str) -> None:
     async with speaking(plays(streams(speaks, WORKING, COMPLETED)), speaks) as (gateway, client):
         first, first_0_3 = begun(speaks)
@@ -298,7 +299,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("speaks", ERRORS)
+@for_each("speaks", ERRORS)
 async def test_an_error_event_is_the_status_behind_the_messages(speaks: str) -> None:
     last = b"event: error\ndata: " + json.dumps(ERRORS[speaks]).encode() + b"\n\n"
     async with speaking(plays(streams(speaks, WORKING, COMPLETED, last=last)), speaks) as (gateway, client):
@@ -336,7 +337,7 @@ async def test_an_error_event_ends_the_call_also_where_the_agent_goes_on() -> No
         assert (line["rpc_code"], line["closed_by"], line["outcome"]) == (5, "agent", "client_error")
 
 
-@pytest.mark.parametrize("speaks", NOT_FOUND)
+@for_each("speaks", NOT_FOUND)
 async def test_an_error_before_the_first_event_is_the_status_alone(speaks: str) -> None:
     async with speaking(plays(NOT_FOUND[speaks]), speaks) as (_, client):
         told = await client.stream(STREAM, SENT).end()
@@ -344,7 +345,7 @@ async def test_an_error_before_the_first_event_is_the_status_alone(speaks: str) 
         assert told.reasons == ["TASK_NOT_FOUND"]
 
 
-@pytest.mark.parametrize("speaks", EVERY)
+@for_each("speaks", EVERY)
 async def test_a_stream_that_breaks_off_says_so_behind_what_was_held_back(speaks: str) -> None:
     async def script(wire: Wire) -> None:
         received = await wire.request()

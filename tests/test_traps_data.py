@@ -32,6 +32,7 @@ from tests.doubles.translated import (
     stream,
 )
 from tests.e2e.running import Running
+from tests.table import for_each
 from tests.test_traps_dialect import HOOK, MODERN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -73,8 +74,8 @@ async def telling(task: Any, folder: Path, speaks: str) -> AsyncIterator[tuple[R
 FILES = [b"hello world", b"\x89PNG\r\n\x1a\n\x00\xff", b"", "ä".encode()]
 
 
-@pytest.mark.parametrize("data", FILES)
-@pytest.mark.parametrize("times", [1, 2])
+@for_each("data", FILES)
+@for_each("times", [1, 2])
 async def test_a_file_that_is_encoded_twice_or_once_is_the_same_file(data: bytes, times: int, tmp_path: Path) -> None:
     """Trap 15: over HTTP+JSON of 0.3 most SDKs put the text of base64 where bytes belong, and a2a-js the bytes."""
     part = {"file": {"fileWithBytes": encoded(data, times), "mimeType": "image/png", "name": "a.png"}}
@@ -90,8 +91,8 @@ async def test_a_file_that_is_encoded_twice_or_once_is_the_same_file(data: bytes
             assert found["file"] == {"bytes": encoded(data), "mimeType": "image/png", "name": "a.png"}
 
 
-@pytest.mark.parametrize("data", FILES)
-@pytest.mark.parametrize("times", [1, 2])
+@for_each("data", FILES)
+@for_each("times", [1, 2])
 async def test_a_file_in_an_answer_is_the_same_file_however_often_it_was_encoded(
     data: bytes, times: int, tmp_path: Path
 ) -> None:
@@ -139,7 +140,7 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@for_each("spelling", SPELLINGS)
 async def test_a_message_of_0_3_over_http_json_is_read_in_each_of_its_spellings(spelling: str, tmp_path: Path) -> None:
     """Trap 16: servers refuse the spelling that is not theirs, or lose its parts without a word."""
     async with telling({"task": TASK_1_0}, tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -231,7 +232,7 @@ CREATIONS = [
 ]
 
 
-@pytest.mark.parametrize("body", CREATIONS)
+@for_each("body", CREATIONS)
 async def test_a_push_configuration_of_0_3_is_created_from_each_form(body: dict[str, Any], tmp_path: Path) -> None:
     """Trap 18: a2a-python sends the request, a2a-js the bare resource; and a name that is empty fails a client."""
     async with telling({"id": "c-1", "url": HOOK}, tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -254,7 +255,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "speaks"), PAIRS)
+@for_each(("method", "speaks"), PAIRS)
 async def test_numbers_of_an_answer_stay_as_they_are_written(method: str, speaks: str, tmp_path: Path) -> None:
     """Trap 19: through protobuf integers become floats, and large ones lose digits; not here."""
     task = json.dumps(TASK_1_0 if speaks.endswith("1.0") else TASK_0_3).encode()
@@ -266,7 +267,7 @@ async def test_numbers_of_an_answer_stay_as_they_are_written(method: str, speaks
     assert NUMBERS in answer.content
 
 
-@pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "rest 0.3", "rest 1.0", "jsonrpc 1.0"])
+@for_each("speaks", ["jsonrpc 0.3", "rest 0.3", "rest 1.0", "jsonrpc 1.0"])
 async def test_numbers_of_a_message_stay_as_they_are_written(speaks: str, tmp_path: Path) -> None:
     """Trap 19, on the way there, in metadata and in data."""
     written = b'{"messageId":"m","role":"%b","parts":[{%b"data":{%b}}],"metadata":{%b}}'
@@ -281,7 +282,7 @@ async def test_numbers_of_a_message_stay_as_they_are_written(speaks: str, tmp_pa
             assert request.body.count(NUMBERS) == 2
 
 
-@pytest.mark.parametrize("length", ["2", "2.0", '"2"', "2e0"])
+@for_each("length", ["2", "2.0", '"2"', "2e0"])
 async def test_an_integer_is_one_however_it_is_written(length: str, tmp_path: Path) -> None:
     """Trap 19: ProtoJSON lets it be a text or a float, and what comes out is a number."""
     body = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t-1","historyLength":%b}}' % length.encode()
@@ -302,8 +303,8 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("written", "moment"), MOMENTS)
-@pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "rest 0.3", "jsonrpc 0.1"])
+@for_each(("written", "moment"), MOMENTS)
+@for_each("speaks", ["jsonrpc 0.3", "rest 0.3", "jsonrpc 0.1"])
 async def test_a_moment_is_told_in_utc_whatever_zone_it_was_told_in(
     written: str, moment: str, speaks: str, tmp_path: Path
 ) -> None:
@@ -324,7 +325,7 @@ async def test_what_dates_a_status_in_vain_is_left_out(tmp_path: Path) -> None:
         assert answer.json()["status"] == {"state": "TASK_STATE_WORKING"}
 
 
-@pytest.mark.parametrize("written", [written for written, _ in MOMENTS])
+@for_each("written", [written for written, _ in MOMENTS])
 async def test_a_relay_mends_no_moment(written: str, tmp_path: Path) -> None:
     """Trap 20: within one generation the client gets what the agent wrote, over whichever binding."""
     task = {**TASK_1_0, "status": {"state": "TASK_STATE_WORKING", "timestamp": written}}
@@ -340,7 +341,7 @@ HOLLOW: dict[str, Any] = {"id": "t-1", "contextId": "", "artifacts": [], "histor
 HOLLOW_STATUS = {"message": None, "timestamp": None}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "speaks"), [*PAIRS, ("tasks/get", "jsonrpc 0.3"), ("GetTask", "jsonrpc 1.0"), ("GetTask", "jsonrpc 0.1")]
 )
 async def test_an_answer_may_say_nothing_by_lists_nulls_and_empty_ids(method: str, speaks: str, tmp_path: Path) -> None:
@@ -358,8 +359,8 @@ async def test_an_answer_may_say_nothing_by_lists_nulls_and_empty_ids(method: st
         assert answer == task
 
 
-@pytest.mark.parametrize("configuration", [{}, None, {"acceptedOutputModes": [], "historyLength": None}])
-@pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "rest 0.3", "rest 1.0", "jsonrpc 0.1"])
+@for_each("configuration", [{}, None, {"acceptedOutputModes": [], "historyLength": None}])
+@for_each("speaks", ["jsonrpc 0.3", "rest 0.3", "rest 1.0", "jsonrpc 0.1"])
 async def test_a_request_may_say_nothing_by_objects_nulls_and_empty_ids(
     configuration: Any, speaks: str, tmp_path: Path
 ) -> None:
@@ -377,7 +378,7 @@ async def test_a_request_may_say_nothing_by_objects_nulls_and_empty_ids(
         assert "null" not in request.body.decode()
 
 
-@pytest.mark.parametrize("members", [{"contextId": ""}, {"contextId": None}, {"taskId": ""}])
+@for_each("members", [{"contextId": ""}, {"contextId": None}, {"taskId": ""}])
 async def test_a_message_of_0_3_may_have_empty_ids(members: dict[str, Any], tmp_path: Path) -> None:
     """Trap 21: an empty id is none, and never one that an agent looks up."""
     async with telling({"task": TASK_1_0}, tmp_path, "rest 1.0") as (gateway, client):
@@ -387,7 +388,7 @@ async def test_a_message_of_0_3_may_have_empty_ids(members: dict[str, Any], tmp_
             assert json.loads(request.body)["message"] == MESSAGE_1_0
 
 
-@pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "rest 0.3", "rest 1.0", "jsonrpc 1.0"])
+@for_each("speaks", ["jsonrpc 0.3", "rest 0.3", "rest 1.0", "jsonrpc 1.0"])
 async def test_a_null_is_data_where_a_part_has_nothing_else(speaks: str, tmp_path: Path) -> None:
     """Trap 22: a2a-js drops such a part."""
     message = {**MESSAGE_1_0, "parts": [{"data": None}, {"text": "x"}]}

@@ -33,6 +33,7 @@ from tests.doubles.translated import (
 )
 from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 
@@ -70,8 +71,8 @@ async def described(
 # ---- The texts against themselves ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["GET", "POST"])
-@pytest.mark.parametrize("path", ["/tasks/t-1:subscribe", "/tasks/t-1/subscribe", "/v1/tasks/t-1:subscribe"])
+@for_each("verb", ["GET", "POST"])
+@for_each("path", ["/tasks/t-1:subscribe", "/tasks/t-1/subscribe", "/v1/tasks/t-1:subscribe"])
 async def test_a_client_subscribes_by_either_verb(verb: str, path: str, tmp_path: Path) -> None:
     """Trap 1: the prose of the texts has POST and their protobuf GET."""
     async with agent(plays(streamed({"task": WORKING_1_0})), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -82,7 +83,7 @@ async def test_a_client_subscribes_by_either_verb(verb: str, path: str, tmp_path
     assert json.loads(request.body)["method"] == "SubscribeToTask"
 
 
-@pytest.mark.parametrize(("speaks", "verb"), [("rest 1.0", b"POST"), ("rest 0.3", b"GET")])
+@for_each(("speaks", "verb"), [("rest 1.0", b"POST"), ("rest 0.3", b"GET")])
 async def test_an_agent_is_subscribed_to_by_the_verb_that_its_sdks_know(
     speaks: str, verb: bytes, tmp_path: Path
 ) -> None:
@@ -102,7 +103,7 @@ async def test_an_agent_is_subscribed_to_by_the_verb_that_its_sdks_know(
     assert "result" in events(answer.content)[0]
 
 
-@pytest.mark.parametrize("verb", ["GET", "POST"])
+@for_each("verb", ["GET", "POST"])
 async def test_a_relayed_subscription_keeps_its_verb_and_its_answer(verb: str, tmp_path: Path) -> None:
     """Trap 1: where both sides speak alike, what the agent does not know is the client's to hear."""
     refused = plays(
@@ -115,7 +116,7 @@ async def test_a_relayed_subscription_keeps_its_verb_and_its_answer(verb: str, t
     assert (answer.status_code, answer.json()["error"]["message"]) == (405, "no")
 
 
-@pytest.mark.parametrize("state", ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED", "TASK_STATE_COMPLETED"])
+@for_each("state", ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED", "TASK_STATE_COMPLETED"])
 async def test_a_stream_ends_where_the_agent_ends_it_and_nowhere_before(state: str, tmp_path: Path) -> None:
     """Trap 2: one place of the text ends streams with the task alone, another also where the task waits."""
     script = plays(streamed(told(state), told("TASK_STATE_WORKING")))
@@ -130,7 +131,7 @@ async def test_a_stream_ends_where_the_agent_ends_it_and_nowhere_before(state: s
     assert [event["result"]["final"] for event in events(older.content)] == [False, False]
 
 
-@pytest.mark.parametrize("state", ["input-required", "auth-required", "completed"])
+@for_each("state", ["input-required", "auth-required", "completed"])
 async def test_a_client_of_1_0_hears_of_no_final_event(state: str, tmp_path: Path) -> None:
     """Trap 2: 1.0 says the end of a stream by nothing but the end."""
     event = {"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": state}, "final": True}
@@ -151,8 +152,8 @@ JAVA = [
 ]
 
 
-@pytest.mark.parametrize(("status", "message", "code", "reason"), JAVA)
-@pytest.mark.parametrize("named", [False, True])
+@for_each(("status", "message", "code", "reason"), JAVA)
+@for_each("named", [False, True])
 async def test_the_statuses_of_1_0_0_mean_what_they_meant_there(
     status: str, message: str, code: int, reason: str, *, named: bool, tmp_path: Path
 ) -> None:
@@ -169,7 +170,7 @@ async def test_the_statuses_of_1_0_0_mean_what_they_meant_there(
     assert (same.status_code, same.json()) == (int(status[:3]), {"error": error})
 
 
-@pytest.mark.parametrize("speaks", ["rest 1.0", "jsonrpc 1.0"])
+@for_each("speaks", ["rest 1.0", "jsonrpc 1.0"])
 async def test_an_empty_list_is_a_list_though_the_agent_left_it_out(speaks: str, tmp_path: Path) -> None:
     """Trap 4: lists are required, and plain ProtoJSON omits them where they are empty."""
     script = plays(plain({}) if speaks == "rest 1.0" else result({}))
@@ -215,7 +216,7 @@ async def test_the_wrapper_of_a_candidate_of_1_0_is_left_to_agents_that_know_it(
         assert asked == ([body] if status == 200 else [])
 
 
-@pytest.mark.parametrize("method", ["ListTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"])
+@for_each("method", ["ListTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"])
 async def test_the_list_of_push_configurations_has_two_names(method: str, tmp_path: Path) -> None:
     """Trap 6: candidates of 1.0 and the prose of 0.3 have a name each that became another."""
     configs = {"configs": [{"taskId": "t-1", "id": "c-1", "url": HOOK}]}
@@ -226,7 +227,7 @@ async def test_the_list_of_push_configurations_has_two_names(method: str, tmp_pa
     assert request.target == b"/tasks/t-1/pushNotificationConfigs"
 
 
-@pytest.mark.parametrize("speaks", ["rest 0.3", "rest 1.0", "jsonrpc 0.3"])
+@for_each("speaks", ["rest 0.3", "rest 1.0", "jsonrpc 0.3"])
 async def test_the_path_of_push_configurations_may_be_in_the_singular(speaks: str, tmp_path: Path) -> None:
     """Trap 6: so the protobuf definition of 0.3.0 had it, and agents built on its later ones do not know it."""
     answers = {
@@ -244,10 +245,8 @@ async def test_the_path_of_push_configurations_may_be_in_the_singular(speaks: st
     assert unprefixed.status_code == 404
 
 
-@pytest.mark.parametrize("speaks", ["rest 1.0", "jsonrpc 1.0", "jsonrpc 0.3"])
-@pytest.mark.parametrize(
-    "body", [{"pushNotificationConfig": {"url": HOOK}}, {"config": {"pushNotificationConfig": {"url": HOOK}}}]
-)
+@for_each("speaks", ["rest 1.0", "jsonrpc 1.0", "jsonrpc 0.3"])
+@for_each("body", [{"pushNotificationConfig": {"url": HOOK}}, {"config": {"pushNotificationConfig": {"url": HOOK}}}])
 async def test_the_id_of_a_push_configuration_of_0_3_may_stand_in_the_query(
     speaks: str, body: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -309,7 +308,7 @@ async def test_a_translated_call_says_the_version_that_its_client_did_not(tmp_pa
     assert request.header(b"a2a-version") == b"1.0"
 
 
-@pytest.mark.parametrize("said", [None, "1.0", "1.0.0"])
+@for_each("said", [None, "1.0", "1.0.0"])
 async def test_a_relayed_call_says_its_version_as_its_client_did(said: str | None, tmp_path: Path) -> None:
     """Traps 10 and 11: a relay adds no header and mends none."""
     headers = {} if said is None else {"a2a-version": said}
@@ -320,8 +319,8 @@ async def test_a_relayed_call_says_its_version_as_its_client_did(said: str | Non
     assert request.header(b"a2a-version") == (None if said is None else said.encode())
 
 
-@pytest.mark.parametrize("said", ["1.0.0", "1.0", "1.0.3"])
-@pytest.mark.parametrize("place", ["header", "query"])
+@for_each("said", ["1.0.0", "1.0", "1.0.3"])
+@for_each("place", ["header", "query"])
 async def test_an_agent_is_told_exactly_its_version_whatever_patch_the_client_says(
     said: str, place: str, tmp_path: Path
 ) -> None:
@@ -335,7 +334,7 @@ async def test_an_agent_is_told_exactly_its_version_whatever_patch_the_client_sa
     assert b"?" not in request.target
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("card", "method"),
     [
         ({"url": "https://a.example/", "protocolVersion": "0.3.0"}, "tasks/get"),
@@ -380,7 +379,7 @@ FASTA2A_TASK = {
 }
 
 
-@pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "jsonrpc 1.0"])
+@for_each("speaks", ["jsonrpc 0.3", "jsonrpc 1.0"])
 async def test_objects_of_1_0_with_small_enumerations_are_read(speaks: str, tmp_path: Path) -> None:
     """Trap 13: fasta2a answers the old methods with the new shapes, but writes their enumerations as of old."""
     async with agent(plays(result({"task": FASTA2A_TASK})), tmp_path, speaks) as (gateway, client):
@@ -396,7 +395,7 @@ async def test_objects_of_1_0_with_small_enumerations_are_read(speaks: str, tmp_
             assert older["result"]["history"][0]["role"] == "user"
 
 
-@pytest.mark.parametrize("method", ["tasks/pushNotification/set", "tasks/pushNotificationConfig/set"])
+@for_each("method", ["tasks/pushNotification/set", "tasks/pushNotificationConfig/set"])
 async def test_the_push_methods_of_0_1_may_come_with_the_shapes_of_0_3(method: str, tmp_path: Path) -> None:
     """Trap 13: fasta2a kept their names."""
     flat = {"taskId": "t-1", "id": "c-1", "url": HOOK}
@@ -408,7 +407,7 @@ async def test_the_push_methods_of_0_1_may_come_with_the_shapes_of_0_3(method: s
     assert answer["result"] == {"taskId": "t-1", "pushNotificationConfig": {"id": "c-1", "url": HOOK}}
 
 
-@pytest.mark.parametrize("header", [None, "1.0", "0.3"])
+@for_each("header", [None, "1.0", "0.3"])
 async def test_objects_of_1_0_under_a_name_of_0_3_are_told_by_themselves(header: str | None, tmp_path: Path) -> None:
     """Trap 14: some runtimes speak so; name and header together outweigh the objects, which are read all the same."""
     headers = {} if header is None else {"a2a-version": header}
@@ -423,7 +422,7 @@ async def test_objects_of_1_0_under_a_name_of_0_3_are_told_by_themselves(header:
         assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-@pytest.mark.parametrize("method", ["tasks/subscribe", "tasks/resubscribe"])
+@for_each("method", ["tasks/subscribe", "tasks/resubscribe"])
 async def test_a_subscription_of_0_3_has_two_names(method: str, tmp_path: Path) -> None:
     """Trap 14: the other one is met in the wild."""
 

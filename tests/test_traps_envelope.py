@@ -27,6 +27,7 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
+from tests.table import for_each
 from tests.test_traps_dialect import MODERN, bare_event, streamed, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -43,8 +44,8 @@ IDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("identity", IDS)
-@pytest.mark.parametrize("speaks", ["rest 1.0", "jsonrpc 0.3"])
+@for_each("identity", IDS)
+@for_each("speaks", ["rest 1.0", "jsonrpc 0.3"])
 async def test_a_client_gets_its_id_back_byte_for_byte(identity: bytes, speaks: str, tmp_path: Path) -> None:
     """Trap of §4.3: servers turn 0 and an empty text into null and round large numbers; clients compare."""
     script = plays(plain(TASK_1_0) if speaks == "rest 1.0" else result(TASK_0_3))
@@ -60,7 +61,7 @@ async def test_a_client_gets_its_id_back_byte_for_byte(identity: bytes, speaks: 
         assert isinstance(json.loads(request.body)["id"], str)
 
 
-@pytest.mark.parametrize("identity", IDS)
+@for_each("identity", IDS)
 async def test_every_event_bears_the_clients_id_byte_for_byte(identity: bytes, tmp_path: Path) -> None:
     """Trap of §4.3, in streams, whose last event may be an error."""
     error = {"error": {"code": 500, "status": "INTERNAL", "message": "no", "details": []}}
@@ -75,7 +76,7 @@ async def test_every_event_bears_the_clients_id_byte_for_byte(identity: bytes, t
     assert end == b""
 
 
-@pytest.mark.parametrize("identity", IDS)
+@for_each("identity", IDS)
 async def test_a_client_gets_its_id_back_where_the_agent_answers_under_none(identity: bytes, tmp_path: Path) -> None:
     """Trap of §4.3: where both sides speak alike the agent sees the id, and some answer errors under null."""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{"id":"t-1"}}' % identity
@@ -86,7 +87,7 @@ async def test_a_client_gets_its_id_back_where_the_agent_answers_under_none(iden
     assert (request.body, answer.content) == (body, told_so.replace(b'"id":null', b'"id":' + identity))
 
 
-@pytest.mark.parametrize("identity", [b"1.5", b"1.0", b"true", b"[]", b"{}", b"1e3"])
+@for_each("identity", [b"1.5", b"1.0", b"true", b"[]", b"{}", b"1e3"])
 async def test_what_is_no_id_goes_nowhere(identity: bytes, tmp_path: Path) -> None:
     """Trap of §4.3: neither a fraction nor a truth is an id, and servers differ on what they make of one."""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{"id":"t-1"}}' % identity
@@ -98,7 +99,7 @@ async def test_what_is_no_id_goes_nowhere(identity: bytes, tmp_path: Path) -> No
         assert (each["id"], each["error"]["code"]) == (None, -32600)
 
 
-@pytest.mark.parametrize("speaks", ["jsonrpc 0.3", "jsonrpc 1.0", "jsonrpc 0.1"])
+@for_each("speaks", ["jsonrpc 0.3", "jsonrpc 1.0", "jsonrpc 0.1"])
 async def test_a_null_is_no_task(speaks: str, tmp_path: Path) -> None:
     """Trap 21: a result of null is an answer to a deletion alone; a relay leaves it to its client."""
     async with agent(plays(result(None)), tmp_path, speaks) as (gateway, client):
@@ -109,8 +110,8 @@ async def test_a_null_is_no_task(speaks: str, tmp_path: Path) -> None:
     assert relayed == {"jsonrpc": "2.0", "id": 7, "result": None}
 
 
-@pytest.mark.parametrize("raw", [b"", b"null", b"[]"])
-@pytest.mark.parametrize("speaks", ["rest 1.0", "rest 0.3"])
+@for_each("raw", [b"", b"null", b"[]"])
+@for_each("speaks", ["rest 1.0", "rest 0.3"])
 async def test_an_empty_body_is_no_task(raw: bytes, speaks: str, tmp_path: Path) -> None:
     """Trap 21, over HTTP+JSON."""
     async with agent(plays(lambda _: whole(raw)), tmp_path, speaks) as (gateway, client):
@@ -159,10 +160,8 @@ SHAPES: dict[str, tuple[str, bytes, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(
-    "kind", [b"application/json", b"application/a2a+json; charset=utf-8", b"application/problem+json"]
-)
+@for_each("shape", SHAPES)
+@for_each("kind", [b"application/json", b"application/a2a+json; charset=utf-8", b"application/problem+json"])
 async def test_an_error_is_known_in_every_shape_that_agents_give_it(shape: str, kind: bytes, tmp_path: Path) -> None:
     """Traps 30 and 32: by reason, code, name or status, wherever they stand and whatever JSON it says it is."""
     speaks, status, body = SHAPES[shape]
@@ -177,8 +176,8 @@ async def test_an_error_is_known_in_every_shape_that_agents_give_it(shape: str, 
         assert len(modern["error"]["data"]) == 3
 
 
-@pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"500 Internal Server Error"])
-@pytest.mark.parametrize("identity", [{}, {"id": None}])
+@for_each("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"500 Internal Server Error"])
+@for_each("identity", [{}, {"id": None}])
 async def test_an_error_in_an_envelope_counts_whatever_its_status(
     status: bytes, identity: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -207,8 +206,8 @@ async def test_the_findings_of_a_problem_are_kept(tmp_path: Path) -> None:
     assert violations["fieldViolations"] == [{"field": "historyLength", "description": "must not be negative"}]
 
 
-@pytest.mark.parametrize("name", [b"", b"event: error\n"])
-@pytest.mark.parametrize("speaks", ["rest 1.0", "jsonrpc 1.0", "jsonrpc 0.3"])
+@for_each("name", [b"", b"event: error\n"])
+@for_each("speaks", ["rest 1.0", "jsonrpc 1.0", "jsonrpc 0.3"])
 async def test_an_error_ends_a_stream_whether_or_not_its_event_is_named(
     name: bytes, speaks: str, tmp_path: Path
 ) -> None:
@@ -253,7 +252,7 @@ async def test_an_error_ends_a_stream_whether_or_not_its_event_is_named(
 # ---- The ends of streams ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"])
+@for_each("state", ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"])
 async def test_the_last_status_of_an_older_stream_is_final(state: str, tmp_path: Path) -> None:
     """Trap 39: without it some clients of 0.3 report a stream that was broken off."""
     async with agent(
@@ -290,7 +289,7 @@ async def test_a_task_that_is_unknown_is_not_asked_for_by_another_verb(tmp_path:
         assert modern["error"]["code"] == older["error"]["code"] == -32001
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@for_each("begun", [False, True])
 async def test_an_error_in_the_place_of_a_stream_is_the_answer(*, begun: bool, tmp_path: Path) -> None:
     """Trap of §4.2: most say it as an ordinary answer, and a2a-go opens the stream first and says it there."""
     error = {"error": {"code": 404, "status": "NOT_FOUND", "message": "no", "details": []}}
@@ -313,7 +312,7 @@ FRAMES = [
 ]
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@for_each("frame", FRAMES)
 async def test_an_event_is_read_in_whatever_frame(frame: bytes, tmp_path: Path) -> None:
     """Trap of §5: servers differ in line ends, comments, names and ids, and one leaves its last event unended."""
     script = plays(lambda _: stream(frame % json.dumps(told("TASK_STATE_COMPLETED")).encode()))
@@ -327,7 +326,7 @@ async def test_an_event_is_read_in_whatever_frame(frame: bytes, tmp_path: Path) 
 # ---- Versions and tenants --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("speaks", "version"), [("rest 1.0", b"1.0"), ("rest 0.3", b"0.3"), ("jsonrpc 0.1", None)])
+@for_each(("speaks", "version"), [("rest 1.0", b"1.0"), ("rest 0.3", b"0.3"), ("jsonrpc 0.1", None)])
 async def test_an_agent_is_always_told_the_version_that_it_is_asked_in(
     speaks: str, version: bytes | None, tmp_path: Path
 ) -> None:
@@ -339,7 +338,7 @@ async def test_an_agent_is_always_told_the_version_that_it_is_asked_in(
     assert request.header(b"a2a-version") == version
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prefix", "said", "state"),
     [
         ("", None, "TASK_STATE_CANCELED"),

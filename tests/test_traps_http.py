@@ -29,6 +29,7 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
+from tests.table import for_each
 from tests.test_traps_dialect import CARD, HOOK, MODERN, described
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -44,10 +45,8 @@ def card_at(path: str, binding: str = "JSONRPC", version: str = "1.0") -> dict[s
 # ---- Paths -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("slash", ["", "/"])
-@pytest.mark.parametrize(
-    ("path", "verb"), [("/tasks/t-1", "GET"), ("/tasks/t-1:cancel", "POST"), ("/v1/tasks/t-1", "GET")]
-)
+@for_each("slash", ["", "/"])
+@for_each(("path", "verb"), [("/tasks/t-1", "GET"), ("/tasks/t-1:cancel", "POST"), ("/v1/tasks/t-1", "GET")])
 async def test_a_client_may_end_a_path_with_a_slash(slash: str, path: str, verb: str, tmp_path: Path) -> None:
     """Trap 29: SDKs keep or add one, and servers know one of the two forms."""
     async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -56,8 +55,8 @@ async def test_a_client_may_end_a_path_with_a_slash(slash: str, path: str, verb:
         assert gateway.backend.requests[0].target == b"/"
 
 
-@pytest.mark.parametrize("slash", ["", "/"])
-@pytest.mark.parametrize("speaks", ["jsonrpc 1.0", "rest 1.0"])
+@for_each("slash", ["", "/"])
+@for_each("speaks", ["jsonrpc 1.0", "rest 1.0"])
 async def test_a_post_to_either_form_is_answered_and_not_redirected(slash: str, speaks: str, tmp_path: Path) -> None:
     """Trap 29: hardly any client follows a redirect of a POST."""
     script = plays(result(TASK_1_0) if speaks == "jsonrpc 1.0" else plain(TASK_1_0))
@@ -77,7 +76,7 @@ async def test_a_list_of_push_configurations_may_be_asked_for_with_a_slash(tmp_p
     assert relayed.json() == older.json() == {"configs": []}
 
 
-@pytest.mark.parametrize("id", ["a:b", "a:b:c", "t~1", "ä b", "cancel"])
+@for_each("id", ["a:b", "a:b:c", "t~1", "ä b", "cancel"])
 async def test_an_id_may_hold_colons_and_what_else_a_path_can_carry(id: str, tmp_path: Path) -> None:  # noqa: A002 - A2A's word
     """Trap of §8.4: the verb stands behind the last colon, and langgraph's ids have some themselves."""
     async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -91,7 +90,7 @@ async def test_an_id_may_hold_colons_and_what_else_a_path_can_carry(id: str, tmp
     assert request.target == b"/tasks/%b:cancel" % quote(id, safe=":~").encode()
 
 
-@pytest.mark.parametrize("body", [None, b"", b"{}", b'{"id":"t-1"}', b'{"metadata":{"k":1}}'])
+@for_each("body", [None, b"", b"{}", b'{"id":"t-1"}', b'{"metadata":{"k":1}}'])
 async def test_a_cancellation_may_have_a_body_or_none(body: bytes | None, tmp_path: Path) -> None:
     """Trap of §8.4: a2a-python repeats the id in it, and a2a-js has none."""
     async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -102,7 +101,7 @@ async def test_a_cancellation_may_have_a_body_or_none(body: bytes | None, tmp_pa
     assert answer.json() == TASK_1_0
 
 
-@pytest.mark.parametrize("path", ["/a2a", "/a2a/", "/", "/a2a/agents/x/"])
+@for_each("path", ["/a2a", "/a2a/", "/", "/a2a/agents/x/"])
 async def test_an_agent_is_asked_at_exactly_the_path_of_its_card(path: str, tmp_path: Path) -> None:
     """Trap 29: servers redirect the other form, and a redirect is no answer."""
     async with described(plays(result(TASK_1_0)), tmp_path, card_at(path)) as (gateway, client):
@@ -113,7 +112,7 @@ async def test_an_agent_is_asked_at_exactly_the_path_of_its_card(path: str, tmp_
     assert targets == [path] * 3
 
 
-@pytest.mark.parametrize("path", ["/a2a", "/a2a/"])
+@for_each("path", ["/a2a", "/a2a/"])
 async def test_paths_below_an_interface_have_one_slash(path: str, tmp_path: Path) -> None:
     """Trap 29: SDKs strip the slash of an HTTP+JSON interface, so servers expect one and not two."""
     async with described(plays(plain(TASK_1_0)), tmp_path, card_at(path, "HTTP+JSON")) as (gateway, client):
@@ -122,7 +121,7 @@ async def test_paths_below_an_interface_have_one_slash(path: str, tmp_path: Path
     assert request.target == b"/a2a/tasks/t-1"
 
 
-@pytest.mark.parametrize("speaks", ["jsonrpc 1.0", "rest 1.0", "rest 0.3", "jsonrpc 0.3"])
+@for_each("speaks", ["jsonrpc 1.0", "rest 1.0", "rest 0.3", "jsonrpc 0.3"])
 async def test_an_agents_redirect_is_nobodys_answer(speaks: str, tmp_path: Path) -> None:
     """Trap 29: it names an address of the agent's, and would be followed with a GET."""
     moved = head(b"content-length: 0", b"location: http://10.0.0.1/a2a/", status=b"307 Temporary Redirect")
@@ -134,7 +133,7 @@ async def test_an_agents_redirect_is_nobodys_answer(speaks: str, tmp_path: Path)
     assert "10.0.0.1" not in modern.text + json.dumps(older) + str(modern.headers)
 
 
-@pytest.mark.parametrize("path", ["/a2a/x", "/a2a/x/", "/"])
+@for_each("path", ["/a2a/x", "/a2a/x/", "/"])
 async def test_the_extended_card_of_0_2_stands_beside_the_interface(path: str, tmp_path: Path) -> None:
     """Trap 35: its path is resolved against the URL, so that the last segment goes."""
     script = plays(plain({**card_at("/"), "name": "extended"}))
@@ -146,7 +145,7 @@ async def test_the_extended_card_of_0_2_stands_beside_the_interface(path: str, t
     assert answer.json()["name"] == "extended"
 
 
-@pytest.mark.parametrize("name", ["agent-card.json", "agent.json"])
+@for_each("name", ["agent-card.json", "agent.json"])
 async def test_a_card_is_below_the_agents_own_path(name: str, tmp_path: Path) -> None:
     """Traps 36 and 37: a well-known path is one of an origin, yet all resolvers append it to any base."""
     async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -182,7 +181,7 @@ async def test_an_agents_card_is_looked_for_under_both_names() -> None:
 GONE = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("speaks", "raw"),
     [
         ("rest 1.0", GONE),
@@ -219,7 +218,7 @@ async def test_a_deletion_without_a_result_has_one_in_the_end(tmp_path: Path) ->
     assert (path.status_code, path.json()) == (200, {})
 
 
-@pytest.mark.parametrize("status", [b"200 OK", b"201 Created", b"202 Accepted"])
+@for_each("status", [b"200 OK", b"201 Created", b"202 Accepted"])
 async def test_what_was_created_is_200(status: bytes, tmp_path: Path) -> None:
     """Trap 30: a2a-js answers a creation, and in 0.3 a message, with 201, and a2a-go's client fails at it."""
     config = {"taskId": "t", "id": "c", "url": HOOK}
@@ -241,7 +240,7 @@ async def test_a_relay_passes_the_statuses_of_the_agent(tmp_path: Path) -> None:
     assert (made.status_code, gone.status_code, gone.content) == (201, 204, b"")
 
 
-@pytest.mark.parametrize("speaks", ["jsonrpc 1.0", "jsonrpc 0.3"])
+@for_each("speaks", ["jsonrpc 1.0", "jsonrpc 0.3"])
 async def test_a_task_that_is_unknown_is_404_with_a_body(speaks: str, tmp_path: Path) -> None:
     """Trap 30: and its body is one of JSON in the words of the client's generation."""
     async with agent(plays(complaint(-32001, "no such task")), tmp_path, speaks) as (gateway, client):
@@ -259,7 +258,7 @@ TYPES = ["application/json", "application/json; charset=utf-8", "application/a2a
 TYPES += ["application/a2a+json; charset=utf-8", "Application/JSON;charset=UTF-8"]
 
 
-@pytest.mark.parametrize(("verb", "path"), [("GET", "/tasks/t-1"), ("POST", "/tasks/t-1:cancel")])
+@for_each(("verb", "path"), [("GET", "/tasks/t-1"), ("POST", "/tasks/t-1:cancel")])
 async def test_a_request_without_a_body_may_have_a_type(verb: str, path: str, tmp_path: Path) -> None:
     """Trap 31: a2a-js sends one with every request."""
     headers = {"content-type": "application/json", **MODERN}
@@ -274,8 +273,8 @@ async def test_a_request_without_a_body_may_have_a_type(verb: str, path: str, tm
     assert request.header(b"content-type") is None
 
 
-@pytest.mark.parametrize("said", [kind for kind in TYPES[:-2] if kind])
-@pytest.mark.parametrize("speaks", ["rest 1.0", "rest 0.3"])
+@for_each("said", [kind for kind in TYPES[:-2] if kind])
+@for_each("speaks", ["rest 1.0", "rest 0.3"])
 async def test_an_answer_may_be_of_either_type_with_a_charset(said: str, speaks: str, tmp_path: Path) -> None:
     """Trap 31: servers of 1.0 differ on it as well."""
     async with agent(plays(lambda _: document(TASK_1_0, kind=said.encode())), tmp_path, speaks) as (gateway, client):
@@ -283,7 +282,7 @@ async def test_an_answer_may_be_of_either_type_with_a_charset(said: str, speaks:
     assert answer["result"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-@pytest.mark.parametrize("said", [b"text/event-stream", b"text/event-stream; charset=utf-8", b"Text/Event-Stream"])
+@for_each("said", [b"text/event-stream", b"text/event-stream; charset=utf-8", b"Text/Event-Stream"])
 async def test_a_stream_may_say_its_charset(said: bytes, tmp_path: Path) -> None:
     """Trap 31: a2a-python's does; a comparison of the whole text would miss it."""
 
@@ -301,9 +300,7 @@ async def test_a_stream_may_say_its_charset(said: bytes, tmp_path: Path) -> None
         assert len(events(each.content)) == 1
 
 
-@pytest.mark.parametrize(
-    "accept", [None, "*/*", "application/a2a+json", "text/html", "application/a2a+json, application/json"]
-)
+@for_each("accept", [None, "*/*", "application/a2a+json", "text/html", "application/a2a+json, application/json"])
 async def test_errors_are_of_the_type_that_every_client_parses(accept: str | None, tmp_path: Path) -> None:
     """Traps 32 and 33: the client of a2a-go reads an error only as application/json; and nothing is 406."""
     headers = MODERN if accept is None else {**MODERN, "accept": accept}
@@ -314,7 +311,7 @@ async def test_errors_are_of_the_type_that_every_client_parses(accept: str | Non
     assert (wrong.status_code, wrong.headers["content-type"]) == (400, "application/json")
 
 
-@pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "image/png;q=0.1", ""])
+@for_each("accept", ["text/html", "text/event-stream", "image/png;q=0.1", ""])
 async def test_no_accept_is_refused(accept: str, tmp_path: Path) -> None:
     """Trap 33: what a client accepts it says by habit."""
     async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -325,7 +322,7 @@ async def test_no_accept_is_refused(accept: str, tmp_path: Path) -> None:
 # ---- Headers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("speaks", "header", "other"),
     [
         ("jsonrpc 1.0", b"a2a-extensions", b"x-a2a-extensions"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.translated import TASK_1_0, agent, call, complaint, plain, plays, result
+from tests.table import for_each
 from tests.test_traps_dialect import MODERN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -41,7 +42,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("query", "params"), READ)
+@for_each(("query", "params"), READ)
 async def test_a_query_becomes_parameters_of_their_types(query: str, params: dict[str, Any], tmp_path: Path) -> None:
     """Trap of §8.3: clients write numbers, truths and moments each in their way."""
     async with agent(plays(result(LIST)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -64,7 +65,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("query", "field"), REFUSED)
+@for_each(("query", "field"), REFUSED)
 async def test_a_filter_that_cannot_be_read_is_refused_and_never_dropped(
     query: str, field: str, tmp_path: Path
 ) -> None:
@@ -78,7 +79,7 @@ async def test_a_filter_that_cannot_be_read_is_refused_and_never_dropped(
     assert field in error["message"]
 
 
-@pytest.mark.parametrize("state", ["TASK_STATE_CANCELLED", "TASK_STATE_CANCELED", "5"])
+@for_each("state", ["TASK_STATE_CANCELLED", "TASK_STATE_CANCELED", "5"])
 async def test_a_state_may_have_the_spelling_of_either_generation(state: str, tmp_path: Path) -> None:
     """Trap of §8.3: 0.3 has a letter more than 1.0, whose servers would know no such state."""
     async with agent(plays(result(LIST)), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -88,7 +89,7 @@ async def test_a_state_may_have_the_spelling_of_either_generation(state: str, tm
     assert asked == [{"status": "TASK_STATE_CANCELED"}] * 2
 
 
-@pytest.mark.parametrize("size", [0, 101])
+@for_each("size", [0, 101])
 async def test_a_page_size_out_of_range_is_refused_in_the_clients_dialect(size: int, tmp_path: Path) -> None:
     """Trap of §8.3: from 1 to 100 is 1.0's, and what the gateway does not know as wrong the agent refuses."""
     async with agent(plays(complaint(-32602, "pageSize: from 1 to 100")), tmp_path, "jsonrpc 1.0") as (gateway, client):
@@ -100,7 +101,7 @@ async def test_a_page_size_out_of_range_is_refused_in_the_clients_dialect(size: 
     assert "pageSize" in modern.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     ["status=TASK_STATE_WORKING&status=TASK_STATE_COMPLETED", "contextId=a&contextId=b", "page_size=1&pageSize=2"],
 )
@@ -127,7 +128,7 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("params", "query"), WRITTEN)
+@for_each(("params", "query"), WRITTEN)
 async def test_parameters_become_a_query_that_every_server_reads(
     params: dict[str, Any], query: bytes, tmp_path: Path
 ) -> None:
@@ -141,7 +142,7 @@ async def test_parameters_become_a_query_that_every_server_reads(
     assert answer["result"] == LIST
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "field"),
     [
         ({"status": "working"}, "status"),
@@ -163,7 +164,7 @@ async def test_what_no_query_can_say_goes_nowhere(params: dict[str, Any], field:
     assert field in answer["error"]["message"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         "pageToken=a%2bb%2Fc==",
@@ -181,7 +182,7 @@ async def test_a_relayed_query_keeps_every_byte(query: str, tmp_path: Path) -> N
     assert request.target == b"/tasks?" + query.encode()
 
 
-@pytest.mark.parametrize(("length", "written"), [(0, b"?historyLength=0"), (2, b"?historyLength=2"), (None, b"")])
+@for_each(("length", "written"), [(0, b"?historyLength=0"), (2, b"?historyLength=2"), (None, b"")])
 async def test_no_history_and_all_of_it_are_two_things_in_a_query(
     length: int | None, written: bytes, tmp_path: Path
 ) -> None:

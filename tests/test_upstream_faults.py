@@ -28,6 +28,7 @@ from tests.doubles.scripted import (
 )
 from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops
@@ -93,7 +94,7 @@ LEAVING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("script", LEAVING.values(), ids=LEAVING)
+@for_each("script", LEAVING.values())
 @undisturbed(0.05)
 async def test_r2_an_agent_that_leaves_without_a_byte_is_told_at_once_and_asked_once(script: Script) -> None:
     async with fronted(script) as (gateway, backend):
@@ -135,7 +136,7 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("sent", HANGS.values(), ids=HANGS)
+@for_each("sent", HANGS.values())
 @undisturbed(0.2)
 async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time_and_frees_its_place(sent: bytes) -> None:
     more = "timeouts: { first_byte: 300ms, send: 400ms }\nconnections: { max: 1 }"
@@ -206,7 +207,7 @@ async def opened(gateway: Running, body: bytes = STREAM) -> Client:
 # ---- R5: a stream that dies ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("death", [answers_and_closes, answers_and_resets])
+@for_each("death", [answers_and_closes, answers_and_resets])
 async def test_r5_the_last_event_of_a_stream_that_died_says_so_and_the_client_resumes(death: Any) -> None:
     async with fronted(death(SSE + chunk(EVENT))) as (gateway, backend):
         client = await opened(gateway)
@@ -225,7 +226,7 @@ async def test_r5_the_last_event_of_a_stream_that_died_says_so_and_the_client_re
 # ---- R8: an agent's own errors ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [b"429 Too Many", b"500 Oops", b"502 Bad", b"503 Busy", b"504 Late", b"599 X"])
+@for_each("status", [b"429 Too Many", b"500 Oops", b"502 Bad", b"503 Busy", b"504 Late", b"599 X"])
 async def test_r8_an_agents_own_5xx_and_429_pass_unchanged(status: bytes) -> None:
     rpc = b' {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "out of tokens", "data": {"x": 1.0}}}\n'
     rest = b' {"error": {"code": 500, "status": "INTERNAL", "message": "out of tokens"}, "x": 1.0}\n'
@@ -241,7 +242,7 @@ async def test_r8_an_agents_own_5xx_and_429_pass_unchanged(status: bytes) -> Non
 # ---- R11: a client that leaves ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [STREAM, CALL], ids=["stream", "unary"])
+@for_each("call", [STREAM, CALL])
 @undisturbed(0.1)
 async def test_r11_the_agents_connection_closes_when_the_client_leaves(call: bytes) -> None:
     sent = SSE + chunk(EVENT) if call is STREAM else b""

@@ -11,6 +11,7 @@ import pytest
 from tests.doubles.gateway import LISTENS, Answer, Running, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.trusting import Trusting
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +102,7 @@ async def test_by_default_webhooks_are_https_at_public_addresses() -> None:
             assert len(there.agent.asked) == asked
 
 
-@pytest.mark.parametrize("push", ["", "push: { mode: relay }"])
+@for_each("push", ["", "push: { mode: relay }"])
 async def test_the_log_says_which_rule_a_webhook_broke_and_no_more_of_it_than_its_origin(push: str) -> None:
     async with site(push) as there:
         task = (await there.send("acme"))["id"]
@@ -251,7 +252,7 @@ SAID: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", SAID)
+@for_each("said", SAID)
 async def test_a_webhook_of_a_task_that_goes_on_stays_whatever_the_agent_answers(said: str) -> None:
     async with site(RELAY, Evasive(**SAID[said])) as there:
         task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]
@@ -263,7 +264,7 @@ async def test_a_webhook_of_a_task_that_goes_on_stays_whatever_the_agent_answers
         assert await there.notify(given, {"statusUpdate": update}) == 200
 
 
-@pytest.mark.parametrize("said", ["a message", "-32001", "-32003", "-32601"])
+@for_each("said", ["a message", "-32001", "-32003", "-32601"])
 async def test_a_webhook_that_no_agent_can_have_kept_is_let_go(said: str) -> None:
     answer = SAID.get(said) or {"error": {"code": int(said), "message": "no"}}
     async with site(RELAY, Evasive(**answer)) as there:
@@ -282,7 +283,7 @@ async def test_a_webhook_that_the_agent_refuses_to_set_is_let_go() -> None:
         assert await there.notify(there.agent.asked[-1]["params"], {"statusUpdate": update}) == 404
 
 
-@pytest.mark.parametrize("answered", [{"url": "https://other.example/hook", "id": "c"}, {}])
+@for_each("answered", [{"url": "https://other.example/hook", "id": "c"}, {}])
 async def test_a_webhook_that_is_not_the_callers_is_none(answered: dict[str, str]) -> None:
     async with site(RELAY, Evasive(result=answered)) as there:
         task = (await there.call("acme", "SendMessage", message=MESSAGE)).json["result"]["task"]["id"]

@@ -11,6 +11,7 @@ from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import LISTENS, Running, bearer, keys, running
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.doubles.trusting import Trusting
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +77,7 @@ async def between_two_of_0_1(tenants: str) -> AsyncIterator[tuple[Site, AncientA
         yield there, agent
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("authentication", "shown"),
     [
         ({"schemes": ["Basic", "Bearer"], "credentials": "dTpw"}, b"Basic dTpw"),
@@ -84,7 +85,7 @@ async def between_two_of_0_1(tenants: str) -> AsyncIterator[tuple[Site, AncientA
         ({"schemes": [], "credentials": "s3cret"}, b"Bearer s3cret"),
     ],
 )
-@pytest.mark.parametrize("begins", [True, False])
+@for_each("begins", [True, False])
 async def test_a_client_of_0_1_is_shown_the_credentials_that_it_asked_for(
     authentication: Any, shown: bytes, *, begins: bool
 ) -> None:
@@ -110,7 +111,7 @@ async def test_a_client_of_0_1_is_shown_the_credentials_that_it_asked_for(
 TENANTS = {"shared": "{ acme: [crm], globex: [crm] }", "of one tenant": "{ acme: [crm], globex: [] }"}
 
 
-@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+@for_each("tenants", TENANTS.values())
 async def test_an_agent_of_0_1_is_given_a_callback_with_the_task_that_begins(tenants: str) -> None:
     async with between_two_of_0_1(tenants) as (there, agent):
         pushed = {"url": there.hook, "token": "t"}
@@ -128,7 +129,7 @@ async def test_an_agent_of_0_1_is_given_a_callback_with_the_task_that_begins(ten
         assert (await there.told())["id"] == "mine"
 
 
-@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+@for_each("tenants", TENANTS.values())
 async def test_a_webhook_of_0_3_at_an_agent_of_0_1_is_called_as_its_task_without_a_mark(tenants: str) -> None:
     async with between_two_of_0_1(tenants) as (there, _):
         message = {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}
@@ -160,7 +161,7 @@ async def test_by_methods_of_0_3_a_name_of_0_1_is_no_task_whatever_is_asked() ->
         assert (await there.call("tasks/pushNotification/get", id="mine"))["result"] == made["result"]
 
 
-@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+@for_each("tenants", TENANTS.values())
 async def test_what_an_agent_of_0_1_says_of_a_webhook_is_the_clients_own_without_a_mark(tenants: str) -> None:
     async with between_two_of_0_1(tenants) as (there, agent):
         message = {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}

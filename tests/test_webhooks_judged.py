@@ -24,6 +24,7 @@ from tests.doubles.grpc_gateway import LISTENS, dialled
 from tests.doubles.scripted import ScriptedBackend, Wire
 from tests.doubles.translated import MESSAGE_0_1, MESSAGE_0_3, MESSAGE_1_0, document
 from tests.support.kept import shared
+from tests.table import for_each
 
 __all__ = ["grpc_over"]
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -305,8 +306,8 @@ async def test_no_agent_gets_a_webhook_that_was_not_judged(speech: Speech, mode:
             there.forget()
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("speech", CLIENTS, ids=by_dialect)
+@for_each("mode", MODES)
+@for_each("speech", CLIENTS)
 async def test_what_stands_in_its_place_arrives_judged_or_replaced(speech: Speech, mode: str) -> None:
     """The agents of the property do get calls."""
     base: dict[str, Any] = {"message": speech.message, **({"id": "mine"} if speech.version == "0.1" else {})}
@@ -342,10 +343,8 @@ STRAYS: tuple[tuple[Speech, tuple[str, ...]], ...] = (
 )
 
 
-@pytest.mark.parametrize(
-    ("speech", "way"), STRAYS, ids=lambda each: by_dialect(each) if isinstance(each, Speech) else ".".join(each)
-)
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a good one"])
+@for_each(("speech", "way"), STRAYS)
+@for_each("beside", [False, True])
 async def test_relay_refuses_a_configuration_that_it_would_not_replace(
     speech: Speech, way: tuple[str, ...], *, beside: bool
 ) -> None:
@@ -360,7 +359,7 @@ async def test_relay_refuses_a_configuration_that_it_would_not_replace(
             assert answer.status == (400 if speech.binding == "rest" else 200)
 
 
-@pytest.mark.parametrize("url", ["", None])
+@for_each("url", ["", None])
 async def test_relay_refuses_a_token_without_a_url(url: str | None) -> None:
     async with site("relay") as there:
         for speech in CLIENTS:
@@ -371,7 +370,7 @@ async def test_relay_refuses_a_token_without_a_url(url: str | None) -> None:
             assert there.received("jsonrpc 1.0") == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 async def test_a_query_brings_no_push_configuration(mode: str) -> None:
     async with site(mode) as there:
         for speech in CLIENTS:
@@ -387,7 +386,7 @@ async def test_a_query_brings_no_push_configuration(mode: str) -> None:
                 assert there.received("jsonrpc 1.0") == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 async def test_a_member_that_stands_twice_is_refused(mode: str) -> None:
     twice = json.dumps(OURS).encode() + b', "pushNotificationConfig": ' + json.dumps(VALUES["evil"]).encode()
     async with site(mode) as there:
