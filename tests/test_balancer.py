@@ -72,16 +72,6 @@ async def test_a_context_stays_where_it_began(auth: str) -> None:
                 assert again[0] == first[0]
 
 
-async def test_the_replica_of_a_task_stands_in_the_ledger() -> None:
-    async with replicated(named("a"), named("b"), auth=AUTH) as (gateway, _):
-        made = (await sent(gateway, headers=(bearer("acme"),)))["result"]["task"]["id"]
-        ledger = gateway.gateway._ledger
-        assert ledger is not None
-        [known] = await ledger.store.tasks("echo", [made])
-        assert known is not None
-        assert known.replica == made[0]
-
-
 async def test_without_affinity_any_replica_is_asked() -> None:
     async with replicated(named("a"), named("b"), more="    affinity: none\n") as (gateway, backends):
         made = (await sent(gateway))["result"]["task"]["id"]

@@ -138,8 +138,8 @@ async def test_a_version_is_one_that_there_is() -> None:
         for said in ([b"1.0", b"0.3"], [b"1.0", b"1.0"]):
             told = await site.ask(TO_ACME, key("acme"), *((b"a2a-version", each) for each in said))
             refused(told, "INVALID_ARGUMENT", "BAD_REQUEST")
-        for said in (b"9.9", b"1.0, 0.3", b"latest", b"\xff", b"1" * 1000):
-            told = await site.ask(TO_ACME, key("acme"), (b"a2a-version", said))
+        for unknown in (b"9.9", b"1.0, 0.3", b"latest", b"\xff", b"1" * 1000):
+            told = await site.ask(TO_ACME, key("acme"), (b"a2a-version", unknown))
             refused(told, "FAILED_PRECONDITION", "VERSION_UNSUPPORTED")
         assert site.reached == []
 

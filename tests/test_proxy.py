@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.fault import Draining
 from gateway.listener import http1 as protocol
 from gateway.proxy import pipeline
 from tests.doubles.gateway import (
@@ -22,7 +21,7 @@ from tests.doubles.gateway import (
     running,
     secret,
 )
-from tests.doubles.scripted import WAIT, ScriptedBackend, answers, answers_and_hangs, chunk, refused_port, whole
+from tests.doubles.scripted import WAIT, ScriptedBackend, answers, chunk, refused_port, whole
 from tests.doubles.tenancy import guarded
 from tests.doubles.undisturbed import undisturbed
 from tests.table import for_each
@@ -442,18 +441,3 @@ async def test_one_line_is_written_for_each_ending() -> None:
             ("denied", "tenant_denied", -31404),
             ("ok", None, None),
         ]
-
-
-async def test_what_is_open_can_be_interrupted_with_a_last_word() -> None:
-    async with fronted(answers_and_hangs()) as (gateway, backend):
-        client = await gateway.client()
-        await client.ask("POST", "/echo", CALL, [JSON])
-        await backend.until(lambda: len(backend.requests) == 1)
-        line = gateway.gateway._pipeline
-        assert line.open == 1
-        assert line.interrupt(lambda: Draining("no more", retry_after=3.0)) == 1
-        answer = await client.answer()
-        assert (answer.status, answer.json["error"]["code"], answer.header("retry-after")) == (503, -31503, "3")
-        assert (await gateway.line())["reason"] == "draining"
-        assert line.open == 0
-        assert line.interrupt(lambda: Draining("no more")) == 0

@@ -9,7 +9,6 @@ import pytest
 from gateway.config.model import Gateway
 from gateway.listener.http1 import ClientConnection
 from tests.doubles.gateway import RESULT, STREAM, fronted
-from tests.doubles.pool import pool_of
 from tests.doubles.scripted import (
     SSE,
     Wire,
@@ -50,24 +49,6 @@ async def test_each_event_arrives_before_the_next_is_sent() -> None:
         assert gateway.metric("stream_events_total", agent="echo", event="status") == 5
         assert gateway.metric("streams_closed_total", agent="echo", by="agent") == 1
         await gateway.rested()
-
-
-async def test_a_stream_that_waits_keeps_nothing_of_its_request_and_of_its_answers_head() -> None:
-    async with fronted(Held()) as (gateway, _):
-        client = await opened(gateway)
-        await client.head()
-        await gateway.until(lambda: gateway.metric("streams_open", agent="echo") == 1)
-        [exchange] = gateway.gateway._pipeline._open
-        assert exchange.call is not None
-        assert (exchange.head.headers, exchange.cache.credentials, exchange.call.body) == ((), None, b"")
-        assert len(exchange.cache.prepared.lines) == 0
-        [connection] = pool_of(gateway.gateway.snapshot.backings["echo"])._open
-        assert connection._response is not None
-        assert connection._response.headers == []
-        client.leave()
-        await gateway.rested()
-        line = await gateway.line()
-        assert (line["path"], line["operation"]) == ("/echo", "SendStreamingMessage")
 
 
 async def test_a_stream_that_is_open_is_counted_as_open() -> None:
