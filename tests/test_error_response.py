@@ -62,6 +62,7 @@ TABLE: dict[str, set[tuple[int, int, int, str]]] = {
     "overloaded": {(503, -31503, 503, "UNAVAILABLE")},
     "no_healthy_backend": {(503, -31503, 503, "UNAVAILABLE")},
     "auth_unavailable": {(503, -31503, 503, "UNAVAILABLE")},
+    "upstream_auth_failed": {(200, -32603, 503, "UNAVAILABLE")},
     "upstream_connect": {(200, -32603, 502, "UNAVAILABLE")},
     "upstream_reset": {(200, -32603, 502, "UNAVAILABLE")},
     "upstream_timeout": {(200, -32603, 504, "DEADLINE_EXCEEDED")},

@@ -135,8 +135,8 @@ async def test_two_credentials_are_refused_where_nobody_asks_for_one() -> None:
 
 async def test_a_version_is_one_that_there_is() -> None:
     async with tenants() as site:
-        for said in ([b"1.0", b"0.3"], [b"1.0", b"1.0"]):
-            told = await site.ask(TO_ACME, key("acme"), *((b"a2a-version", each) for each in said))
+        for several in ([b"1.0", b"0.3"], [b"1.0", b"1.0"]):
+            told = await site.ask(TO_ACME, key("acme"), *((b"a2a-version", each) for each in several))
             refused(told, "INVALID_ARGUMENT", "BAD_REQUEST")
         for unknown in (b"9.9", b"1.0, 0.3", b"latest", b"\xff", b"1" * 1000):
             told = await site.ask(TO_ACME, key("acme"), (b"a2a-version", unknown))

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 import typer.main
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.cli import app
 from gateway.config.check import examine
@@ -18,6 +20,7 @@ from tests.doubles.certificates import SERVER, Authority
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
+CARD_KEY = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`a2a-gateway ([^`]+)`")
@@ -82,6 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "corp-ca.pem": authority.pem,
         "gateway.pem": shown.chain,
         "gateway.key": shown.key,
+        "secrets/card-signing.pem": CARD_KEY,
         "cards/scheduler.json": b'{"name": "Scheduler"}',
         "cards/diary.json": b'{"name": "Diary", "url": "sh diary.sh", "preferredTransport": "stdio"}',
     }.items():

@@ -14,7 +14,7 @@ from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.tenant import is_tenant
+from gateway.a2a.paths import is_tenant
 from gateway.routing.route import backend_key, read_backend_key
 from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
 from tests.doubles.grpc_bytes import held

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from gateway.a2a.bindings.grpc_method import SCOPED_0_3, SERVICE_0_3
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.json import Tree, TreeInvalid, parse_tree
-from gateway.a2a.tenant import is_opaque
+from gateway.a2a.paths import is_opaque
 
 MAX_CARD = 256 * 1024
 """Longest card in bytes by default, read or served."""

@@ -1,1 +1,1 @@
-"""The directory of agents: their skills, the ranking, and the documents that list them."""
+"""The directory of agents: their skills, the ranking, the documents that list them, and the page for people."""

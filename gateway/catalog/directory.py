@@ -253,30 +253,28 @@ class Directory:
                 found.append(self._seen(agent, principal if may_call else None))
         return found
 
-    def search(
-        self, principal: Principal | None, *, skill: str = "", tag: str = "", text: str = ""
-    ) -> list[tuple[Seen, Score]]:
-        """Return the agents that a caller may see and that fit every filter, the best one first.
+    def search(self, principal: Principal | None, *, skill: str = "", tag: str = "", text: str = "") -> list[Seen]:
+        """Return the agents that a caller may see and that fit every filter, the best one first; all of them by name.
 
         Args:
             skill: A skill id or a tag, compared exactly: as it picks agents at `/skills/{skill}`.
             tag: A tag, compared exactly.
             text: A part of the name, a description, a skill or a tag, compared without case.
         """
+        if not (skill or tag or text):
+            return self.seen_by(principal)
         now, words = self._clock(), text.casefold()
         found = []
         for seen in self.seen_by(principal):
             ids = {str(each["id"]) for each in seen.skills}
-            tags = {str(each) for skill_ in seen.skills for each in skill_["tags"]}
+            tags = {str(each) for own in seen.skills for each in own["tags"]}
             if skill and skill not in ids and skill not in tags:
                 continue
             if (tag and tag not in tags) or (words and not _mentions(seen, words)):
                 continue
             by_tag = bool(skill) and skill not in ids
-            found.append((seen, seen.listing.score(now, by_tag=by_tag)))
-        if skill or tag or text:
-            found.sort(key=lambda each: each[1])
-        return found
+            found.append((seen.listing.score(now, by_tag=by_tag), seen))
+        return [seen for _, seen in sorted(found, key=lambda each: each[0])]
 
     def _seen(self, agent: str, caller: Principal | None) -> Seen:
         listings = self._by_agent[agent]
@@ -320,9 +318,7 @@ class Directory:
                     del self._skills[word]
                 entry.ordered = None
         for word, by_tag in found.items():
-            entry = self._skills.get(word)
-            if entry is None:
-                entry = self._skills[word] = _Skill()
+            entry = self._skills.setdefault(word, _Skill())
             entry.by_agent.setdefault(listing.agent, {})[listing.backend] = listing, by_tag
             entry.ordered = None
         self._read[listing.backend] = listing.card.version, frozenset(found)

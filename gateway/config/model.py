@@ -264,6 +264,10 @@ class Tenant(Part):
 class Catalog(Part):
     """The directory of agents, each caller's own view of it."""
 
+    feeds: Flag = True
+    """Whether clients may read it at `/.well-known/ai-catalog.json` and `/.well-known/api-catalog`: callers the agents
+    that they may call, anyone else those that are `listed`."""
+
     page: Literal["admin", "public"] = "admin"
     """Listener that has the catalog page: `admin`, or `public` as well, where each caller sees what it may reach."""
 

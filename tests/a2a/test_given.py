@@ -8,20 +8,19 @@ import msgspec
 import pytest
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import parameter
 from gateway.a2a.fault import ParseFailed
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import Parameters
+from gateway.a2a.params import Parameters, given_params, open_params
 from tests.table import for_each
 
 
 def read(tree: dict[str, Any], operation: Operation = Operation.SEND_MESSAGE) -> Parameters:
     members = msgspec.json.decode(json.dumps(tree), type=dict[str, msgspec.Raw])
-    return parameter.read(operation, members)
+    return open_params(operation, members)
 
 
 def test_members_are_given_as_trees() -> None:
-    found = parameter.given(read({"tenant": "acme", "metadata": {"a": 1.50}}), typed=True)
+    found = given_params(read({"tenant": "acme", "metadata": {"a": 1.50}}), typed=True)
     assert found == {"metadata": {"a": Decimal("1.5")}}
 
 
@@ -36,12 +35,12 @@ def test_members_are_given_as_trees() -> None:
     ],
 )
 def test_no_place_for_a_tenant_is_left(operation: Operation, tree: dict[str, Any], *, typed: bool) -> None:
-    assert b"tenant" not in strict_json.write(parameter.given(read(tree, operation), typed=typed))
+    assert b"tenant" not in strict_json.write(given_params(read(tree, operation), typed=typed))
 
 
 def test_a_tenant_that_is_none_of_the_protocol_stays() -> None:
     tree = {"metadata": {"tenant": "a"}, "message": {"metadata": {"tenant": "b"}}}
-    assert parameter.given(read(tree), typed=True) == tree
+    assert given_params(read(tree), typed=True) == tree
 
 
 @for_each("number", ["1.0", "12345678901234567890123", "0.10", "1E+5"])

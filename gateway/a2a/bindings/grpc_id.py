@@ -27,7 +27,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, gather
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import is_of
+from gateway.a2a.params import is_resource_of
 from gateway.a2a.paths import PathCall
 
 _DETAILS = (error_details_pb2, struct_pb2)
@@ -51,7 +51,7 @@ def path_of(method: GrpcMethod, request: Message) -> PathCall:
         if (
             operation is Operation.CREATE_PUSH_CONFIG
             and (name := request.config.name)
-            and not is_of(name, path.task_id)
+            and not is_resource_of(name, path.task_id)
         ):
             raise BadParams("config.name names another task than the parent", field="config.name")
         return path

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from gateway.a2a.fault import REASONS
-from gateway.a2a.tenant import RESERVED, fits_path
+from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.agent import Agent
 from gateway.config.client import UnknownClient
 from gateway.config.explain import certified, public_prefix

@@ -10,8 +10,8 @@ from gateway.a2a.bindings.field import path_id, read_query, write_query
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import split_query
 from gateway.a2a.paths import PathCall, read_rest, rest_path, segments
-from gateway.a2a.query import split_query
 from tests.table import for_each
 
 LIST, GET = Operation.LIST_TASKS, Operation.GET_TASK

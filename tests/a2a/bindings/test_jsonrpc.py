@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadParams, BadRequest, Fault
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
 from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
 from tests.table import for_each
@@ -31,7 +31,7 @@ def request(method: str, params: object = None, identity: object = 1) -> bytes:
 
 
 def changed(body: bytes, tenant: str | None) -> bytes:
-    return parameter.with_tenant(read(body).params, body, tenant)
+    return with_tenant(read(body).params, body, tenant)
 
 
 # ---- Every dialect ---------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a import parameter
 from gateway.a2a.bindings import rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall, read_rest, segments
 from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
 from tests.table import for_each
@@ -204,7 +204,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
     assert parse_qsl(call.query.decode()) == ([] if queried is None else [("x", "1")])
     assert call.told == ({inner, push} <= {None, call.tenant})
     for wanted in (None, "initech"):
-        written = json.loads(parameter.with_tenant(call.params, call.body, wanted))
+        written = json.loads(with_tenant(call.params, call.body, wanted))
         assert written.get("tenant") == wanted
         nested = written["configuration"]["taskPushNotificationConfig"]
         assert nested.get("tenant") == (None if push is None else wanted)
