@@ -33,7 +33,7 @@ from tests.doubles.translated import (
 )
 from tests.e2e.running import Running
 from tests.table import for_each
-from tests.test_traps_dialect import HOOK, MODERN
+from tests.translation.test_traps_dialect import HOOK, MODERN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 

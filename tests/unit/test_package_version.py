@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.version import package_version
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def written() -> str:

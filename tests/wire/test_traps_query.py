@@ -8,7 +8,7 @@ import pytest
 
 from tests.doubles.translated import TASK_1_0, agent, call, complaint, plain, plays, result
 from tests.table import for_each
-from tests.test_traps_dialect import MODERN
+from tests.translation.test_traps_dialect import MODERN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 

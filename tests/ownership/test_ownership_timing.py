@@ -17,7 +17,7 @@ from gateway.tasks.store import Observed, Owner, Store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from tests.doubles.gateway import keys
-from tests.test_proxy_timing import ATTEMPTS, CALLS, NEAR, asked
+from tests.routing.test_timing import ATTEMPTS, CALLS, NEAR, asked
 
 pytestmark = pytest.mark.anyio
 

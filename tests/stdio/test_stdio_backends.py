@@ -14,7 +14,7 @@ from gateway.reload import Origin, Result, Trigger, Unusable
 from tests.doubles.gateway import JSON, RESULT, Running, bearer, card_of, compiled, fronted, keys, running
 from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.stdio_agent import FILE
-from tests.test_stdio_misbehaving import call, runs, told
+from tests.stdio.test_stdio_misbehaving import call, runs, told
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from tests.doubles.grpc_agent import grpc_over
 from tests.doubles.lengthy import AGENTS, CLIENTS, EVENTS, SEND, STREAM, V0_3, V1_0, envelope, lengthy, request_of, tree
 from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.e2e.process import GatewayProcess, gateway_process
-from tests.test_hostile_memory import Memory, connected
+from tests.wire.test_hostile_memory import Memory, connected
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)

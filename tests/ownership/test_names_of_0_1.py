@@ -12,8 +12,8 @@ from tests.doubles.ancient_agent import AncientAgent, ancient_agent
 from tests.doubles.gateway import Running, bearer, keys, running
 from tests.doubles.scripted import Received, ScriptedBackend, Wire
 from tests.doubles.trusting import Trusting
+from tests.ownership.test_task_ownership import shared as shared_by_names
 from tests.table import for_each
-from tests.test_claims import shared as shared_by_names
 
 pytestmark = pytest.mark.anyio
 

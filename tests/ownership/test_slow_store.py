@@ -13,7 +13,7 @@ from tests.doubles.mark import shows_mark
 from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, head
 from tests.doubles.trusting import Trusting
 from tests.doubles.waited import Waited
-from tests.test_claims import MESSAGE, Site, shared
+from tests.ownership.test_task_ownership import MESSAGE, Site, shared
 
 pytestmark = pytest.mark.anyio
 

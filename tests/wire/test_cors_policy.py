@@ -1,4 +1,4 @@
-"""The CORS policy; `test_proxy_cors` has what browsers get of it."""
+"""The CORS policy; `test_cors_pages` has what browsers get of it."""
 
 from gateway.a2a.call import Head
 from gateway.config.limit import Cors

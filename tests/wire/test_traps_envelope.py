@@ -28,7 +28,7 @@ from tests.doubles.translated import (
     stream,
 )
 from tests.table import for_each
-from tests.test_traps_dialect import MODERN, bare_event, streamed, told
+from tests.translation.test_traps_dialect import MODERN, bare_event, streamed, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 

@@ -47,7 +47,7 @@ __all__ = ("grpc_over",)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
-MANUAL = Path(__file__).parents[1] / "docs" / "replicas.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "replicas.md"
 
 CALLS = {
     "GetTask": asks("GetTask", id="t"),

@@ -110,4 +110,4 @@ assert not loaded, loaded
 
 
 def test_who_has_no_agents_behind_grpc_does_not_load_it() -> None:
-    subprocess.run([sys.executable, "-c", _WITHOUT], check=True, timeout=60, cwd=Path(__file__).parent.parent)
+    subprocess.run([sys.executable, "-c", _WITHOUT], check=True, timeout=60, cwd=Path(__file__).parents[2])

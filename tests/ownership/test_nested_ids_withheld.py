@@ -11,9 +11,9 @@ from gateway.a2a.operation import Operation
 from gateway.tasks.store import Owner
 from tests.doubles.grpc_shared import MESSAGE as PROTO
 from tests.doubles.grpc_shared import Site, every_client, shared
+from tests.ownership.test_answer_shapes import ANCIENT, Outspoken, Spoken, outspoken, task
+from tests.ownership.test_task_ownership import MESSAGE
 from tests.table import for_each
-from tests.test_claims import MESSAGE
-from tests.test_claims_shapes import ANCIENT, Outspoken, Spoken, outspoken, task
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +138,7 @@ class Failing(Outspoken):
 async def test_an_error_whose_details_name_anothers_never_leaves(
     names: str, where: str, *, passes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.test_claims_shapes.Outspoken", Failing)
+    monkeypatch.setattr("tests.ownership.test_answer_shapes.Outspoken", Failing)
     async with outspoken() as site:
         await begun(site)
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "d"}
@@ -165,7 +165,7 @@ async def test_an_error_to_who_asks_for_a_list_is_no_way_round(names: str, monke
                 return {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32603, "message": SECRET, "data": data}}
             return super()._answer(call)
 
-    monkeypatch.setattr("tests.test_claims_shapes.Outspoken", Unlisted)
+    monkeypatch.setattr("tests.ownership.test_answer_shapes.Outspoken", Unlisted)
     async with outspoken() as site:
         await begun(site)
         answer = await site.ask("globex", "ListTasks", "1.0")

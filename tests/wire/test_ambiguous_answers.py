@@ -10,8 +10,8 @@ import pytest
 from tests.doubles.gateway import Running, running
 from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, document, stream
+from tests.push.test_webhooks import RELAY, site
 from tests.table import for_each
-from tests.test_webhooks import RELAY, site
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 

@@ -12,8 +12,8 @@ from tests.doubles.gateway import Answer, keys, running
 from tests.doubles.mark import shows_mark
 from tests.doubles.scripted import Received, ScriptedBackend, Wire, chunk, head
 from tests.doubles.trusting import Trusting
+from tests.ownership.test_task_ownership import MESSAGE, Site
 from tests.table import for_each
-from tests.test_claims import MESSAGE, Site
 
 pytestmark = pytest.mark.anyio
 

@@ -30,7 +30,7 @@ from tests.doubles.translated import (
     stream,
 )
 from tests.table import for_each
-from tests.test_traps_dialect import CARD, HOOK, MODERN, described
+from tests.translation.test_traps_dialect import CARD, HOOK, MODERN, described
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 

@@ -11,8 +11,8 @@ from tests.doubles.gateway import keys, running
 from tests.doubles.scripted import Received, ScriptedBackend, Wire
 from tests.doubles.trusting import Trusting
 from tests.loops import both_loops
+from tests.ownership.test_task_ownership import Site, shared
 from tests.table import for_each
-from tests.test_claims import Site, shared
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops

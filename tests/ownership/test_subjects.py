@@ -9,8 +9,8 @@ from tests.doubles.gateway import Answer
 from tests.doubles.trusting import Trusting
 from tests.identity.corpus.genuine import good
 from tests.identity.front import Front, front, shown
+from tests.ownership.test_task_ownership import MESSAGE
 from tests.table import for_each
-from tests.test_claims import MESSAGE
 
 pytestmark = pytest.mark.anyio
 

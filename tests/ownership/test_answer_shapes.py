@@ -10,8 +10,8 @@ import pytest
 from tests.doubles.gateway import Answer, bearer, card_of, keys, running
 from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.doubles.trusting import Trusting
+from tests.ownership.test_task_ownership import MESSAGE, Site, events
 from tests.table import for_each
-from tests.test_claims import MESSAGE, Site, events
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import SEEN_AGAIN, Decision, Observed
-from tests.test_claims import MESSAGE, Site, shared
+from tests.ownership.test_task_ownership import MESSAGE, Site, shared
 
 pytestmark = pytest.mark.anyio
 
