@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.a2a.push_task import task_of_resource, tasks_of
+from gateway.a2a.progress import task_of_resource, tasks_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc import answers
 
 BIG = b"9" * 400
 
