@@ -76,7 +76,7 @@ def referenced_ids(call: Call) -> ReferencedIds:
     if operation.kind is Kind.CARD:
         return NO_IDS
     if call.path.operation is not None and not operation.sends and operation is not Operation.CREATE_PUSH_CONFIG:
-        # A client's, all of whose ids are known.
+        # The call of a client: all its ids are known.
         return ReferencedIds((call.task_id,) if call.task_id else (), (), call.context_id)
     method = BY_PATH[call.method]
     newest = method.version is Version.V1_0

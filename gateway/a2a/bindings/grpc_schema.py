@@ -1,7 +1,7 @@
 """The message classes of gRPC, which a2a-sdk brings: which one a method takes, which one it gives, and their ProtoJSON.
 
 They are imported with the first call over gRPC and not before: that costs a tenth of a second and 20 MiB (protocol
-§9.3), which nobody pays who does without.
+§9.3), which a gateway without gRPC never pays.
 
 Trees are read and written by protobuf's own `json_format`. Two things are done beside it. The numbers of a Struct are
 doubles: those that are whole become integers (`42`, not `42.0`). And protobuf takes no decimals, which the gateway's
