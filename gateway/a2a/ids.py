@@ -2,9 +2,9 @@
 
 Three sections:
 
-1. **Referenced ids**: what a call names. An agent hands any task to everybody who names it, and agents differ in where
-   they look. So every place counts that any version has for an id, in both spellings of ProtoJSON, and every place
-   where a hand-written agent may look: beside the message of a send, or in the query of a JSON-RPC request.
+1. **Referenced ids**: what a call names. An agent gives any task to every caller that names it, and agents differ in
+   where they look. So every place counts that any version has for an id, in both spellings of ProtoJSON, and every
+   place where a hand-written agent may look: beside the message of a send, or in the query of a JSON-RPC request.
 2. **Nested ids**: what the messages and details within an answer name beside the task that the answer is about.
 3. **Duplicate members**: most parsers keep the last of two, some the first. One reader would see an id that the gateway
    has not checked.
