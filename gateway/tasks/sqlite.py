@@ -579,7 +579,7 @@ def _expire(
         The number of forgotten entries, and the context behind which the next run begins.
     """
     left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
-    values = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
+    values: dict[str, int | str] = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
     left -= _forget(db, "task", db.execute(_OLD_TASKS, values).fetchall())
     if not left:
         return most, after
