@@ -64,7 +64,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def reads_card(self) -> bool:
-        """Return whether the request reads a card, as anybody may."""
+        """Return whether the request reads a card, which needs no credential."""
         return self.path is not None and self.path.card is not None
 
 
