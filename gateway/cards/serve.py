@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from gateway.a2a.card import CardInvalid, parse_card
 from gateway.a2a.card_rewriting import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
+from gateway.a2a.fault import CardUntrusted, UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
@@ -207,6 +207,7 @@ class ServedCards:
 
         Raises:
             UpstreamConnect: No card was fetched yet.
+            CardUntrusted: No card with a good signature was fetched.
             UpstreamProtocol: The card cannot be served, or has no interface that can be used.
         """
         portrait = self._available()
@@ -224,7 +225,7 @@ class ServedCards:
         """Return the card inside an answer of this dialect: 0.3 over gRPC has one method for it and the extended one.
 
         Raises:
-            UpstreamConnect, UpstreamProtocol: As `card`.
+            UpstreamConnect, UpstreamProtocol, CardUntrusted: As `card`.
             StateUnavailable: As `signed`.
         """
         portrait = self._available()
@@ -247,17 +248,30 @@ class ServedCards:
 
         Raises:
             UpstreamProtocol: The agent's answer is no card.
+            CardUntrusted: Its signatures are bad, or missing.
             StateUnavailable: As `signed`.
         """
         way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
         edition = DUAL if dual else Edition.inside(dialect)
-        key = (_PERSONAL, self._source.version, way, edition, digest)
+        verifier = self._source.verifier
+        key = (
+            _PERSONAL,
+            self._source.version,
+            way,
+            edition,
+            digest,
+            None if verifier is None else verifier.keys.version,
+        )
         kept = self._kept.get(key)
         if kept is None:
+            if verifier is not None:
+                raw = (await verifier.verified(raw, self._source.longest)).card
             served = self._served(way)
             if len(raw) < ASIDE:
-                kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, edition)))
+                kept = self._kept.get(key) or self._kept.put(
+                    key, _attempt(lambda: self._encode_own(raw, served, edition))
+                )
             else:
                 async with self._painting:
                     kept = self._kept.get(key)
@@ -295,6 +309,8 @@ class ServedCards:
     def _available(self) -> SanitizedCard:
         source = self._source
         if source.portrait is None or source.stale:
+            if source.report is CardReport.UNTRUSTED:
+                raise CardUntrusted("this agent's card cannot be trusted", detail=source.error or "")
             if source.report is CardReport.UNUSABLE:
                 words = "this agent's card offers no interface that can be used"
                 raise UpstreamProtocol(words, detail=source.error or "")

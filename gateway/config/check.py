@@ -128,7 +128,7 @@ def _check(config: Config, findings: Findings, today: date) -> None:
 
 
 def files(examined: Examined) -> tuple[Path, ...]:
-    """Return the files that were read, those that match `include:` now, certificates, authorities and cards.
+    """Return the files that were read, those that match `include:` now, certificates, authorities, cards and key sets.
 
     For a configuration with errors, only the files that were read.
     """
@@ -157,7 +157,7 @@ def stamped(examined: Examined) -> Examined:
 
 
 def named(examined: Examined) -> dict[KeyPath, Path]:
-    """Return certificates, authorities and cards, by the key that names them; those of `defaults` once."""
+    """Return certificates, authorities, cards and key sets, by the key that names them; those of `defaults` once."""
     config, marks = examined.config, examined.marks
     if config is None:
         return {}
@@ -181,6 +181,9 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
             found[at] = marks.folder(at) / agent.card.file
         for endpoint, path in token_endpoints(agent, ("agents", name)):
             found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
+        if agent.card is not None and agent.card.verify is not None and not agent.card.verify.is_fetched:
+            at = ("agents", name, "card", "verify", "keys")
+            found[at] = marks.folder(at) / agent.card.verify.keys
         for backend, path in backends(agent, ("agents", name)):
             if backend.card is not None:
                 found[*path, "card"] = marks.folder((*path, "card")) / backend.card

@@ -275,6 +275,7 @@ class KeySet:
         http: See `open_http`; not closed here.
         bounds: How often it is read, how long it may be, and how long its keys serve.
         on_result: Told the name and whether the reading was good, after each one.
+        label: The subject of log lines; by default the issuer.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, for `last_success` alone.
 
@@ -294,6 +295,7 @@ class KeySet:
         http: httpx.AsyncClient,
         bounds: Verification = DEFAULTS,
         on_result: Callable[[str, bool], None] | None = None,
+        label: str = "",
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - the metric is a wall-clock time
     ) -> None:
@@ -308,6 +310,7 @@ class KeySet:
         self._http = http
         self._bounds = bounds
         self._on_result = on_result
+        self._label = label or f"issuer {name}"
         self._clock = clock
         self._wall = wall
         self._keys: Keys | None = None
@@ -372,7 +375,7 @@ class KeySet:
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, KeySetInvalid) as error:
             self.error = _describe(error)
-            logger.warning("issuer %s: keys not read: %s", self.name, self.error)
+            logger.warning("%s: keys not read: %s", self._label, self.error)
             self._drop_stale()
         else:
             self.error = None
@@ -410,12 +413,12 @@ class KeySet:
         self._keys = keys
         self.version += 1
         if keys.ignored:
-            logger.warning("issuer %s: %d keys of its key set are unusable and ignored", self.name, keys.ignored)
+            logger.warning("%s: %d keys of its key set are unusable and ignored", self._label, keys.ignored)
 
     def _drop_stale(self) -> None:
         if self._keys is not None and self._clock() - self._read_at > self._bounds.keys_kept:
             logger.error(
-                "issuer %s: keys given up, they could not be read again for %.0f s", self.name, self._bounds.keys_kept
+                "%s: keys given up, they could not be read again for %.0f s", self._label, self._bounds.keys_kept
             )
             self._keys = None
             self.version += 1
