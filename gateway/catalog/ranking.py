@@ -9,7 +9,7 @@ call, since a step is left only when the mean is a quarter beyond its border.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LEAST_TRUST, USUAL_TRUST, MOST_TRUST = 1, 3, 5
 
@@ -88,8 +88,7 @@ def _step_of(seconds: float) -> int:
     return math.floor(math.log2(seconds))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Score:
+class Score(NamedTuple):
     """The parts of a rank in the order in which they count; the smaller score is the better one.
 
     Attributes:
