@@ -5,7 +5,6 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,10 +23,6 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 FRAMINGS = ("lsp", "ndjson")
-
-
-def texts(task: Any) -> str:
-    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
 
 
 # ---- Agents ----------------------------------------------------------------------------------------------------------

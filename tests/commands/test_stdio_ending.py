@@ -58,23 +58,6 @@ async def test_a_stream_without_a_last_word_is_ended_by_one() -> None:
         assert host.headers[-1]["a2a-stream"] == "end"
 
 
-async def test_a_call_that_is_given_up_leaves_the_others_alone() -> None:
-    async def script(wire: Wire) -> None:
-        asked = await wire.request()
-        if b'"wait"' in asked.body:
-            await wire.hang()
-        else:
-            await wire.send(whole(RESULT.replace(b'"id":1', b'"id":2')))
-            await wire.hang()
-
-    async with scripted(script) as (host, backend):
-        waiting = await host.send("SendMessage", message("wait"))
-        await backend.until(lambda: len(backend.requests) == 1)
-        await host.write(frame(b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}'))
-        assert (await host.answer(waiting))["error"]["code"] == -32800
-        assert "message" in await host.ask("SendMessage", message("hi"))
-
-
 async def test_a_stream_that_is_given_up_is_let_go_of_at_the_agent() -> None:
     working = sse({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}})
     gone = asyncio.Event()
