@@ -278,17 +278,6 @@ async def test_a_stream_that_ends_while_the_task_works_has_no_final_event(tmp_pa
     assert [event["result"]["final"] for event in events(answer.content)] == [False]
 
 
-async def test_a_task_that_is_unknown_is_not_asked_for_by_another_verb(tmp_path: Path) -> None:
-    """Trap 1: a 404 that A2A knows is about the task, and one that it does not know about the path."""
-    error = {"error": {"code": 404, "status": "NOT_FOUND", "message": "no", "details": []}}
-    for speaks in ("rest 1.0", "rest 0.3"):
-        async with agent(plays(plain(error, b"404 Not Found")), tmp_path, speaks) as (gateway, client):
-            modern = await call(client, gateway, "SubscribeToTask", {"id": "t-1"})
-            older = await call(client, gateway, "tasks/resubscribe", {"id": "t-1"})
-            assert len(gateway.backend.requests) == 2
-        assert modern["error"]["code"] == older["error"]["code"] == -32001
-
-
 @for_each("begun", [False, True])
 async def test_an_error_in_the_place_of_a_stream_is_the_answer(*, begun: bool, tmp_path: Path) -> None:
     """Trap of §4.2: most say it as an ordinary answer, and a2a-go opens the stream first and says it there."""
