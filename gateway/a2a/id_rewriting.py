@@ -19,7 +19,7 @@ def with_context(call: Call, context: str) -> Call:
     """Return the call with another context in every place that names one; a call that names none is unchanged.
 
     Raises:
-        BadParams, DuplicateKey: as `mention.mentions`, of a body that nobody has read yet.
+        BadParams, DuplicateKey: as `ids.referenced_ids`, of a body that nobody has read yet.
     """
     if call.dialect.binding is Binding.GRPC:
         body = grpc_binding().with_context(call, context)

@@ -2,9 +2,9 @@
 
 Three sections:
 
-1. **Referenced ids**: what a call names. An agent hands any task to everybody who names it, and agents differ in where
-   they look. So every place counts that any version has for an id, in both spellings of ProtoJSON, and every place
-   where a hand-written agent may look: beside the message of a send, or in the query of a JSON-RPC request.
+1. **Referenced ids**: what a call names. An agent gives any task to every caller that names it, and agents differ in
+   where they look. So every place counts that any version has for an id, in both spellings of ProtoJSON, and every
+   place where a hand-written agent may look: beside the message of a send, or in the query of a JSON-RPC request.
 2. **Nested ids**: what the messages and details within an answer name beside the task that the answer is about.
 3. **Duplicate members**: most parsers keep the last of two, some the first. One reader would see an id that the gateway
    has not checked.
@@ -527,6 +527,8 @@ _OPENED = frozenset({
 })  # fmt: skip
 """Members that are read for ids, here or in `progress`."""
 _BRACE = ord("{")
+_SMALL = 1024
+"""Bytes of an object up to which its strings are compared before it is decoded and encoded."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _WRAPPED = re.compile(rb'\{"[A-Za-z_]+":\{')
 _wrapped = msgspec.json.Decoder(dict[str, Members]).decode
@@ -560,7 +562,24 @@ def has_duplicates(data: bytes | msgspec.Raw) -> bool:
 
 
 def _inside(members: Members, depth: int, *, spaced: bool = False) -> bool:
-    return any(_has_duplicates(members[name], depth, spaced=spaced) for name in _OPENED.intersection(members))
+    for name in _OPENED.intersection(members):
+        inner = members[name]
+        if len(inner) < _SMALL and _all_differ(bytes(inner)):
+            continue
+        if _has_duplicates(inner, depth, spaced=spaced):
+            return True
+    return False
+
+
+def _all_differ(data: bytes) -> bool:
+    """Return whether no two strings of a JSON value, names and texts alike, are the same: no member stands twice.
+
+    False also where a string has an escape that hides a quote, or that may spell one character in two ways.
+    """
+    if b"\\" in data and (b'\\"' in data or b"\\u" in data or b"\\/" in data):
+        return False
+    strings = data.split(b'"')[1::2]
+    return len(set(strings)) == len(strings)
 
 
 def _has_duplicates(data: bytes | msgspec.Raw, depth: int, *, spaced: bool) -> bool:

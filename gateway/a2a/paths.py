@@ -232,7 +232,7 @@ _PATHS_0_3: Mapping[str, Mapping[str, Operation]] = {
     # The protobuf definition of 0.3.0 has the singular.
     "/task/{task}/pushNotificationConfigs": _CONFIGS,
 }
-"""What 0.3 has beside it, behind its prefix `/v1`."""
+"""Further paths of 0.3, behind its prefix `/v1`."""
 
 _OPERATIONS = {
     **{(version, path): methods for version in (Version.V0_3, Version.V1_0) for path, methods in _PATHS.items()},

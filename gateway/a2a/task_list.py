@@ -28,7 +28,7 @@ from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 
 PAGE = 50
-"""Tasks of a page whose size is not said (1.0 §3.1.4)."""
+"""Tasks of a page if the client names no size (1.0 §3.1.4)."""
 LONGEST_PAGE = 100
 """Most tasks of a page that can be asked for (1.0 §3.1.4)."""
 

@@ -229,7 +229,7 @@ class GrpcWire:
             gone()
 
     def _release(self) -> None:
-        """Let those go on who wait for the client."""
+        """Wake the tasks that wait for the client."""
         for waiter in (self._drained, self._ended):
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)

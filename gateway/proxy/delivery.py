@@ -13,7 +13,7 @@ from gateway.a2a import agent_frame
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.bindings.grpc_status import read as read_status
-from gateway.a2a.bindings.jsonrpc_id import answers, is_same
+from gateway.a2a.bindings.jsonrpc import answers, is_same
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import UpstreamProtocol

@@ -193,7 +193,15 @@ class Forwarder:
         elif call.operation.streams:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
             request.on_event = partial(asking.answered, reply)
-        delivery = self._delivery(asking, reply, translation, call)
+        delivery = Delivery(
+            reply,
+            request,
+            asking.backing,
+            asking.interface,
+            clock=self._clock,
+            translation=translation,
+            call=call,
+        )
         try:
             if call.operation in method_fallback.TWO_WAYS:
                 if translation is not None:

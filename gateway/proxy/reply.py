@@ -17,7 +17,7 @@ from gateway.a2a import agent_frame
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
-from gateway.a2a.bindings.jsonrpc_id import with_id
+from gateway.a2a.bindings.jsonrpc import with_id
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.grpc import frame

@@ -112,9 +112,10 @@ class GrpcUpstream:
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, told, path)
         names = self.treatment.identity
-        own = [(name.decode(), value.decode()) for name, value in session(call, caller, names)] if names.session else []
+        named = session(call, caller, names) if names.session else []
         if caller.token is not None:
-            own.append((caller.token[0].decode(), caller.token[1].decode()))
+            named.append(caller.token)
+        own = [(name.decode(), value.decode()) for name, value in named] if named else ()
         metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id), *own)
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)

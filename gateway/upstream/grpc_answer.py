@@ -1,4 +1,4 @@
-"""An answer over gRPC: one message, or a stream of them whose end may be far off, and the status that ends it."""
+"""An answer over gRPC: one message, or a stream that may last for hours, and the status that ends it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

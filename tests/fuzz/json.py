@@ -13,7 +13,7 @@ from gateway.a2a import json as strict_json
 from gateway.a2a import progress
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.echo import restore_tenant
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc import answers
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest, ParseFailed

@@ -17,12 +17,20 @@ from gateway.a2a import json as strict_json
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import grpc_tenant
 from gateway.a2a.bindings.grpc_field import refuse_crowd
-from gateway.a2a.bindings.grpc_id import path_of, referenced_ids, refuse_unknown, status_without, with_context, without
-from gateway.a2a.bindings.grpc_json import from_tree, to_tree
+from gateway.a2a.bindings.grpc_id import (
+    BY_NAME,
+    BY_PARENT,
+    path_of,
+    referenced_ids,
+    refuse_unknown,
+    status_without,
+    with_context,
+    without,
+    write_name,
+)
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, write_name
 from gateway.a2a.bindings.grpc_progress import read as read_progress
-from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
+from gateway.a2a.bindings.grpc_schema import event_class, from_tree, request_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol

@@ -1,5 +1,9 @@
-"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): calls and answers read and written, faults written."""
+"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): calls and answers read and written, faults written.
 
+Not all servers keep ids byte for byte, so those of answers are compared with those of calls.
+"""
+
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -415,3 +419,53 @@ def _is_id(raw: bytes) -> bool:
     if raw[:1] == b'"':
         return _decode_string(msgspec.Raw(raw)) is not None
     return raw.lstrip(b"-").isdigit()
+
+
+# ---- Ids of answers --------------------------------------------------------------------------------------------------
+
+# Six characters for each that an id may have, were all of them escaped.
+_LONGEST_ANSWERED = 6 * _LONGEST_ID
+_UNSAID = frozenset({b"", b"null"})
+
+
+def answers(frame_id: bytes, call_id: bytes) -> bool:
+    """Return whether an answer's raw id may be that of a call.
+
+    Some servers leave the id out of errors or write null; some read numbers as doubles and change large ones; a string
+    may come back with other escapes.
+    """
+    return frame_id in _UNSAID or _is_same(frame_id, call_id, as_doubles=True)
+
+
+def is_same(frame_id: bytes, call_id: bytes) -> bool:
+    """Return whether two raw ids have the same value, so that clients take the one for the other."""
+    return frame_id == call_id or (frame_id not in _UNSAID and _is_same(frame_id, call_id, as_doubles=False))
+
+
+def _is_same(frame_id: bytes, call_id: bytes, *, as_doubles: bool) -> bool:
+    if frame_id == call_id:
+        return True
+    if len(frame_id) > _LONGEST_ANSWERED:
+        return False
+    try:
+        answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    if isinstance(answered, bool):
+        return False
+    if as_doubles and isinstance(answered, int | float) and isinstance(called, int):
+        return _double(answered) == _double(called)
+    return bool(answered == called)
+
+
+def with_id(frame: bytes, identity: bytes) -> bytes:
+    """Return a JSON-RPC answer under another raw id; all other values keep their bytes."""
+    return strict_json.put(frame, ("id",), identity)
+
+
+def _double(number: float) -> float:
+    """Return the number as most parsers read it; an integer beyond all doubles is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -28,7 +28,6 @@ _METADATA = st.dictionaries(TEXTS.map("k-".__add__), _VALUES, min_size=1, max_si
 HUB = Hub(data=_VALUES, metadata=_METADATA)
 MARKED = Hub(data=_VALUES, metadata=_METADATA, marks="nobody")
 
-SENDS = (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE)
 RESULTS: dict[Operation, Any] = {
     Operation.SEND_MESSAGE: old.SendMessageResponse,
     Operation.GET_TASK: old.Task,
