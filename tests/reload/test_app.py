@@ -12,9 +12,9 @@ import pytest
 from gateway.app import Gateway, StartFailed
 from gateway.config.check import examine
 from gateway.listener.server import ListenFailed
-from tests.doubles.assembly import ANYWHERE, SECURED, assembled, certified
-from tests.doubles.gateway import request, running
-from tests.doubles.scripted import WAIT
+from tests.support.assembly import ANYWHERE, SECURED, assembled, certified
+from tests.support.gateway import request, running
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ import pytest
 from gateway.app import Gateway
 from gateway.process import run, serve, serve_examined
 from gateway.reload import Origin
-from tests.doubles.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
-from tests.doubles.scripted import WAIT
+from tests.support.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
+from tests.support.scripted import WAIT
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import pytest
 from gateway.backing import Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
-from tests.doubles.gateway import card_of, compiled
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import card_of, compiled
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

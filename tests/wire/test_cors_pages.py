@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, card_of, keys, running, secret
-from tests.doubles.scripted import ScriptedBackend, Wire, chunk, head, whole
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, card_of, keys, running, secret
+from tests.support.scripted import ScriptedBackend, Wire, chunk, head, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

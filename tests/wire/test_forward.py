@@ -11,8 +11,8 @@ import pytest
 
 from gateway.a2a.translation import Translation
 from gateway.proxy import forward
-from tests.doubles.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
-from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
+from tests.support.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
+from tests.support.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.doubles.gateway import fronted
-from tests.doubles.scripted import answers, head, whole
+from tests.support.gateway import fronted
+from tests.support.scripted import answers, head, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.doubles.gateway import (
+from tests.support.gateway import (
     CALL,
     LISTENS,
     RESULT,
@@ -15,12 +15,12 @@ from tests.doubles.gateway import (
     running,
     secret,
 )
-from tests.doubles.scripted import (
+from tests.support.scripted import (
     ScriptedBackend,
     answers,
     whole,
 )
-from tests.doubles.tenancy import guarded
+from tests.support.tenancy import guarded
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.listener import http1 as protocol
 from gateway.proxy import pipeline
-from tests.doubles.gateway import (
+from tests.support.gateway import (
     CALL,
     JSON,
     LISTENS,
@@ -20,9 +20,9 @@ from tests.doubles.gateway import (
     request,
     running,
 )
-from tests.doubles.scripted import WAIT, ScriptedBackend, answers, chunk, refused_port, whole
-from tests.doubles.tenancy import guarded
-from tests.doubles.undisturbed import undisturbed
+from tests.support.scripted import WAIT, ScriptedBackend, answers, chunk, refused_port, whole
+from tests.support.tenancy import guarded
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import card_of, fronted
-from tests.doubles.scripted import Received, whole
-from tests.doubles.translated import (
+from tests.support.gateway import card_of, fronted
+from tests.support.scripted import Received, whole
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,

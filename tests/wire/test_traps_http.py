@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.doubles.gateway import running as from_text
-from tests.doubles.scripted import Received, ScriptedBackend, whole
-from tests.doubles.translated import (
+from tests.support.gateway import running as from_text
+from tests.support.scripted import Received, ScriptedBackend, whole
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
