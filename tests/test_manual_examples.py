@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gateway.cli import app
 from gateway.config.check import examine
 from tests.config.reading import HASH, TODAY
-from tests.doubles.certificates import SERVER, Authority
+from tests.support.certificates import SERVER, Authority
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent

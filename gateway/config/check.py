@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from gateway.config import effective
-from gateway.config.agent import backends, token_endpoints
+from gateway.config.agent import Agent, backends, token_endpoints
 from gateway.config.checks.agents import check_agents
 from gateway.config.checks.callers import check_callers
 from gateway.config.checks.gateway import check_gateway
@@ -176,15 +176,22 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         found[*at, "ca"] = effective.authorities(config, name, marks)
         found[*at, "cert"], found[*at, "key"] = effective.shown_certificate(config, name, marks) or (None, None)
-        if agent.card is not None and agent.card.file is not None:
-            at = ("agents", name, "card")
-            found[at] = marks.folder(at) / agent.card.file
-        for endpoint, path in token_endpoints(agent, ("agents", name)):
-            found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
-        if agent.card is not None and agent.card.verify is not None and not agent.card.verify.is_fetched:
-            at = ("agents", name, "card", "verify", "keys")
-            found[at] = marks.folder(at) / agent.card.verify.keys
-        for backend, path in backends(agent, ("agents", name)):
-            if backend.card is not None:
-                found[*path, "card"] = marks.folder((*path, "card")) / backend.card
+        found |= _named_by(name, agent, marks)
     return {at: file for at, file in found.items() if file is not None}
+
+
+def _named_by(name: str, agent: Agent, marks: Marks) -> dict[KeyPath, Path | None]:
+    """Return the card files, key sets and authorities that an agent names."""
+    found: dict[KeyPath, Path | None] = {}
+    card = agent.card
+    if card is not None and card.file is not None:
+        found["agents", name, "card"] = marks.folder(("agents", name, "card")) / card.file
+    if card is not None and card.verify is not None and not card.verify.is_fetched:
+        at = ("agents", name, "card", "verify", "keys")
+        found[at] = marks.folder(at) / card.verify.keys
+    for endpoint, path in token_endpoints(agent, ("agents", name)):
+        found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
+    for backend, path in backends(agent, ("agents", name)):
+        if backend.card is not None:
+            found[*path, "card"] = marks.folder((*path, "card")) / backend.card
+    return found

@@ -20,8 +20,8 @@ from gateway.cards.sign import OwnKey, sign
 from gateway.config.check import examine
 from gateway.reload import Trigger
 from gateway.tasks.key_ring import ANNOUNCED, CARDS, OVERLAP, REFRESH, Key, rotate
-from tests.doubles.gateway import JSON, LISTENS, Answer, Running, agent, card_of, keys, running, secret
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
+from tests.support.gateway import JSON, LISTENS, Answer, Running, agent, card_of, keys, running, secret
+from tests.support.scripted import ScriptedBackend, Wire, whole
 
 pytestmark = pytest.mark.anyio
 

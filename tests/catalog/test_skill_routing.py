@@ -10,8 +10,8 @@ import pytest
 
 from tests.catalog.fleet import MESSAGE, Fleet, Skilled, card, fleet
 from tests.config.reading import examined
-from tests.doubles.gateway import agent, bearer, keys, running
-from tests.doubles.scripted import ScriptedBackend
+from tests.support.gateway import agent, bearer, keys, running
+from tests.support.scripted import ScriptedBackend
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gateway.commands.stdio import bridge
-from tests.doubles.bridged import bridged, fronting, scripted, served, sse
-from tests.doubles.gateway import RESULT, agent, card_of, secret
-from tests.doubles.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
-from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
 from tests.program import run
+from tests.support.bridged import bridged, fronting, scripted, served, sse
+from tests.support.gateway import RESULT, agent, card_of, secret
+from tests.support.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
+from tests.support.stdio_host import ProcessHost, frame, hosting, message
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

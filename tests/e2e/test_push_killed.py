@@ -12,12 +12,12 @@ import httpx
 import jwt
 import pytest
 
-from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.doubles.trusting import Trusting
 from tests.e2e.process import GatewayProcess, gateway_process, write
 from tests.e2e.sdk import open_http
 from tests.e2e.shared_site import ACME, tenancy
 from tests.e2e.wire import V1, frame
+from tests.support.scripted import ScriptedBackend, answers, whole
+from tests.support.trusting import Trusting
 
 pytestmark = pytest.mark.anyio
 

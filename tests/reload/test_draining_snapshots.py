@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.reload import Result
-from tests.doubles.assembly import EVENT, streaming, until
-from tests.doubles.gateway import CALL, JSON, STREAM, Client
-from tests.doubles.reloading import ECHO, Site, backends, serving
-from tests.doubles.scripted import ScriptedBackend
+from tests.support.assembly import EVENT, streaming, until
+from tests.support.gateway import CALL, JSON, STREAM, Client
+from tests.support.reloading import ECHO, Site, backends, serving
+from tests.support.scripted import ScriptedBackend
 
 pytestmark = pytest.mark.anyio
 

@@ -11,15 +11,15 @@ import pytest
 from gateway.a2a.operation import Operation
 from gateway.routing.route import Requirement
 from gateway.tasks.store import Owner
-from tests.doubles.certificates import Shown
-from tests.doubles.certified import ACME, certifying
-from tests.doubles.gateway import CALL, JSON, RESULT, agent, bearer, card_of, keys, running
-from tests.doubles.grpc_gateway import GrpcClient, dialled, request
-from tests.doubles.reloading import serving
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import Front, issuer, shown
 from tests.identity.provider import KEYS, provider
+from tests.support.certificates import Shown
+from tests.support.certified import ACME, certifying
+from tests.support.gateway import CALL, JSON, RESULT, agent, bearer, card_of, keys, running
+from tests.support.grpc_gateway import GrpcClient, dialled, request
+from tests.support.reloading import serving
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 from gateway.a2a.fault import UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from tests.doubles.pooled import CHUNKS, all_chunks, ask, assert_dropped, now, pooled, send
-from tests.doubles.scripted import (
+from tests.support.pooled import CHUNKS, all_chunks, ask, assert_dropped, now, pooled, send
+from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
@@ -22,7 +22,7 @@ from tests.doubles.scripted import (
     in_turn,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
