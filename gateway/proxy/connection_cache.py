@@ -45,6 +45,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         hint: The version that this names, or None.
         skill: The skill that the path names instead of an agent, or None.
         feed: The path of the catalog that is asked for, or None.
+        page: The name of the page of the catalog that is asked for, or None.
     """
 
     binding: Binding
@@ -57,6 +58,12 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     hint: Version | None = None
     skill: str | None = None
     feed: str | None = None
+    page: str | None = None
+
+    @property
+    def is_document(self) -> bool:
+        """Return whether the request reads a card or the catalog, and calls no agent."""
+        return self.reads_card or self.feed is not None or self.page is not None
 
     @property
     def reads_card(self) -> bool:
