@@ -119,7 +119,7 @@ def feed(
     seen = _behind(found, filters)
     entries = []
     for each in seen:
-        if each.listing.portrait is None or (rule := _rule(table, each, principal)) is None:
+        if each.listing.portrait is None or (rule := rule_for(table, each, principal)) is None:
             continue
         entries.append(_entry(public, each, rule))
         if len(entries) > filters.limit:
@@ -146,7 +146,7 @@ def _behind(seen: Sequence[Seen], filters: Filters) -> Sequence[Seen]:
     return seen[names.index(filters.cursor) + 1 :]
 
 
-def _rule(table: Table, seen: Seen, principal: Principal | None) -> Rule | None:
+def rule_for(table: Table, seen: Seen, principal: Principal | None) -> Rule | None:
     """Return the match by which the caller finds an agent: the one that asks for least; None if there is none.
 
     An agent that only a skill picks has no address of its own. A stranger is not told of one that a credential picks.

@@ -13,11 +13,15 @@ from urllib.parse import urlencode, urlsplit
 
 from gateway.a2a.fault import Fault
 from gateway.a2a.sanitized_card import SanitizedCard
+from gateway.a2a.tenant import fits_path
 from gateway.backing import Backing
 from gateway.cards.serve import PublicUrl
+from gateway.catalog.directory import Seen
+from gateway.catalog.feeds import rule_for
 from gateway.config.explain import Inquiry, reply
 from gateway.policy.limits import Limits
-from gateway.routing.route import Rule
+from gateway.principal import Principal
+from gateway.routing.route import Rule, read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.telemetry.recent import Recent
 from gateway.upstream.stdio.upstream import trouble_of
@@ -58,11 +62,11 @@ class Entry:
     description: str
     skills: tuple[Skill, ...]
     tags: tuple[str, ...]
-    tenants: tuple[str, ...]
-    dialects: tuple[str, ...]
-    health: str
-    replicas: int
-    replicas_up: int
+    tenants: tuple[str, ...] = ()
+    dialects: tuple[str, ...] = ()
+    health: str = ""
+    replicas: int = 0
+    replicas_up: int = 0
 
     def values(self, facet: str) -> Iterable[str]:
         """Return its values of a facet."""
@@ -211,6 +215,33 @@ def _texts(value: object) -> list[str]:
     return [_text(each) for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
 
 
+def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[Entry]:
+    """Return the agents that a caller may see by name, with nothing but what their cards say to it.
+
+    Args:
+        principal: None for a stranger.
+    """
+    return [_seen_entry(seen) for seen in _seen(snapshot, principal)]
+
+
+def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
+    for seen in snapshot.directory.seen_by(principal):
+        if seen.listing.portrait is not None and rule_for(snapshot.table, seen, principal) is not None:
+            yield seen
+
+
+def _seen_entry(seen: Seen) -> Entry:
+    portrait = SanitizedCard() if seen.portrait is None else seen.portrait
+    skills = tuple(skills_of(portrait))
+    return Entry(
+        name=seen.agent,
+        title=_text(portrait.name) or seen.agent,
+        description=_text(portrait.description),
+        skills=skills,
+        tags=tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags)),
+    )
+
+
 # ---- One agent -------------------------------------------------------------------------------------------------------
 
 
@@ -257,8 +288,8 @@ def _address(snapshot: Snapshot, rule: Rule) -> Address:
     # Any host fits a wildcard.
     host = rule.host.replace("*", "any", 1) if rule.host is not None else None
     url = public.at(host, rule.path)
-    tenant = None if rule.tenant is None else "/" + rule.tenant
-    card = f"{url.rstrip('/')}{tenant or ''}/.well-known/agent-card.json"
+    below = f"/{rule.tenant}" if rule.tenant is not None and fits_path(rule.tenant) else ""
+    card = f"{url.rstrip('/')}{below}/.well-known/agent-card.json"
     path = "/" + "/".join((*snapshot.prefix, *rule.path))
     return Address(url, path, urlsplit(url).hostname or "", rule.tenant, str(rule.place), card)
 
@@ -276,14 +307,46 @@ class ServedView:
     interfaces: Sequence[Mapping[str, Any]] = ()
 
 
-def served_card(backing: Backing, address: Address, rule: Rule) -> ServedView:
-    """Return the card that a caller reads at an address."""
+def served_card(
+    backing: Backing, address: Address, rule: Rule, *, tenant: str | None, bare: bool = False
+) -> ServedView:
+    """Return the card that a caller reads at an address.
+
+    Args:
+        tenant: The value of the `tenant` field on it.
+        bare: As `ServedCards.card`.
+    """
     try:
-        card = backing.cards.card(rule, rule.tenant, address.host, modern=True)
+        card = backing.cards.card(rule, tenant, address.host, bare=bare, modern=True)
     except Fault as fault:
         return ServedView("", f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
     tree = json.loads(card.body)  # noqa: TID251 - a card of our own making, to be shown
     return ServedView(json.dumps(tree, indent=2, ensure_ascii=False), "", tree.get("supportedInterfaces") or ())
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAgent:
+    """One agent as a caller may see it."""
+
+    entry: Entry
+    portrait: SanitizedCard | None
+    address: Address
+    card: ServedView
+
+
+def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> SeenAgent | None:
+    """Return one agent as a caller may see it, or None where it may not, or there is none."""
+    seen = next((each for each in _seen(snapshot, principal) if each.agent == name), None)
+    rule = None if seen is None else rule_for(snapshot.table, seen, principal)
+    if seen is None or rule is None:
+        return None
+    address = _address(snapshot, rule)
+    tenant = read_backend_key(seen.listing.backend)[1]
+    own = tenant if principal is not None and tenant == principal.tenant else None
+    card = served_card(
+        snapshot.backings[seen.listing.backend], address, rule, tenant=own or rule.tenant, bare=not seen.tells
+    )
+    return SeenAgent(_seen_entry(seen), seen.portrait, address, card)
 
 
 def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:

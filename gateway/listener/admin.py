@@ -18,12 +18,16 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
+<<<<<<< HEAD
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.catalog.page import ASSETS, PAGES, CatalogPage
+=======
+>>>>>>> page
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
 from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
+from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
 from gateway.listener.request_parser import host_name
 from gateway.listener.try_it import Serve, TryIt
 from gateway.policy.limits import Limits
@@ -36,7 +40,7 @@ from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
-_UNTOLD = _OPEN_PATHS | {"/metrics"} | ASSETS.keys()
+_UNTOLD = _OPEN_PATHS | {"/metrics"} | FILES
 LONGEST_QUESTION = 64 * 1024
 """Bytes of the longest request body."""
 MOST_CONNECTIONS = 256
@@ -196,7 +200,7 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         path, method = scope["path"], scope["method"]
-        is_open = path in _OPEN_PATHS or (path in ASSETS and method == "GET")
+        is_open = path in _OPEN_PATHS or (path in FILES and method == "GET")
         if is_open or self._is_shown(request):
             await self._app(scope, receive, send)
             return

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.catalog.page import PAGES, render
+from gateway.listener.catalog_page import PAGES, render
 
 COOKIE = "a2a_gateway_admin"
 LASTS = 12 * 3600

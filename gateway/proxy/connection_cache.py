@@ -47,6 +47,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         is_encoded: Whether the body has a content coding.
         is_no_json: Whether the headers say that the body is no JSON.
         feed: The path of the catalog that is asked for, or None.
+        page: The name of the page of the catalog that is asked for, or None.
     """
 
     binding: Binding
@@ -61,6 +62,12 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     is_encoded: bool = False
     is_no_json: bool = False
     feed: str | None = None
+    page: str | None = None
+
+    @property
+    def is_document(self) -> bool:
+        """Return whether the request reads a card or the catalog, and calls no agent."""
+        return self.reads_card or self.feed is not None or self.page is not None
 
     @property
     def reads_card(self) -> bool:

@@ -14,6 +14,7 @@ from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.connection_cache import Location
+from gateway.proxy.page_requests import page_at
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
@@ -120,7 +121,8 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         return Location(Binding.REST, feed=feed)
     endpoint = snapshot.table.locate(head.host, path[public:]) if path[:public] == snapshot.prefix else None
     if endpoint is None:
-        return Location(binding, version)
+        is_public = path[:public] == snapshot.prefix and snapshot.config.catalog.page == "public"
+        return Location(binding, version, page=page_at(path[public:], head.path) if is_public else None)
     try:
         found = read_rest(head.method, path[public + len(endpoint.path) :], tenanted=endpoint.tenanted)
     except BadRequest as fault:

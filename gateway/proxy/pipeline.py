@@ -22,12 +22,12 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
-from gateway.proxy import card_requests, feed_requests
+from gateway.proxy import card_requests, feed_requests, page_requests
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
 from gateway.proxy.client_address import client_address, trace_id
-from gateway.proxy.connection_cache import cache_of
+from gateway.proxy.connection_cache import Location, cache_of
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
@@ -140,6 +140,7 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
+<<<<<<< HEAD
         await self._identify(snapshot, request, caller)
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
@@ -150,6 +151,14 @@ class Pipeline:
         if location.feed is not None:
             await self.admission.arrive(request, client)
             await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
+=======
+        if caller is None:
+            await authenticate(snapshot, request, self._count_auth, self._wall)
+        else:
+            request.principal = caller
+        if location.is_document:
+            await self._show(snapshot, request, location, client)
+>>>>>>> page
             return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
@@ -179,11 +188,27 @@ class Pipeline:
             raise why
         await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
 
+<<<<<<< HEAD
     async def _identify(self, snapshot: Snapshot, request: RequestContext, caller: Principal | None) -> None:
         if caller is None:
             await authenticate(snapshot, request, self._count_auth, self._wall)
         else:
             request.principal = caller
+=======
+    async def _show(self, snapshot: Snapshot, request: RequestContext, location: Location, client: Responder) -> None:
+        """Answer a request that reads a card, or the catalog."""
+        if location.path is not None and location.path.card is not None:
+            path = of_card(location.path, request.head.query)
+            verdict = select(snapshot, request, location, path.tenant)
+            refuse_method(path)
+            await card_requests.show(snapshot, request, verdict, client, path=path, clock=self._clock)
+            return
+        await self.admission.arrive(request, client)
+        if location.feed is not None:
+            await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
+        elif location.page is not None:
+            await page_requests.show(snapshot, request, location.page, client, clock=self._clock)
+>>>>>>> page
 
     async def _permit(self, request: RequestContext, client: Responder, preflight: Pairs) -> None:
         """Answer a browser's preflight: before authentication, as it never shows a credential."""

@@ -97,12 +97,13 @@ class Site:
 
 
 @contextmanager
-def open_site(folder: Path, *, token: str | None = None, hostile: bool = True) -> Iterator[Site]:
+def open_site(folder: Path, *, token: str | None = None, hostile: bool = True, public: bool = False) -> Iterator[Site]:
     """Serve the demo agents, an agent that is away, and one with a hostile card.
 
     Args:
         token: The admin token.
         hostile: Whether there is the last one.
+        public: Whether the public port has the page, too; then two agents are not for strangers.
     """
     keys = {tenant: new_key(tenant, tenant) for tenant in ("acme", "globex")}
     (folder / "hostile.json").write_text(json.dumps(HOSTILE))
@@ -116,6 +117,11 @@ def open_site(folder: Path, *, token: str | None = None, hostile: bool = True) -
         if not hostile:
             del written["agents"]["hostile"]
             written["tenants"]["acme"]["agents"].remove("hostile")
+        if public:
+            written["catalog"] = {"page": "public"}
+            for visibility in ("private", "unlisted"):
+                written["agents"][visibility] = {"backend": f"{agents}/echo", "visibility": visibility}
+                written["tenants"]["acme"]["agents"].append(visibility)
         with gateway_process(written, folder) as process:
             yield Site(process, keys)
 

@@ -1,88 +1,51 @@
-"""The catalog page: handlers that render what `view` reads, and the security headers of everything they answer.
+"""The catalog page of the admin listener: handlers that render what `view` reads.
 
-Every URL is relative and every page lies in one folder, so the page works behind any path prefix. Nothing is loaded
-from elsewhere, and neither script nor style stands in a page (`CSP`). Lists, search, explanations and filters work
+Lists, search, explanations and filters work
 without a script; trying an agent, copying and following live need it.
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gateway.backing import Backing
 from gateway.catalog import view
+from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.config.explain import Inquiry, reply
 from gateway.policy.limits import Limits
 from gateway.snapshot import Snapshot
 from gateway.telemetry.recent import RecentRequests
 
-CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": CSP,
-    "X-Content-Type-Options": "nosniff",
-    # With no-referrer, browsers would name no origin in form posts, by which other sites' posts are refused.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 PAGES = frozenset({"/", "/agent", "/routes", "/live"})
 """Paths that a person opens in a browser."""
 MOST_FOLLOWERS = 32
 """Browsers that follow the requests at a time; each one is written to with every request."""
 _HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets a comment, so that no proxy closes the connection."""
-
-_WEB = Path(__file__).parent / "web"
-_KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-ASSETS: Mapping[str, tuple[bytes, str]] = {
-    f"/{path.name}": (path.read_bytes(), _KINDS[path.suffix])
-    for path in sorted(_WEB.iterdir())
-    if path.suffix in _KINDS
-}
-"""Static files by path, with their media types; they tell nothing of this gateway."""
-
-_templates = Environment(
-    loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
-_templates.filters["clock"] = lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
-_templates.filters["basename"] = lambda place: place.rpartition("/")[2]
-_templates.filters["number"] = lambda value: f"{value:,.1f}".removesuffix(".0")
+FILES = frozenset(f"/{name}" for name in ASSETS)
+"""Paths of the static files."""
 
 
 def render(template: str, *, status: int = 200, **values: object) -> Response:
     """Return a page; every value is escaped."""
-    text = _templates.get_template(template).render({"admin": False, "signs_out": False, "here": "", **values})
     headers = {**HEADERS, "Cache-Control": "no-store", "Vary": "Cookie, Authorization"}
-    # Half a surrogate pair, which JSON of an agent may hold, has no bytes.
-    return Response(text.encode("utf-8", "replace"), status, headers, "text/html; charset=utf-8")
-
-
-def asset(request: Request) -> Response:
-    """Return a static file."""
-    body, kind = ASSETS[request.scope["path"]]
-    etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-    headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": etag}
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=kind)
+    return Response(page(template, values), status, headers, HTML)
 
 
 async def _asset(request: Request) -> Response:
-    return asset(request)
+    """Return a static file."""
+    asset = ASSETS[request.scope["path"][1:]]
+    headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": asset.etag}
+    if request.headers.get("if-none-match") == asset.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(asset.body, headers=headers, media_type=asset.media_type)
 
 
 class CatalogPage:
@@ -121,7 +84,7 @@ class CatalogPage:
             Route("/live", self.live, methods=["GET"]),
             Route("/-/requests", self.requests, methods=["GET"]),
             Route("/-/requests/tail", self.tail, methods=["GET"]),
-            *(Route(path, _asset, methods=["GET"]) for path in ASSETS),
+            *(Route(path, _asset, methods=["GET"]) for path in FILES),
         ]
 
     def _render(self, template: str, *, status: int = 200, **values: object) -> Response:
@@ -147,13 +110,13 @@ class CatalogPage:
             return self._render("message.html", status=404, here="agents", title="No such agent", text=name)
         entry = view.entry_of(snapshot, name)
         addresses = view.addresses(snapshot, name)
-        first = next(iter(backings.values()))
+        rule, first = view.rules_of(snapshot, name)[0], next(iter(backings.values()))
         signs_in = snapshot.config.auth is not None
         # The directory is read on the loop, which changes it.
         values: dict[str, Any] = {
             "entry": entry,
             "addresses": addresses,
-            "card": view.served_card(first, addresses[0], view.rules_of(snapshot, name)[0]),
+            "card": view.served_card(first, addresses[0], rule, tenant=rule.tenant),
             "portrait": first.source.portrait,
             "backends": [self._describe(key, each) for key, each in backings.items()],
             "usage": view.usage_of(self._limits, list(backings), entry.tenants, time.monotonic()),

@@ -1,0 +1,118 @@
+"""Answers requests for the catalog page on the public port: each caller sees the agents that it may reach.
+
+It has the list and the cards, and nothing that is an operator's: no replica, limit, route or request.
+"""
+
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+from gateway.a2a.fault import BadParams, NotAdmitted, WrongHttpMethod
+from gateway.a2a.headers import Pairs, holds
+from gateway.catalog import view
+from gateway.catalog.render import ASSETS, HEADERS, HTML, page
+from gateway.proxy.request import RequestContext
+from gateway.proxy.responder import Responder
+from gateway.snapshot import Snapshot
+
+FOLDER = ("-", "catalog")
+"""Segments of the folder of the page, behind the public prefix."""
+LIST, AGENT, MOVED = "", "agent", "moved"
+FACETS = ("skill", "tag")
+_HEADERS: Pairs = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_ASSET_AGE = b"public, max-age=300"
+
+
+def page_at(path: tuple[str, ...], raw: bytes) -> str | None:
+    """Return the name of the page or of the file at a path behind the public prefix, or None.
+
+    Args:
+        raw: The path as it came: without a slash behind the folder, relative links would lead elsewhere.
+    """
+    if path in ((), FOLDER):
+        return LIST if path and raw.endswith(b"/") else MOVED
+    is_inside = path[:-1] == FOLDER and not raw.endswith(b"/")
+    return path[-1] if is_inside and (path[-1] == AGENT or path[-1] in ASSETS) else None
+
+
+async def show(
+    snapshot: Snapshot, request: RequestContext, name: str, client: Responder, *, clock: Callable[[], float]
+) -> None:
+    """Answer with a page or a file.
+
+    Args:
+        name: As `page_at` returns it.
+
+    Raises:
+        WrongHttpMethod: neither GET nor HEAD.
+        NotAdmitted: the caller's tenant is not admitted.
+        BadParams: the query cannot be read.
+    """
+    head, principal = request.head, request.principal
+    if head.method not in ("GET", "HEAD"):
+        raise WrongHttpMethod("this path is for GET, HEAD", allowed=("GET", "HEAD"))
+    is_known = principal is not None and principal.method != "anonymous"
+    if principal is not None and is_known and snapshot.table.admitted(principal) is None:
+        raise NotAdmitted("this tenant is not admitted")
+    status, headers, body = (
+        _asset(head.first(b"if-none-match"), name) if name in ASSETS else _page(snapshot, request, name)
+    )
+    request.first_byte = clock()
+    request.status, request.bytes_out = status, len(body)
+    await client.answer(status, [*headers, *_HEADERS, (b"x-request-id", request.id.encode("ascii"))], body)
+
+
+def _asset(held: bytes | None, name: str) -> tuple[int, Pairs, bytes]:
+    asset = ASSETS[name]
+    etag = asset.etag.encode("ascii")
+    headers: Pairs = [(b"etag", etag), (b"cache-control", _ASSET_AGE)]
+    if holds(held, etag):
+        return 304, headers, b""
+    return 200, [*headers, (b"content-type", asset.media_type.encode("ascii"))], asset.body
+
+
+def _page(snapshot: Snapshot, request: RequestContext, name: str) -> tuple[int, Pairs, bytes]:
+    if name == MOVED:
+        return 303, [(b"location", f"{snapshot.public.prefix}/{'/'.join(FOLDER)}/".encode("ascii"))], b""
+    query, principal = _query(request.head.query), request.principal
+    status = 200
+    if name == LIST:
+        found = view.find(view.entries_for(snapshot, principal), view.Search.read(query, FACETS), FACETS)
+        body = page("list.html", {"found": found, "facets": FACETS})
+    elif (seen := view.agent_for(snapshot, principal, query.get("name", ""))) is None:
+        # One that the caller may not see looks like one that is not there.
+        status, body = 404, page("message.html", {"title": "No such agent", "text": query.get("name", "")})
+    else:
+        signs_in = snapshot.config.auth is not None
+        example = next((text for skill in seen.entry.skills for text in skill.examples), "Hello")
+        body = page(
+            "agent.html",
+            {
+                "entry": seen.entry,
+                "portrait": seen.portrait,
+                "addresses": [seen.address],
+                "card": seen.card,
+                "calls": view.snippets(seen.address, signs_in=signs_in),
+                "with_message": view.with_message,
+                "example": example,
+                "signs_in": signs_in,
+            },
+        )
+    headers: Pairs = [
+        (b"content-type", HTML.encode("ascii")),
+        (b"cache-control", b"no-store"),
+        (b"vary", b"Authorization, X-API-Key"),
+    ]
+    return status, headers, body
+
+
+def _query(raw: bytes) -> dict[str, str]:
+    """Return the first value of each parameter.
+
+    Raises:
+        BadParams: there are too many, or one is no text.
+    """
+    try:
+        found = parse_qs(raw.decode("ascii"), errors="strict", max_num_fields=32)
+    except ValueError as error:
+        raise BadParams("the query cannot be read") from error
+    return {name: values[0] for name, values in found.items()}
