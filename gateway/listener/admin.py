@@ -18,11 +18,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
-<<<<<<< HEAD
 from gateway.cards.fetch import CardReport, CardSource
-from gateway.catalog.page import ASSETS, PAGES, CatalogPage
-=======
->>>>>>> page
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply

@@ -140,25 +140,9 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
-<<<<<<< HEAD
         await self._identify(snapshot, request, caller)
-        if location.path is not None and location.path.card is not None:
-            path = of_card(location.path, head.query)
-            verdict = select(snapshot, request, location, path.tenant)
-            refuse_method(path)
-            await card_requests.show(snapshot, request, verdict, client, path=path, clock=self._clock)
-            return
-        if location.feed is not None:
-            await self.admission.arrive(request, client)
-            await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
-=======
-        if caller is None:
-            await authenticate(snapshot, request, self._count_auth, self._wall)
-        else:
-            request.principal = caller
         if location.is_document:
             await self._show(snapshot, request, location, client)
->>>>>>> page
             return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
@@ -188,13 +172,12 @@ class Pipeline:
             raise why
         await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
 
-<<<<<<< HEAD
     async def _identify(self, snapshot: Snapshot, request: RequestContext, caller: Principal | None) -> None:
         if caller is None:
             await authenticate(snapshot, request, self._count_auth, self._wall)
         else:
             request.principal = caller
-=======
+
     async def _show(self, snapshot: Snapshot, request: RequestContext, location: Location, client: Responder) -> None:
         """Answer a request that reads a card, or the catalog."""
         if location.path is not None and location.path.card is not None:
@@ -208,7 +191,6 @@ class Pipeline:
             await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
         elif location.page is not None:
             await page_requests.show(snapshot, request, location.page, client, clock=self._clock)
->>>>>>> page
 
     async def _permit(self, request: RequestContext, client: Responder, preflight: Pairs) -> None:
         """Answer a browser's preflight: before authentication, as it never shows a credential."""
