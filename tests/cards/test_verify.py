@@ -25,7 +25,7 @@ from gateway.cards.sign import OwnKey, sign
 from gateway.cards.verify import ALGORITHMS, CardVerifier, FileKeys
 from gateway.identity.jwks import KeySet
 from tests.cards.double import agent, always, choose, reply
-from tests.doubles.gateway import card_of
+from tests.support.gateway import card_of
 
 pytestmark = pytest.mark.anyio
 
