@@ -6,7 +6,7 @@ from gateway.shutdown import leave_at_once, serves
 
 
 def main() -> None:
-    """Run the command line; who is told to end while its modules are loaded does so."""
+    """Run the command line; signals end the process while modules are loaded."""
     if serves(sys.argv[1:]):
         leave_at_once()
     from gateway.cli import main as run  # noqa: PLC0415 - it takes a second, in which signals are to be heard

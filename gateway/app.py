@@ -26,6 +26,7 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
 from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
+from gateway.listener.try_it import Serve
 from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
 from gateway.proxy.admission import quotas_of
@@ -46,6 +47,7 @@ from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
+from gateway.telemetry.recent import RecentRequests
 from gateway.version import package_version
 from gateway.workers import Worker
 
@@ -161,6 +163,21 @@ class Gateway:
         if self._snapshot is None:
             raise RuntimeError("not started")
         return self._snapshot
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits and their use."""
+        return self._limits
+
+    @property
+    def recent(self) -> RecentRequests:
+        """Return the last requests of this process."""
+        return self.access.recent
+
+    @property
+    def serve(self) -> Serve:
+        """Return what answers one request of a client."""
+        return self._pipeline.serve
 
     async def start(self) -> None:
         """Listen and serve; if that fails, close everything again.
@@ -370,6 +387,7 @@ class Gateway:
         logger.info("stopped")
 
     async def _close(self) -> None:
+        self.recent.close()
         await self._listeners.aclose()
         await self._background.aclose()
         await self._outgoing.aclose()
@@ -403,7 +421,7 @@ class Gateway:
         return self.snapshot.entitles(subscription.owner, subscription.scope, time.time())  # noqa: TID251 - keys end at a date
 
     async def _observe_notification(self, subscription: Subscription, told: Progress) -> bool:
-        """Record what a notification names; return whether its task is the owner's, who may still be told."""
+        """Record what a notification names; return whether the owner may still be told of its task."""
         backing = self.snapshot.backings.get(subscription.scope)
         if backing is None or backing.isolation is None or not self._entitled(subscription):
             return False

@@ -3,7 +3,7 @@
 import ipaddress
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, 
 from gateway.cards.sign import SigningKeys
 from gateway.cards.trust import Trust, Trusting
 from gateway.cards.verify import ALGORITHMS, CardKeys, CardVerifier, FileKeys
+from gateway.catalog.directory import Listing
+from gateway.catalog.ranking import Changes, FirstByte
 from gateway.config import effective
 from gateway.config.agent import (
     USUAL_HEADERS,
@@ -28,6 +30,7 @@ from gateway.config.agent import (
     Health,
     IdentityHeaders,
     Retry,
+    TokenEndpoint,
     UpstreamAuth,
     is_several,
     is_stdio,
@@ -36,6 +39,7 @@ from gateway.config.agent import (
 )
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
+from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
 from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.identity.jwks import KeySet
@@ -52,7 +56,9 @@ from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.connection_pool import PoolLimits
 from gateway.upstream.dns import Discovery, port_of
 from gateway.upstream.health_check import HealthCheck, HealthChecker
+from gateway.upstream.oauth2 import TokenSource, TokenSpec
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
+from gateway.upstream.stdio.upstream import trouble_of
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
 OWN_IDS = retry.OWN_IDS
@@ -85,6 +91,7 @@ class Backing:
     Attributes:
         upstream: Speaks to the first replica; for what all replicas have in common.
         product: Whether its card is written for the agent, and not read from this backend.
+        listing: Its place in the catalog.
         isolation: How its tasks are kept apart; None if they are not.
         warned: Peculiarities of the agent that the log has been told of: `OWN_IDS`.
     """
@@ -100,6 +107,7 @@ class Backing:
     balancer: Balancer
     retry: RetryPolicy
     budget: RetryBudget
+    listing: Listing
     product: bool = False
     isolation: Isolation | None = None
     warned: set[str] = field(default_factory=set)
@@ -108,6 +116,25 @@ class Backing:
     def replicas(self) -> list[Replica]:
         """Return the current replicas."""
         return list(self.balancer.replicas.values())
+
+
+def card_changes(resources: Resources) -> Changes:
+    """Return the counter of changes of cards, which all snapshots of a process share."""
+    return resources.acquire(("card changes",), None, Changes)
+
+
+def why_down(balancer: Balancer) -> str:
+    """Return why no call that may go anywhere can go to a backend now, for operators; empty if one can."""
+    now = balancer.clock()
+    if not balancer.breaker.admits(now):
+        return f"its circuit is open, the last failure: {balancer.breaker.why}"
+    replicas = list(balancer.replicas.values())
+    if any(one.weight and one.condition.is_available(now) and not trouble_of(one.upstream) for one in replicas):
+        return ""
+    if not replicas:
+        return "its name has no address"
+    states = (trouble_of(one.upstream) or one.condition.state(now) for one in replicas)
+    return "; ".join(dict.fromkeys(states))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +187,7 @@ class Backings:
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         self._card_keys = card_keys
         self._shared = shared(examined.config)
+        self._changes = card_changes(self._resources)
         # Few of a thousand agents have settings of their own.
         self._defaults = effective.retry(self._config), effective.health(self._config), effective.affinity(self._config)
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
@@ -169,12 +197,14 @@ class Backings:
         """Yield the backends of one agent."""
         names = effective.identity_headers(self._config, agent)
         if agent.backend:
-            treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant, names)
+            treatment = self._treatment(agent, agent.upstream_auth, ("agents", name), agent.upstream_tenant, names)
             yield self._backing(_Entry(name, name, agent, agent.backend, treatment, meter))
         for tenant, own in agent.by_tenant.items():
-            treatment = _treatment(
+            at: KeyPath = ("agents", name) if own.upstream_auth is None else ("agents", name, "by_tenant", tenant)
+            treatment = self._treatment(
                 agent,
                 agent.upstream_auth if own.upstream_auth is None else own.upstream_auth,
+                at,
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
@@ -246,9 +276,62 @@ class Backings:
             balancer,
             policy,
             resources.acquire(("budget", key), share, lambda: RetryBudget(share)),
+            self._listing(entry, source, balancer),
             product=card.file is not None or card.url is not None,
             isolation=self._isolation(key, agent, follows=is_several(written) and balancer.affinity.by != "none"),
             warned=resources.acquire(("warned", name), name, set[str]),
+        )
+
+    def _listing(self, entry: _Entry, source: CardSource, balancer: Balancer) -> Listing:
+        agent, key, card = entry.agent, entry.key, entry.agent.card
+        return Listing(
+            entry.name,
+            key,
+            source,
+            self._resources.acquire(("first byte", key), entry.written, lambda: FirstByte(self._changes)),
+            agent.trust,
+            agent.latency,
+            why_down=lambda: why_down(balancer),
+            is_product=not agent.by_tenant or (card is not None and bool(card.file or card.url)),
+        )
+
+    def _treatment(
+        self, agent: Agent, auth: UpstreamAuth | None, at: KeyPath, tenant: str | None, names: IdentityHeaders
+    ) -> Treatment:
+        """Return how an agent is treated.
+
+        Args:
+            auth: Its credential; `at` is the path of what it belongs to.
+        """
+        treatment = _treatment(agent, auth, tenant, names)
+        if auth is None or (auth.oauth2 is None and auth.exchange is None):
+            return treatment
+        at = (*at, "upstream_auth")
+        return replace(
+            treatment,
+            own_tokens=None if auth.oauth2 is None else self._tokens(auth.oauth2, (*at, "oauth2")),
+            caller_tokens=None if auth.exchange is None else self._tokens(auth.exchange, (*at, "exchange")),
+        )
+
+    def _tokens(self, endpoint: TokenEndpoint, at: KeyPath) -> TokenSource:
+        """Return the source of tokens of an endpoint, which all agents that ask it for the same share."""
+        spec = TokenSpec(
+            endpoint.token_url,
+            endpoint.client_id,
+            endpoint.client_secret.get_secret_value(),
+            endpoint.client_auth,
+            endpoint.scopes,
+            endpoint.audience,
+            endpoint.resource,
+            exchanges=at[-1] == "exchange",
+        )
+        file = effective.token_authorities(endpoint, at, self._examined.marks)
+        tls = self._trust.of(file).tls
+        return self._resources.acquire(
+            ("tokens", spec.digest, str(file or "")),
+            (spec, tls),
+            lambda: TokenSource(spec, tls),
+            close=lambda made: made.aclose,
         )
 
     def _retry(self, agent: Agent) -> tuple[RetryPolicy, float]:
@@ -270,6 +353,7 @@ class Backings:
             wrong=wrong,
             declared=written[0].a2a_version is not None,
             credentials={key.decode(): value.decode("latin-1") for key, value in entry.treatment.credentials},
+            tokens=entry.treatment.own_tokens,
             ttl=limits.refresh,
             keep=limits.keep,
             longest=limits.size,
@@ -290,11 +374,14 @@ class Backings:
             name=name,
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
-        before, fetches = self._resources.before(("card", key)), self._metrics.card_fetches
+        before, fetches, changes = self._resources.before(("card", key)), self._metrics.card_fetches, self._changes
         verifier = self._card_verifier(entry, trusting)
 
         def make() -> CardSource:
-            watch = CardWatch(on_report=lambda report: fetches.add((name, _CARD_RESULTS.get(report, "error"))))
+            watch = CardWatch(
+                on_report=lambda report: fetches.add((name, _CARD_RESULTS.get(report, "error"))),
+                on_change=changes.card,
+            )
             asker = connector.card_asker()
             source = CardSource(
                 place,
@@ -416,7 +503,8 @@ class Backings:
             follows: Whether it matters which of its replicas made a task.
         """
         keeps = effective.tenure(self._config, agent)
-        if not keeps and not follows and self._config.push.mode != "relay":
+        by_skill = any(match.by_skill for match in agent.match)
+        if not keeps and not follows and not by_skill and self._config.push.mode != "relay":
             return None
         affinity = None
         if follows:
@@ -506,12 +594,12 @@ class _Site:
         if self.health.path is None:
             return
         check = HealthCheck(**{name: getattr(self.health, name) for name in HealthCheck.__dataclass_fields__})
-        url, key, credentials = self.written.url, self.metric, treatment.credentials
+        url, key, credentials, tokens = self.written.url, self.metric, treatment.credentials, treatment.own_tokens
         targets: Callable[[], Iterable[Target]] = lambda: (target,) if discovery is None else discovery.targets.values()  # noqa: E731
         self.resources.acquire(
             ("health", self.key, self.name),
-            (url, check, credentials, target.connections, target.condition, discovery),
-            lambda: HealthChecker(key, url, targets, check, credentials),
+            (url, check, credentials, tokens, target.connections, target.condition, discovery),
+            lambda: HealthChecker(key, url, targets, check, credentials, tokens=tokens),
             run=lambda made: (f"health of {key}", made.run),
             lingers=False,
         )

@@ -65,7 +65,7 @@ class Output(StrEnum):
 
 @app.callback(invoke_without_command=True)
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """A multi-tenant gateway for A2A agents: one YAML file says who reaches which agent."""
+    """A multi-tenant gateway for A2A agents: one YAML file routes callers to agents."""
     if version:
         show(f"a2a-gateway {package_version()}")
         raise typer.Exit

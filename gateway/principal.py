@@ -14,7 +14,7 @@ class Principal:
 
     Attributes:
         tenant: The operator's customer or team; never the A2A `tenant` field.
-        subject: Who within the tenant: the `sub` claim, an API key's name, the name on a certificate, or empty.
+        subject: The caller within the tenant: the `sub` claim, an API key's name, the name on a certificate, or empty.
         method: How it was proven: `jwt`, `api_key`, `mtls` or `anonymous`.
         issuer: The configured name of the issuer, `mtls` for a certificate, or empty.
         key: The name of the API key, or None.
@@ -23,7 +23,7 @@ class Principal:
         expires: Wall-clock seconds at which the credential stops being good; `math.inf` for never.
         digest: SHA-256 of the API key that was shown, in hexadecimal; empty for other methods.
         trusted: Whether identity headers of its requests are believed.
-        on_behalf_of: Who within the tenant such a caller says that it calls for; empty for nobody else.
+        on_behalf_of: The person within the tenant that such a caller names; empty for none.
         session: The session that it names; or empty.
     """
 

@@ -15,11 +15,12 @@ import httpx
 
 from gateway.a2a.json import BodyBounds
 from gateway.background import Background
-from gateway.backing import Backing, Backings
+from gateway.backing import Backing, Backings, card_changes
 from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
 from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
 from gateway.cards.trust import Trust
+from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
 from gateway.config.certificate import signing_key
@@ -38,6 +39,7 @@ from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.skill_affinity import SkillAffinity
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample
@@ -56,23 +58,26 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._count = 0
-        self._ended = asyncio.Event()
-        self._ended.set()
+        # Made by the first task that waits, so that calls of an active snapshot only count.
+        self._ended: asyncio.Event | None = None
 
     def begin(self) -> None:
         """Count one more."""
         self._count += 1
-        self._ended.clear()
 
     def end(self) -> None:
         """Count one less."""
         self._count -= 1
-        if not self._count:
+        if not self._count and self._ended is not None:
             self._ended.set()
 
     async def ended(self) -> None:
         """Wait until none is open."""
-        await self._ended.wait()
+        while self._count:
+            if self._ended is None:
+                self._ended = asyncio.Event()
+            self._ended.clear()
+            await self._ended.wait()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,11 +88,13 @@ class Snapshot:
         backings: Backends by key.
         strangers: The meter of requests that match no agent.
         prefix: Segments of the public path that incoming requests carry.
+        directory: The agents by skill, and as callers may see them.
         body: Bounds on the structure of request bodies.
         cors: The CORS policy.
         webhooks: The treatment of webhooks.
         webhook_tls: The TLS settings for calls of webhooks.
         resources: Its connections, tasks and other resources.
+        skill_affinity: The agents of tasks that callers reached by a skill.
         sign_in_cards: Signs the cards that say how to sign in.
         card_keys: The keys that sign cards, each once, for the gateway's key set.
         identity_headers: The headers in which trusted clients name their callers.
@@ -100,6 +107,7 @@ class Snapshot:
     authenticator: Authenticator
     key_sets: Mapping[str, KeySet]
     backings: Mapping[str, Backing]
+    directory: Directory
     strangers: AgentMeter
     public: PublicUrl
     prefix: tuple[str, ...]
@@ -109,6 +117,7 @@ class Snapshot:
     webhooks: Webhooks
     webhook_tls: ssl.SSLContext
     resources: Resources
+    skill_affinity: SkillAffinity
     sign_in_cards: SignedCards
     card_keys: tuple[SigningKeys, ...]
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
@@ -160,6 +169,7 @@ class Snapshot:
             (config.auth, anonymous, tuple(key_sets.values()), named),
             lambda: Authenticator(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
         )
+        ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
         routes = table(config, examined.marks)
@@ -188,6 +198,7 @@ class Snapshot:
             authenticator=authenticator,
             key_sets=key_sets,
             backings=backings,
+            directory=Directory(routes, [backing.listing for backing in backings.values()], card_changes(resources)),
             strangers=AgentMeter(metrics, NO_AGENT, tenants),
             public=public,
             prefix=() if config.gateway.prefix_stripped else path_segments(public.prefix),
@@ -197,6 +208,7 @@ class Snapshot:
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             resources=resources,
+            skill_affinity=resources.acquire(("skill affinity",), ledger, lambda: SkillAffinity(ledger)),
             sign_in_cards=SignedCards(card_keys.of(None), public.key_set),
             card_keys=tuple(card_keys.used.values()),
             identity_headers=_identity_headers(config),

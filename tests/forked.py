@@ -8,6 +8,7 @@ variables `environ`, and with it the descriptors of its three standard streams. 
 and the exit code in another when the run has ended. The forking process ends with its own standard input.
 """
 
+import gc
 import json
 import os
 import select
@@ -17,11 +18,18 @@ import sys
 from typing import NoReturn
 
 from gateway import __main__ as program
+from gateway import process
 from gateway.cli import main
+from gateway.commands import check, diff, find_agent, health, init, key, route, send, serve, state, stdio
+from gateway.demo import fleet, stage
+
+# A command imports its module when it runs; here each run has all of them from the start.
+_LOADED = (process, check, diff, find_agent, health, init, key, route, send, serve, state, stdio, fleet, stage)
 
 
-def serve(path: str) -> None:
+def listen(path: str) -> None:
     """Fork for each connection, until nobody is there any more."""
+    gc.freeze()
     # Nobody waits for those that wait for a run.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
@@ -69,4 +77,4 @@ def _run(arguments: list[str], cwd: str, environ: dict[str, str], streams: list[
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    listen(sys.argv[1])

@@ -140,3 +140,13 @@ def is_no_json(value: bytes | None) -> bool:
 def is_event_stream(value: bytes | None) -> bool:
     """Return whether a Content-Type is server-sent events."""
     return media_type(value) == b"text/event-stream"
+
+
+def holds(shown: bytes | None, etag: bytes) -> bool:
+    """Return whether a client has the representation with an ETag already, by its `If-None-Match` (RFC 9110 §13.1.2).
+
+    The comparison is weak, and `*` stands for any representation.
+    """
+    if shown is None:
+        return False
+    return any(tag.strip() in (etag, b"*", etag.removeprefix(b"W/")) for tag in shown.split(b","))

@@ -19,8 +19,8 @@ from gateway.a2a.card_rewriting import DUAL, MODERN, OLD, Edition, Served, Serve
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import CardUntrusted, UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
-from gateway.a2a.tenant import fits_path
 from gateway.cards.fetch import ASIDE, CardReport, CardSource, aside
 from gateway.cards.sign import KEY_SET_PATH, SigningKeys, sign
 from gateway.routing.route import GrpcAddress, Rule

@@ -24,7 +24,7 @@ import uvloop
 from gateway.a2a.card import is_clean_path, spoken
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.background import Background
 from gateway.cards.serve import PublicUrl
 from gateway.commands.config_file import examine_own
@@ -334,7 +334,7 @@ async def _dress(snapshot: Snapshot, command: str, body: bytes) -> bytes:
         {"url": command, "protocolBinding": "stdio", "protocolVersion": version} for version in ("1.0", "0.3")
     ]
     own = {"supportedInterfaces": interfaces, "url": command, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
-    # This very call serves it, whatever the agent has.
+    # The bridge itself serves it.
     capabilities = {**_members.decode(card.get("capabilities", b"{}")), "extendedAgentCard": True}
     told = {**card, **own, "capabilities": capabilities, "supportsAuthenticatedExtendedCard": True}
     return msgspec.json.encode({**answer, "result": told})

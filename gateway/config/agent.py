@@ -22,16 +22,20 @@ from gateway.config.values import (
     Duration,
     Flag,
     Header,
+    Latency,
     Memory,
     Name,
     OneA2aTenant,
     OneOrMany,
     Part,
+    PeerTls,
     Percent,
     Positive,
     Room,
+    Skill,
     Strings,
     TenantNames,
+    Trust,
     Wait,
 )
 
@@ -80,7 +84,7 @@ class Stdio(Part):
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
     tenants: Positive = 64
-    """Most tenants that have processes at a time; whose were idle longest are ended first, with what they remember."""
+    """Most tenants that have processes at a time. The longest idle processes are ended first, with their memory."""
     framing: Literal["lsp", "ndjson"] = "lsp"
     """Framing of messages to it: with a header, as for language servers, or one line of JSON each. Its own messages
     are read either way."""
@@ -203,7 +207,8 @@ class Match(Part):
     host: str | None = None
     """Host of the request: exact, or `*.example.com`."""
     path: str | None = None
-    """Path prefix in whole segments."""
+    """Path prefix in whole segments. One that ends in `/skills/{skill}` is for every skill of the agent's card: of the
+    agents that a caller may reach there, the best one for the skill answers."""
     key: str | None = None
     """Name of the API key that the caller shows."""
     claim: dict[str, ClaimValue] = {}
@@ -211,6 +216,13 @@ class Match(Part):
     member of an object, or one of the words of `scope` or `scp`."""
     tenant: A2aTenant | None = None
     """The A2A `tenant` field, compared exactly: any text of at most 256 bytes without control characters."""
+    skill: Skill | None = None
+    """A skill id or tag of the agent's card: of the agents that a caller may reach here the best one for it answers."""
+
+    @property
+    def by_skill(self) -> bool:
+        """Whether the agent has to be the best for a skill."""
+        return self.skill is not None or (self.path is not None and self.path.endswith("/{skill}"))
 
 
 class Require(Part):
@@ -224,13 +236,39 @@ class Require(Part):
     """Claims, as those of a match."""
 
 
+class TokenEndpoint(Part):
+    """A token endpoint (OAuth 2.0), and what is asked of it."""
+
+    token_url: str
+    """Its URL; https, or http on loopback and where `allow_insecure` is true."""
+    client_id: str
+    """The gateway's name at the authorization server."""
+    client_secret: SecretStr
+    """The secret of that client."""
+    client_auth: Literal["basic", "post"] = "basic"
+    """How id and secret are shown: in an `Authorization: Basic` header, or in the form."""
+    scopes: Strings = ()
+    """Scopes that are asked for."""
+    audience: Strings = ()
+    """Values of `audience`: who the tokens are for, by name."""
+    resource: Strings = ()
+    """Values of `resource` (RFC 8707): who the tokens are for, by URL."""
+    tls: PeerTls | None = None
+    """Authorities for the server of the endpoint; those of the system by default."""
+
+
 class UpstreamAuth(Part):
-    """The gateway's credential for the agent."""
+    """The gateway's credential for the agent: `bearer`, `header`, `oauth2` or `exchange`; the last two may be both."""
 
     bearer: SecretStr | None = None
     """Sent as `Authorization: Bearer …`."""
     header: dict[str, SecretStr] = {}
     """Headers by name, such as `{X-Api-Key: …}`."""
+    oauth2: TokenEndpoint | None = None
+    """Tokens for the gateway itself, by client credentials (RFC 6749 §4.4)."""
+    exchange: TokenEndpoint | None = None
+    """Tokens for each caller, by exchange of the caller's own (RFC 8693). With `oauth2` beside it, that is for health
+    checks and the card, which have no caller; without it these have no token."""
 
     @field_validator("header", mode="before")
     @classmethod
@@ -246,9 +284,9 @@ class Backend(Part):
     url: str
     """http or https URL; for an agent behind gRPC `grpc://host:port`, or `grpcs://host:port` over TLS."""
     protocol: Literal["jsonrpc", "rest", "grpc"] | None = None
-    """The binding it speaks, whatever its card says; behind a `grpc` or `grpcs` URL always `grpc`."""
+    """The binding it speaks, instead of its card's; behind a `grpc` or `grpcs` URL always `grpc`."""
     a2a_version: A2aVersion | None = None
-    """The version it speaks, whatever its card says; needs `protocol`, which for 0.1 is `jsonrpc`."""
+    """The version it speaks, instead of its card's; needs `protocol`, which for 0.1 is `jsonrpc`."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to a host that is not loopback is accepted."""
     weight: Count = 100
@@ -376,7 +414,7 @@ CLAIM = "claim:"
 
 
 class IdentityHeaders(Part):
-    """Headers by which an agent is told who calls: a name, null for none, or `claim:NAME` for that claim's value.
+    """Headers that tell an agent its caller: a name, null for none, or `claim:NAME` for that claim's value.
 
     Clients cannot set them, but those with `trust_identity_headers`.
     """
@@ -472,6 +510,11 @@ class Agent(Part):
     expose: Annotated[tuple[Exposed, ...], OneOrMany()] = ("jsonrpc", "rest")
     """Bindings that its cards list, `jsonrpc` and `rest` where it is left out; calls over another are answered all the
     same. `grpc` needs `gateway.listen_grpc`, and google-adk refuses a card that lists it."""
+    trust: Trust = 3
+    """From 1 to 5: of agents with the same skill, those with more trust come first."""
+    latency: Latency = None
+    """Expected time to the first byte, such as `50ms`: of agents with the same skill and trust, quicker ones come
+    first. `measured` (default) takes the times of calls instead."""
     forward_caller: Flag = False
     """Whether the caller's own credential goes to the agent."""
     forward_headers: Strings = ()
@@ -487,7 +530,7 @@ class Agent(Part):
     limits: Limits = Limits()
     """Limits of each of its backends for all callers together, where they differ from `defaults`."""
     identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
-    """Headers by which it is told who calls, where they differ from `defaults`."""
+    """Headers that tell it the caller, where they differ from `defaults`."""
     isolation: Isolation | None = None
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks | None = None
@@ -533,7 +576,7 @@ class Defaults(Part):
     limits: Limits = Limits()
     """Limits of each agent, and of each backend where it has several."""
     identity_headers: IdentityHeaders = Field(default_factory=_no_identity_headers)
-    """Headers by which agents are told who calls."""
+    """Headers that tell agents the caller."""
     isolation: Isolation = "tenant"
     """Tasks that a caller may access: its tenant's; with `principal` its own, with `none` any whose id it knows."""
     unknown_tasks: UnknownTasks = "deny"
@@ -554,6 +597,24 @@ def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
     yield from _numbered(agent.backend, (*at, "backend"))
     for tenant, entry in agent.by_tenant.items():
         yield from _numbered(entry.backend, (*at, "by_tenant", tenant, "backend"))
+
+
+def upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
+    """Yield the credentials for the backends of an agent, each with its path in the file."""
+    if agent.upstream_auth is not None:
+        yield agent.upstream_auth, (*at, "upstream_auth")
+    for tenant, entry in agent.by_tenant.items():
+        if entry.upstream_auth is not None:
+            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
+
+
+def token_endpoints(agent: Agent, at: KeyPath) -> Iterator[tuple[TokenEndpoint, KeyPath]]:
+    """Yield the token endpoints of an agent, each with its path in the file."""
+    for auth, here in upstream_auths(agent, at):
+        if auth.oauth2 is not None:
+            yield auth.oauth2, (*here, "oauth2")
+        if auth.exchange is not None:
+            yield auth.exchange, (*here, "exchange")
 
 
 def _numbered(replicas: tuple[Backend, ...], at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:

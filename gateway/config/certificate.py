@@ -66,7 +66,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(protocols)
     context.set_ciphers(_CIPHERS)
-    # RFC 9113 §9.2.1; elsewhere it has no use either, and costs more than it costs who asks for it.
+    # RFC 9113 §9.2.1; elsewhere it has no use, and costs the server more than the client.
     context.options |= ssl.OP_NO_RENEGOTIATION
     _certificates(chain, "cert")
     _readable(key, "key")

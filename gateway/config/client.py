@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.paths import RESERVED
 from gateway.config.problem import printable
 from gateway.config.values import NAME, Flag, Name, Part, Strings
 from gateway.principal import ANONYMOUS_TENANT, Principal
@@ -37,7 +37,7 @@ class Client(Part):
     tenant: Name | None = None
     """The tenant of them all, where no name has {tenant}."""
     agents: Strings | None = None
-    """Agents that they reach at most, whatever their tenant may."""
+    """Upper bound of the agents that they reach; the tenant's own list applies as well."""
     trust_identity_headers: Flag = False
     """Whether their identity headers are trusted, which name the principal within their tenant and the session."""
 
@@ -53,8 +53,8 @@ class Mtls(Part):
     require: Flag = False
     """Whether every client must show a certificate, also for public cards and `/-/ready`."""
     with_token: Flag = False
-    """Whether a request may have a token or an API key beside the certificate: that alone then says who calls. Where it
-    is false such a request is refused."""
+    """Whether a request may have a token or an API key beside the certificate. That credential alone then identifies
+    the caller. If false, such a request is refused."""
 
 
 # ---- names and patterns ----------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class Clients:
             raise UnknownClient(f"the names on the certificate match several clients: {told}")
         (client, tenant), mine = next(iter(found.items()))
         entry = self._clients[client]
-        # Whatever their order on the next certificate, it is the same one.
+        # The order may differ on the next certificate of the same client.
         name = min(mine, key=lambda each: (KINDS.index(each.kind), each.text))
         agents = None if entry.agents is None else frozenset(entry.agents)
         return Whose(client, tenant, name, agents, entry.trust_identity_headers)
@@ -345,7 +345,7 @@ class Clients:
 
 
 def is_spiffe(uri: str) -> bool:
-    """Return whether a URI is a SPIFFE ID, whatever trust domain it is of."""
+    """Return whether a URI is a SPIFFE ID of any trust domain."""
     return uri.lower().startswith(_SPIFFE)
 
 

@@ -24,6 +24,7 @@ from gateway.config.agent import (
     Isolation,
     Retry,
     Timeouts,
+    TokenEndpoint,
     UnknownTasks,
 )
 from gateway.config.limit import (
@@ -132,7 +133,9 @@ def keeps_state(config: Config) -> bool:
 
     The gateway's own keys for cards are in it. A Redis is used for limits too, which gateways share by it.
     """
-    if config.push.mode == "relay" or any(tenure(config, agent) for agent in config.agents.values()):
+    agents = config.agents.values()
+    by_skill = any(match.by_skill for agent in agents for match in agent.match)
+    if config.push.mode == "relay" or by_skill or any(tenure(config, agent) for agent in agents):
         return True
     signs = (card_sign(config, agent) for agent in (None, *config.agents.values()))
     if any(each is not None and each.is_made for each in signs):
@@ -183,7 +186,7 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     claims: dict[str, str] = {}
     names: dict[str, object] = {}
     for key, usual in USUAL_HEADERS.items():
-        # A name alone has the usual value, whatever `defaults` has.
+        # A name alone has the usual value, not that of `defaults`.
         said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
         if key in said.claims:
             claims[key] = said.claims[key]
@@ -225,6 +228,15 @@ def issuer_authorities(config: Config, name: str, marks: Marks) -> Path | None:
     """Return the PEM file of the authorities for an issuer, or None for those of the system."""
     written = None if config.auth is None else config.auth.issuers[name].tls
     return _authority_file(written, ("auth", "issuers", name, "tls"), marks)
+
+
+def token_authorities(endpoint: TokenEndpoint, at: KeyPath, marks: Marks) -> Path | None:
+    """Return the PEM file of the authorities for a token endpoint, or None for those of the system.
+
+    Args:
+        at: The path of the endpoint in the file.
+    """
+    return _authority_file(endpoint.tls, (*at, "tls"), marks)
 
 
 def webhook_authorities(config: Config, marks: Marks) -> Path | None:

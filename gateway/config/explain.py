@@ -18,6 +18,7 @@ from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import host_named
 from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import Verdict
+from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, path_segments
 
 
@@ -111,9 +112,15 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
         who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
         request = test.request
         question = Question(request.path, request.method, request.host or "", request.tenant, who)
-        verdict = ask(table, question, prefix=public_prefix(config)).verdict
-        if not _as_expected(test, verdict):
-            at: KeyPath = ("tests", number, "expect")
+        answer = ask(table, question, prefix=public_prefix(config))
+        verdict = answer.verdict
+        if answer.endpoint is not None and answer.endpoint.skills:
+            at: KeyPath = ("tests", number, "request")
+            fact = f"the test {printable(test.name)!r} cannot run: a skill picks the agent, and cards are not read here"
+            remedy = "remove the test; ask the gateway that runs, by `POST /-/route`"
+            yield Problem(findings.marks.place(at), findings.marks.find(at), fact, remedy)
+        elif not _as_expected(test, verdict):
+            at = ("tests", number, "expect")
             fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"
             remedy = advice(config, request.path) or _why(verdict)
             yield Problem(findings.marks.place(at), findings.marks.find(at), fact, remedy)
@@ -173,11 +180,14 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
     claim: dict[str, Any] = {}
 
 
-def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False) -> dict[str, Any]:
+def reply(
+    config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False, ranking: Ranking = NO_RANKING
+) -> dict[str, Any]:
     """Which agent and backend answer, or the reason why none does, with every candidate explained.
 
     Args:
         everything: Explain every match of every agent, not only those at the endpoint.
+        ranking: The agents that have a skill.
 
     Raises:
         LookupError: there can be no such caller or no such request; the text is for the operator.
@@ -191,7 +201,7 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
     _agree(inquiry, who)
     _refuse_odd(inquiry)
     question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
-    answer = ask(table, question, prefix=public_prefix(config), everything=everything)
+    answer = ask(table, question, prefix=public_prefix(config), everything=everything, ranking=ranking)
     verdict = answer.verdict
     route, rule = verdict.route, verdict.rule
     return {
@@ -202,7 +212,13 @@ def reply(config: Config, table: Table, inquiry: Inquiry, *, everything: bool = 
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
         "candidates": [
-            {"agent": each.rule.agent, "line": str(each.rule.place), "taken": each.taken, "why": each.why}
+            {
+                "agent": each.rule.agent,
+                "line": str(each.rule.place),
+                "taken": each.taken,
+                "why": each.why,
+                **({} if each.score is None else {"score": each.score}),
+            }
             for each in verdict.candidates
         ],
     }

@@ -244,7 +244,7 @@ def _nothings(value: Value, path: KeyPath) -> Iterator[KeyPath]:
 def _may_be_nothing(path: KeyPath) -> bool:
     """Return whether keys of the mapping may have no value.
 
-    A tenant without one has no rights, and a header that tells who calls is turned off. A card's own may be null, too.
+    A tenant without one has no rights, and a header that names the caller is turned off. A card's own may be null, too.
     """
     own = path[2:] if path[:1] == ("agents",) else path[1:] if path[:1] == ("defaults",) else ()
     return path == ("tenants",) or own == ("identity_headers",)

@@ -219,7 +219,7 @@ class ApiKey(Part):
     tenant: Name
     """The tenant that calls with this key."""
     agents: Strings | None = None
-    """Agents that this key reaches at most, whatever its tenant may."""
+    """Upper bound of the agents that this key reaches; the tenant's own list applies as well."""
     expires: Day | None = None
     """Last day on which the key is good (UTC)."""
 
@@ -256,6 +256,20 @@ class Tenant(Part):
         if value is None:
             return {}
         return {"agents": value} if isinstance(value, str | list) else value
+
+
+# ---- catalog -------------------------------------------------------------------------------------------------------
+
+
+class Catalog(Part):
+    """The directory of agents, each caller's own view of it."""
+
+    feeds: Flag = True
+    """Whether clients may read it at `/.well-known/ai-catalog.json` and `/.well-known/api-catalog`: callers the agents
+    that they may call, anyone else those that are `listed`."""
+
+    page: Literal["admin", "public"] = "admin"
+    """Listener that has the catalog page: `admin`, or `public` as well, where each caller sees what it may reach."""
 
 
 # ---- observe and tests ---------------------------------------------------------------------------------------------
@@ -373,7 +387,7 @@ class Config(Part):
     include: Strings = ()
     """Glob patterns of files with more `agents:`, relative to this one."""
     gateway: Gateway = Gateway()
-    """The gateway itself: where it listens, and who it is to clients."""
+    """The gateway itself: its addresses, and the URL that clients see."""
     auth: Auth | None = None
     """Authentication; without it callers are anonymous, which is for loopback only."""
     tenants: dict[TenantName, Tenant] = {}
@@ -384,6 +398,8 @@ class Config(Part):
     """The agents by name; two lines are a complete one: https://…/<name>."""
     push: Push = Push()
     """Push notifications: the webhooks that clients name."""
+    catalog: Catalog = Catalog()
+    """The directory of agents."""
     observe: Observe = Observe()
     """Logs and metrics."""
     tests: tuple[RouteTest, ...] = ()

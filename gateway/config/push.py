@@ -73,7 +73,7 @@ def read_pattern(text: str) -> WebhookPattern:
     Raises:
         ValueError: with a fact and a remedy.
     """
-    # A star is no host to who reads URLs, and a name that nobody has stands in for it.
+    # URL parsers refuse a star as a host, so an unused name replaces it.
     wildcard = re.match(r"(?i)(https?://)\*\.(?=[^/*:.])", text)
     rest = text if wildcard is None else wildcard[1] + text[wildcard.end() :]
     path_begins = rest.find("/", rest.find("://") + 3) if "://" in rest else -1

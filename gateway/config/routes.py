@@ -10,7 +10,7 @@ from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.yaml import Marks
 from gateway.principal import ANONYMOUS_TENANT
-from gateway.routing.route import AgentRules, Reach, Requirement, Route, Rule, backend_key
+from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, backend_key
 from gateway.routing.table import Table, claim_condition, path_segments
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
         require_tenant=agent.require_tenant,
         tenanted=agent.require_tenant or agent.upstream_tenant not in (None, "strip"),
         public=agent.visibility != "private",
+        listed=agent.visibility == "listed",
         requirement=None if agent.require is None else _requirement(agent.require),
     )
 
@@ -59,6 +60,10 @@ def conditions(match: Match) -> frozenset[tuple[object, ...]]:
         found.append(("key", match.key))
     if match.tenant is not None:
         found.append(("tenant", match.tenant))
+    if match.skill is not None:
+        found.append(("skill", match.skill))
+    if match.path is not None and path_segments(match.path)[-1:] == (SKILL,):
+        found.append(("skill", None))
     return frozenset(found)
 
 
@@ -95,7 +100,7 @@ def _route(name: str, key: str, backend: tuple[Backend, ...], tenant: str | None
 
 
 EVERYONE = "*"
-"""In `tenants`: who signs in and is not named. In `allow`: any tenant. In `tenants.X.agents`: any agent."""
+"""In `tenants`: authenticated callers of an unnamed tenant. `allow`: any tenant. `tenants.X.agents`: any agent."""
 
 
 def reach(config: Config) -> Mapping[str, Reach]:
@@ -171,7 +176,7 @@ def shared(config: Config) -> frozenset[str]:
 
 
 def is_shared(config: Config, parts: tuple[Share, ...]) -> bool:
-    """Return whether those who reach a place are several owners."""
+    """Return whether the callers of a place are several owners."""
     callers = frozenset[str]().union(*(part.callers for part in parts))
     if len(callers) > 1 or EVERYONE in callers:
         return True

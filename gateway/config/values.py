@@ -24,7 +24,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.tenant import RESERVED, is_tenant
+from gateway.a2a.paths import RESERVED, is_tenant
 from gateway.units import parse_duration, parse_rate, parse_size
 
 
@@ -141,6 +141,22 @@ def _percent(value: int) -> int:
     if value > 100:
         raise ValueError("is more than all of them", "write a number of percent up to 100")
     return value
+
+
+def _trust(value: int) -> int:
+    if not 1 <= value <= 5:
+        raise ValueError("is no degree of trust", "write a whole number from 1 to 5")
+    return value
+
+
+def _latency(value: object) -> object:
+    return None if value == "measured" else _duration(value)
+
+
+def _skill(value: str) -> str:
+    if value and value.isprintable() and len(value) <= 256:
+        return value
+    raise ValueError("can be no skill", "write the id of a skill, or one of its tags, as the agent's card has it")
 
 
 def _field_number(value: int) -> int:
@@ -281,10 +297,18 @@ Positive = Annotated[Count, AfterValidator(_positive)]
 """A whole number from 1 on."""
 Percent = Annotated[Count, AfterValidator(_percent)]
 """A whole number of percent."""
+Trust = Annotated[Count, AfterValidator(_trust), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 5})]
+"""A degree of trust, from 1 to 5."""
+Skill = Annotated[str, AfterValidator(_skill)]
+"""The id of a skill, or a tag."""
 FieldNumber = Annotated[Count, AfterValidator(_field_number)]
 """The number of a protobuf field, of those that the requests of A2A leave free."""
 Wait = Annotated[Duration, AfterValidator(_wait)]
 """Seconds above 0, written with a unit."""
+Latency = Annotated[
+    float | None, BeforeValidator(_latency), WithJsonSchema({"anyOf": [{"const": "measured"}, _DURATION_SCHEMA]})
+]
+"""Seconds, written with a unit; None for the word `measured`."""
 Seconds = Annotated[Duration, AfterValidator(_seconds)]
 """Seconds from 1 on, written with a unit."""
 PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]

@@ -64,7 +64,7 @@ class Agent:
     """One agent and the tasks it remembers.
 
     Args:
-        grpc: `host:port` where it answers over gRPC, too, to whoever names its skill as the tenant; None for nowhere.
+        grpc: `host:port` where it answers over gRPC too, for the tenant that is its skill; None without gRPC.
     """
 
     def __init__(self, profile: Profile, work: Work, background: Background, grpc: str | None = None) -> None:

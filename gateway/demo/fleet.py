@@ -152,7 +152,7 @@ def serving(*, pace: float = 0.3, grpc: int | None = None) -> Iterator[str]:
         thread = threading.Thread(target=server.run, args=([listener],), name="demo agents", daemon=True)
         thread.start()
         try:
-            # The socket for HTTP listens already, with a backlog; the one for gRPC would refuse who comes too early.
+            # The socket for HTTP listens already, with a backlog; the one for gRPC would refuse early clients.
             while not fleet.up(0.05):
                 if not thread.is_alive():
                     raise RuntimeError("the demo agents do not start")

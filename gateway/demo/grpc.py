@@ -70,7 +70,7 @@ async def _fail(context: Any, refusal: Refused) -> None:  # noqa: ANN401 - as ab
 
 
 async def open_server(agents: Mapping[str, Agent], port: int) -> Any:  # noqa: ANN401 - as above
-    """Serve agents on a loopback port; whoever gets the server stops it."""
+    """Serve agents on a loopback port; the caller stops the server."""
     server = aio.server(options=(("grpc.so_reuseport", 0),))
     server.add_generic_rpc_handlers((Service(agents),))
     server.add_insecure_port(f"127.0.0.1:{port}")

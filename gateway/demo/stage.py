@@ -17,7 +17,7 @@ GRPC_PORT = 8081
 ADMIN_PORT = 9090
 
 TENANTS = {"acme": "acme", "globex": "globex", "flaky-bot": "globex"}
-"""The keys of the demo, and whose they are."""
+"""The keys of the demo, with their tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Stage:
             f"    {name}: {{ sha256: {self.keys[name].sha256}, tenant: {tenant}{_narrowed(name)} }}\n"
             for name, tenant in TENANTS.items()
         )
-        # JSON is YAML, whatever stands in a path.
+        # JSON is YAML, also for paths with special characters.
         counter = msgspec.json.encode([sys.executable, stdio_agent.__file__, "--pace", "0.3"]).decode()
         return f"""\
 version: 1
@@ -60,7 +60,7 @@ gateway:
   listen: 127.0.0.1:{self.public}
   listen_grpc: 127.0.0.1:{self.grpc}
   admin: 127.0.0.1:{self.admin}
-  state: memory                 # whose task is whose; left out, it is a file in the working directory
+  state: memory                 # owners of tasks; left out, it is a file in the working directory
   drain: 2s
 
 auth:

@@ -487,7 +487,7 @@ def main() -> None:
     # Where nobody reads any more there is nothing left to do; and there is nothing to say to Ctrl-C.
     for number in (signal.SIGPIPE, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    # Standard output belongs to the frames. Whatever else prints, some library say, prints to the log from now on.
+    # Standard output belongs to the frames. From now on prints of libraries go to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         sys.exit(asyncio.run(run(Counter(options.pace), out, options.framing)))

@@ -1,4 +1,4 @@
-"""A task: what the steps of an agent's work have made of it so far, and who is watching.
+"""A task: its state after each step of an agent's work, and its watchers.
 
     submitted → working → completed | failed | rejected | canceled
                         → input-required → (the next message) → working …

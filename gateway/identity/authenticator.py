@@ -53,7 +53,7 @@ class Authenticator:
     """Authentication by one configuration.
 
     Args:
-        auth: None for a gateway without authentication: all callers are anonymous, whatever they show.
+        auth: None for a gateway without authentication: all callers are anonymous, with or without a credential.
         anonymous: Whether callers without a credential are admitted.
         key_sets: By the names of `auth.issuers`.
         tenants: The tenants that the file names; needed where an issuer has a `tenant_map`.

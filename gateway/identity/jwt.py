@@ -23,7 +23,7 @@ import jwt
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
 from gateway.a2a.json import Tree, parse_tree
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.paths import RESERVED
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
 from gateway.config.values import NAME
@@ -298,7 +298,7 @@ def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[
     """Return the fixed tenant of the issuer, or the one that the token names (safety T13).
 
     With a `tenant_map` the claim is a key of it. Any other value is a tenant of that very name, which has what
-    `tenants."*"` has; it is never one that the file names, for only the map says which claim is whose.
+    `tenants."*"` has; it is never one that the file names, because only the map assigns claims to tenants.
 
     Args:
         tenants: Those that the file names.

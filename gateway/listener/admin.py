@@ -1,7 +1,6 @@
-"""The admin listener: health, metrics, what runs, and where a request would go."""
+"""The admin listener: health, metrics, what runs, where a request would go, and the catalog page."""
 
 import asyncio
-import hmac
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
@@ -20,19 +19,24 @@ from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
 from gateway.cards.fetch import CardReport, CardSource
+from gateway.catalog.page import ASSETS, PAGES, CatalogPage
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
+from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
 from gateway.listener.request_parser import host_name
+from gateway.listener.try_it import Serve, TryIt
+from gateway.policy.limits import Limits
 from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
+from gateway.telemetry.recent import RecentRequests
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
-_UNTOLD = _OPEN_PATHS | {"/metrics"}
+_UNTOLD = _OPEN_PATHS | {"/metrics"} | ASSETS.keys()
 LONGEST_QUESTION = 64 * 1024
 """Bytes of the longest request body."""
 MOST_CONNECTIONS = 256
@@ -70,6 +74,18 @@ class Watched(Protocol):
     def reloader(self) -> Reloader | None:
         """Reads the configuration again; None where it comes from no file."""
 
+    @property
+    def limits(self) -> Limits:
+        """The limits and their use."""
+
+    @property
+    def recent(self) -> RecentRequests:
+        """The last requests of this process."""
+
+    @property
+    def serve(self) -> Serve:
+        """Answers one request of a client."""
+
     async def reload_others(self) -> dict[str, Any]:
         """Have the other workers reload; return what each made of it, and how many did not answer in time."""
 
@@ -84,6 +100,17 @@ def admin_app(
         audit: Told of every request but those for health and metrics, answered or not.
     """
     pages = _Pages(watched)
+    # An operator acts as a tenant without its credential: not on a port that any program of this machine can reach.
+    may_act_as = token is not None
+    catalog = CatalogPage(
+        lambda: watched.snapshot,
+        watched.limits,
+        watched.recent,
+        _agent,
+        may_act_as=may_act_as,
+        signs_out=token is not None,
+    )
+    trial = TryIt(lambda: watched.snapshot, watched.serve, may_act_as=may_act_as)
     routes = [
         Route(path, page, methods=methods)
         for path, page, methods in (
@@ -97,7 +124,9 @@ def admin_app(
             ("/-/reload", pages.reload, ["POST"]),
         )
     ]
-    app = Starlette(routes=routes)
+    routes += catalog.routes()
+    routes += [Route("/-/try/{agent}", trial, methods=["POST"]), Route("/logout", sign_out, methods=["POST"])]
+    app = SameOrigin(Starlette(routes=routes))
     return _Audited(_Local(app) if token is None else _Guard(app, token), audit)
 
 
@@ -154,24 +183,40 @@ class _Local:
 
 
 class _Guard:
-    """Asks for the admin token, for every path but those of health."""
+    """Asks for the admin token, for every path but those of health and the files of the page.
+
+    Programs show it as bearer token, browsers the cookie that the form gives for it.
+    """
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._token = token.encode()
+        self._sessions = Sessions(token)
+        self._sign_in = SameOrigin(request_response(self._sessions.sign_in))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _OPEN_PATHS or self._is_shown(Request(scope)):
+        request = Request(scope, receive)
+        path, method = scope["path"], scope["method"]
+        is_open = path in _OPEN_PATHS or (path in ASSETS and method == "GET")
+        if is_open or self._is_shown(request):
             await self._app(scope, receive, send)
             return
-        refusal = PlainTextResponse(
+        refusal: ASGIApp = PlainTextResponse(
             "show the admin token\n", status_code=401, headers={"WWW-Authenticate": 'Bearer realm="admin"'}
         )
+        if path in PAGES and method == "GET" and "text/html" in request.headers.get("accept", ""):
+            refusal = self._sessions.ask(request)
+        elif path == "/" and method == "POST" and request.headers.get("content-type") == _FORM:
+            refusal = self._sign_in
         await refusal(scope, receive, send)
 
     def _is_shown(self, request: Request) -> bool:
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(shown.encode("latin-1"), self._token)
+        if scheme.lower() == "bearer":
+            return self._sessions.is_token(shown.encode("latin-1"))
+        return self._sessions.is_valid(request.cookies.get(COOKIE, ""))
+
+
+_FORM = "application/x-www-form-urlencoded"
 
 
 class _Pages:
@@ -244,7 +289,7 @@ class _Pages:
             return JSONResponse({"error": f"no question about a route: {error}"}, status_code=400)
         snapshot = self._watched.snapshot
         try:
-            return JSONResponse(reply(snapshot.config, snapshot.table, question))
+            return JSONResponse(reply(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
 
@@ -323,7 +368,7 @@ def _replica(replica: Replica, now: float) -> dict[str, Any]:
 
 
 class PagesListener:
-    """Serves an application whose requests and answers are short.
+    """Serves an application whose requests and answers are short, but for answers that are server-sent events.
 
     The body is read when the application asks for it; where that goes wrong, asking raises the fault (`BodyTooLarge`,
     `BodyTooSlow`, `ClientGone`).
@@ -336,46 +381,66 @@ class PagesListener:
         self._app = app
         self._longest = longest
 
-    async def __call__(self, head: Head, wire: Responder) -> None:
+    async def __call__(self, head: Head, client: Responder) -> None:
         """Serve one request."""
-        exchange = _Exchange(wire, self._longest)
+        call = _PageCall(client, self._longest)
         try:
-            await self._app(_scope(head), exchange.receive, exchange.send)
+            await self._app(_scope(head), call.receive, call.send)
         finally:
             # Starlette has said 500 before it raises.
-            if exchange.complete:
-                await wire.answer(exchange.status, exchange.headers, b"".join(exchange.parts))
+            if call.streams:
+                await call.end()
+            elif call.complete:
+                await client.answer(call.status, call.headers, b"".join(call.parts))
 
 
-class _Exchange:
-    """The application's side of a request, and of an answer that goes out when it is whole."""
+_EVENTS = b"text/event-stream"
 
-    def __init__(self, wire: Responder, longest: int) -> None:
-        self._wire = wire
+
+class _PageCall:
+    """The application's side of a request, and of an answer that goes out when it is whole, or event by event."""
+
+    def __init__(self, client: Responder, longest: int) -> None:
+        self._client = client
         self._longest = longest
         self._was_read = False
         self._gone = asyncio.Event()
-        wire.when_gone(self._gone.set)
+        client.when_gone(self._gone.set)
         self.status = 500
         self.headers: Pairs = []
         self.parts: list[bytes] = []
         self.complete = False
+        self.streams = False
 
     async def receive(self) -> Message:
         if self._was_read:
             await self._gone.wait()
             return {"type": "http.disconnect"}
         self._was_read = True
-        return {"type": "http.request", "body": await self._wire.read(self._longest), "more_body": False}
+        return {"type": "http.request", "body": await self._client.read(self._longest), "more_body": False}
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             # The length is ours to say: that of the body as it is, also where it is not sent.
             self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
+            self.streams = any(name == b"content-type" and value.startswith(_EVENTS) for name, value in self.headers)
+            if self.streams:
+                self._client.open(self.status, self.headers)
+            return
+        if self.streams:
+            await self._client.write(message.get("body", b""))
+            self.complete = not message.get("more_body", False)
             return
         self.parts.append(message.get("body", b""))
         self.complete = not message.get("more_body", False)
+
+    async def end(self) -> None:
+        """End a stream; without its clean end where the application did not end it."""
+        if self.complete:
+            await self._client.close()
+        else:
+            self._client.cut()
 
 
 def _scope(head: Head) -> Message:

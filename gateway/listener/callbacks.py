@@ -49,7 +49,7 @@ class _Answer(msgspec.Struct, frozen=True):
     Attributes:
         subscription: The one that was notified, where the sender is authenticated.
         bytes_in: Of the body, as far as it was read.
-        outcome: As that of `Exchange`; empty where the status tells it.
+        outcome: As `RequestContext.outcome`; empty where the status tells it.
     """
 
     status: int
@@ -97,21 +97,21 @@ class Callbacks:
             return relays or bool(self._current().card_keys)
         return relays and path.startswith(prefix + _PREFIX)
 
-    async def serve(self, head: Head, wire: Responder) -> None:
+    async def serve(self, head: Head, client: Responder) -> None:
         """Answer one."""
         began, request_id = self._clock(), secrets.token_hex(8)
         try:
-            answer = await self._answer(head, wire)
+            answer = await self._answer(head, client)
         except Fault as fault:
             again = (_COME_AGAIN,) if fault.http_status == 503 else ()
             answer = _Answer(fault.http_status, headers=again, outcome=fault.outcome, reason=fault.reason)
         headers: Pairs = [(b"x-request-id", request_id.encode("ascii")), (b"cache-control", b"no-store")]
         try:
-            await wire.answer(answer.status, [*headers, *answer.headers], answer.body)
+            await client.answer(answer.status, [*headers, *answer.headers], answer.body)
         finally:
             self._tell(head, request_id, answer, self._clock() - began)
 
-    async def _answer(self, head: Head, wire: Responder) -> _Answer:
+    async def _answer(self, head: Head, client: Responder) -> _Answer:
         service, prefix = self._service(), self._prefix()
         if head.path == prefix + KEYS:
             return await _keys(service, self._current().card_keys, head)
@@ -125,13 +125,13 @@ class Callbacks:
         if head.method != "POST":
             return _Answer(405, headers=((b"allow", b"GET, POST"),))
         subscription = await relay.authenticate(callback_id, dict(head.headers))
-        return _Answer(404) if subscription is None else await self._receive(relay, subscription, wire)
+        return _Answer(404) if subscription is None else await self._receive(relay, subscription, client)
 
-    async def _receive(self, relay: PushRelay, subscription: Subscription, wire: Responder) -> _Answer:
+    async def _receive(self, relay: PushRelay, subscription: Subscription, client: Responder) -> _Answer:
         body = b""
         try:
             async with self._turn(subscription.agent):
-                body = await wire.read(relay.max_body)
+                body = await client.read(relay.max_body)
                 status = await relay.receive(subscription, body)
         except TimeoutError:
             status = 503
@@ -229,23 +229,23 @@ class PublicListener:
         self._ready = ready
         self._trouble = trouble
 
-    def __call__(self, head: Head, wire: Responder) -> Coroutine[Any, Any, None]:
+    def __call__(self, head: Head, client: Responder) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
-            return self._tell(head, wire)
+            return self._tell(head, client)
         if self._callbacks is not None and self._callbacks.takes(head):
-            return self._callbacks.serve(head, wire)
+            return self._callbacks.serve(head, client)
         # Not awaited here: each frame in between is gone through again whenever the request goes on.
-        return self._pipeline.serve(head, wire)
+        return self._pipeline.serve(head, client)
 
-    async def _tell(self, head: Head, wire: Responder) -> None:
+    async def _tell(self, head: Head, client: Responder) -> None:
         if head.method not in ("GET", "HEAD"):
-            await wire.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
+            await client.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
             return
         good = head.path == b"/-/live" or self._ready()
         status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
         body = b"ok\n" if good else f"{self._trouble() or 'draining'}\n".encode()
-        await wire.answer(status, [(b"content-type", b"text/plain; charset=utf-8"), *_named()], body)
+        await client.answer(status, [(b"content-type", b"text/plain; charset=utf-8"), *_named()], body)
 
 
 def _named() -> Pairs:

@@ -90,10 +90,17 @@ class _NextCall(asyncio.Future[Any]):
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no types
     """A grpc.aio server that survives a path that is not UTF-8, and accepts calls at a cost that methods do not raise.
 
-    The accept loop of grpcio decodes the path of every call of an unregistered method: one such call from a stranger
-    ends the server. So every method is registered, and the loop never sees any other call. For registered methods the
-    loop waits for one future each, and a call costs a sixth more with the methods of A2A. So it gets one future for all
-    of them. A grpcio that asks for no future here still works, as fast as it does by itself.
+    Decision: this subclasses a private class of grpcio (1.85; later minor versions are refused in `pyproject.toml`),
+    because the public API cannot keep what users notice:
+
+    - The accept loop of grpcio decodes the path of every call of an unregistered method, and ends with a
+      UnicodeDecodeError where it cannot. With the public `add_generic_rpc_handlers` and
+      `add_registered_method_handlers` alone, one call of a stranger to a path that is not UTF-8 stops the listener: all
+      later calls get UNAVAILABLE until the gateway is restarted. So every method is registered, and the loop never sees
+      any other call.
+    - For registered methods the loop waits for one future each: a call would cost a sixth more with the methods of A2A.
+      It gets one future for all of them. A grpcio that asks for no future here still works, as fast as it does by
+      itself.
 
     Attributes:
         refuse: Ends a call of an unregistered method; None for a server that is not the gateway's.
@@ -387,19 +394,19 @@ class GrpcListener:
     # ---- Calls -----------------------------------------------------------------------------------------------------
 
     def _call_handlers(self, server: _Server) -> dict[str, grpc.RpcMethodHandler]:
-        found = {}
-        for path, method in BY_PATH.items():
-            call = partial(self._call, server, method)
-            if method.operation.streams:
-                found[path] = grpc.stream_stream_rpc_method_handler(call)
-            else:
-                # One batch sends the message and the status.
-                found[path] = grpc.stream_unary_rpc_method_handler(call)
-        return found
+        return {path: self._call_handler(server, method) for path, method in BY_PATH.items()}
 
-    async def _call(
-        self, server: _Server, method: GrpcMethod, _messages: object, context: aio.ServicerContext
-    ) -> bytes:
+    def _call_handler(self, server: _Server, method: GrpcMethod) -> grpc.RpcMethodHandler:
+        # A plain function: grpcio looks at it twice in each call, and a partial takes it four times as long.
+        async def call(_messages: object, context: aio.ServicerContext) -> bytes:
+            return await self._call(server, method, context)
+
+        if method.operation.streams:
+            return grpc.stream_stream_rpc_method_handler(call)
+        # One batch sends the message and the status.
+        return grpc.stream_unary_rpc_method_handler(call)
+
+    async def _call(self, server: _Server, method: GrpcMethod, context: aio.ServicerContext) -> bytes:
         kept = await self._head(server, method, context)
         remaining = context.time_remaining()
         # Always a head of its own, as a stream drops its content.

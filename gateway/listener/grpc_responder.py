@@ -61,6 +61,7 @@ class GrpcWire:
         "_size",
         "_status",
         "_streams",
+        "_trailing",
         "_written",
         "extra",
         "opened",
@@ -70,7 +71,8 @@ class GrpcWire:
         self._context = context
         self._limits = limits
         self._streams = streams
-        self._opening: Pairs | None = None
+        self._opening: Metadata | None = None
+        self._trailing: Metadata = ()
         self._out: deque[bytes] = deque()
         self._size = 0
         self._status: Pairs | None = None
@@ -123,13 +125,13 @@ class GrpcWire:
         """Write a whole answer: framed messages that end well, or a status alone where `headers` has one."""
         if self._over:
             return
-        front, behind = _parted([*headers, *self.extra])
-        if body or not behind:
+        front, ending = _parted([*headers, *self.extra])
+        if body or not ending:
             self._opening = front
             self._put(body)
         else:
-            behind = [*front, *behind]
-        await self._end(behind)
+            self._trailing = front
+        await self._end(ending)
 
     def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as `answer`
         """Write the initial metadata of an answer whose messages follow by `write`."""
@@ -166,8 +168,9 @@ class GrpcWire:
     def fail(self, code: str, words: str) -> None:
         """End the answer with a status by its name, after what was written."""
         if not self._over:
-            pairs = status_trailers(Status(CODES[code], words))
-            self._status = pairs if self.opened else [*self.extra, *pairs]
+            self._status = status_trailers(Status(CODES[code], words))
+            if not self.opened:
+                self._trailing = _parted(self.extra)[0]
             self.opened = True
             self._wake()
 
@@ -226,7 +229,7 @@ class GrpcWire:
             gone()
 
     def _release(self) -> None:
-        """Let those go on who wait for the client."""
+        """Wake the tasks that wait for the client."""
         for waiter in (self._drained, self._ended):
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
@@ -247,7 +250,7 @@ class GrpcWire:
         if self._opening is not None:
             opening, self._opening = self._opening, None
             if opening:
-                await self._context.send_initial_metadata(_metadata(opening))
+                await self._context.send_initial_metadata(opening)
         while self._out:
             message = self._out.popleft()
             try:
@@ -262,19 +265,19 @@ class GrpcWire:
                 self._drained.set_result(None)
                 self._drained = None
 
-    async def _send_status(self, pairs: Pairs) -> bytes:
+    async def _send_status(self, status: Pairs) -> bytes:
         """Send a status; one that says that all is well, and the message in front of it, grpc.aio sends itself."""
-        if self._opening:
-            # An answer of one message has its metadata behind it: in front they are a write of their own.
-            pairs = [*self._opening, *pairs]
-        status = dict(pairs)
-        code = int(status.pop(b"grpc-status", b"0"))
-        words = unquote(status.pop(b"grpc-message", b"").decode("ascii"))
-        rest = _metadata([(name, value) for name, value in pairs if name in status])
-        if code:
-            await self._context.abort(_STATUSES[code], words, rest)
-        if rest:
-            self._context.set_trailing_metadata(rest)
+        # An answer of one message has its metadata behind it: in front they are a write of their own.
+        trailing = (*(self._opening or ()), *self._trailing)
+        if status:
+            found = dict(status)
+            code = int(found.pop(b"grpc-status", b"0"))
+            words = unquote(found.pop(b"grpc-message", b"").decode("ascii"))
+            trailing += tuple([_metadatum(name, value.decode("ascii")) for name, value in found.items()])
+            if code:
+                await self._context.abort(_STATUSES[code], words, trailing)
+        if trailing:
+            self._context.set_trailing_metadata(trailing)
         return self._out.popleft() if self._out else b""
 
     def _wake(self) -> None:
@@ -282,30 +285,27 @@ class GrpcWire:
             self._written.set_result(None)
 
 
-def _parted(headers: Pairs) -> tuple[Pairs, Pairs]:
-    """Return what stands in front of the messages, and what behind them.
+def _parted(headers: Pairs) -> tuple[Metadata, Pairs]:
+    """Return headers as the metadata of an answer, and beside them the headers of its status.
 
     Raises:
         ValueError: gRPC has no such metadata; nothing was written.
     """
-    front: Pairs = []
-    behind: Pairs = []
+    front: list[tuple[str, str | bytes]] = []
+    status: Pairs = []
     for pair in headers:
         name, value = pair
-        if not value.isascii() or not value.decode("ascii").isprintable():
+        text = value.decode("latin-1")
+        if not text.isascii() or not text.isprintable():
             raise ValueError(f"{name.decode('latin-1')} cannot be metadata of gRPC")
         if name.startswith(b"grpc-"):
-            behind.append(pair)
+            status.append(pair)
         elif name != b"content-type":
-            front.append(pair)
-    return front, behind
+            front.append(_metadatum(name, text))
+    return tuple(front), status
 
 
-def _metadata(pairs: Pairs) -> Metadata:
-    return tuple([(name.decode("ascii"), _value(name, value)) for name, value in pairs])
-
-
-def _value(name: bytes, value: bytes) -> str | bytes:
+def _metadatum(name: bytes, value: str) -> tuple[str, str | bytes]:
     if name.endswith(b"-bin"):
-        return b64decode(value + b"=" * (-len(value) % 4))
-    return value.decode("ascii")
+        return name.decode("ascii"), b64decode(value + "=" * (-len(value) % 4))
+    return name.decode("ascii"), value

@@ -93,7 +93,7 @@ class Deadline:
             self._alarm_at = math.inf
 
     def close(self) -> None:
-        """Expect nothing any more, and let go of whoever would be told."""
+        """Expect nothing any more, and release the callback."""
         self.lift()
         self.rest()
         self._late = _nobody
@@ -275,7 +275,7 @@ class Edge:
     """State and settings that the connections of one listener share.
 
     Attributes:
-        serve: Answers one request; each protocol gives it a wire of its own kind.
+        serve: Answers one request; each protocol gives it a responder of its own kind.
         limits: What bounds their connections.
         refused: Told of what could not be read: the peer, the request id, the status, the words.
         shares: As `Crowd`.
@@ -283,7 +283,7 @@ class Edge:
         tls: How handshakes are made by now; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
         crowd: The connections there are.
-        turns: Whose request is begun when.
+        turns: The order in which requests begin.
     """
 
     serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
@@ -539,7 +539,7 @@ class ClientWire:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody reads the body, and wants more of it."""
+        """Whether a reader waits for more of the body."""
         return self.unread <= self._limit < math.inf
 
     def fed(self) -> None:
@@ -611,10 +611,10 @@ class ClientWire:
 
 
 _DRAINED = 16 * 1024 * 1024
-"""Bytes behind a refusal that are read and dropped: who sends all before it reads loses the answer otherwise."""
+"""Bytes behind a refusal that are read and dropped: a client that sends all before it reads would lose the answer."""
 _DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
-"""Bytes of a body that are kept before somebody reads it."""
+"""Bytes of a body that are kept before a reader asks for it."""
 _PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is full with it, not behind it
 _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
@@ -638,8 +638,8 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_backlog", "_deadline", "_drained", "_early", "_edge", "_entered", "_heads", "_incoming", "_loop", "_peer",
-        "_state", "_wire", "introduction", "keeps", "paused", "server_state", "transport",
+        "_backlog", "_client", "_deadline", "_drained", "_early", "_edge", "_entered", "_heads", "_incoming", "_loop",
+        "_peer", "_state", "introduction", "keeps", "paused", "server_state", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -659,7 +659,7 @@ class ClientConnection(asyncio.Protocol):
         self.introduction = UNMET
         self._state = _RESTING
         self._heads = IncomingHeads(edge.limits)
-        self._wire: ClientWire | None = None
+        self._client: ClientWire | None = None
         self.keeps = True
         # The body while it comes, and whether it was answered before it was whole.
         self._incoming: IncomingBody | None = None
@@ -708,14 +708,14 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def _left_by_client(self) -> None:
-        wire, self._wire = self._wire, None
+        client, self._client = self._client, None
         self._incoming = None
         self._backlog.wake()
-        if wire is not None:
-            wire.lost()
+        if client is not None:
+            client.lost()
 
     def pause_writing(self) -> None:
-        """The client reads slowly: whoever writes waits."""
+        """The client reads slowly: writers wait."""
         self.paused = True
         self._backlog.look(self.transport)
         if self._state is not _CLOSING:
@@ -801,44 +801,44 @@ class ClientConnection(asyncio.Protocol):
         if whole:
             if len(rest) > read.length:
                 rest, self.keeps = rest[: read.length], False
-            self._wire = wire = ClientWire(self, read, length, whole=True, body=rest)
+            self._client = client = ClientWire(self, read, length, whole=True, body=rest)
             self._state = _ANSWERING
         else:
-            self._wire = wire = ClientWire(self, read, length, whole=False)
+            self._client = client = ClientWire(self, read, length, whole=False)
             self._state = _BODY
-            self._incoming = IncomingBody(wire, read, edge.limits.headers, self._loop.time())
+            self._incoming = IncomingBody(client, read, edge.limits.headers, self._loop.time())
             if rest:
                 self._read_body(rest)
-                if self._wire is None:
+                if self._client is None:
                     return
             else:
                 self._deadline.within(edge.limits.body_idle)
-        task = self._loop.create_task(self._serve(read.head, wire))
+        task = self._loop.create_task(self._serve(read.head, client))
         tasks = self.server_state.tasks
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    async def _serve(self, head: Head, wire: ClientWire) -> None:
+    async def _serve(self, head: Head, client: ClientWire) -> None:
         try:
-            await self._edge.serve(head, wire)
+            await self._edge.serve(head, client)
         except Exception:
             logger.exception("a request could not be served")
-            if not wire.opened:
-                await wire.answer(500, [(b"content-type", b"text/plain; charset=utf-8")], b"internal error\n")
+            if not client.opened:
+                await client.answer(500, [(b"content-type", b"text/plain; charset=utf-8")], b"internal error\n")
         finally:
-            wire.abandoned()
+            client.abandoned()
 
     def _read_body(self, data: bytes) -> None:
-        wire, incoming = self._wire, self._incoming
-        if wire is None or incoming is None:
+        client, incoming = self._client, self._incoming
+        if client is None or incoming is None:
             return
         try:
             done = incoming.feed(data)
         except Unreadable as error:
             # A body that is no body: nothing was answered yet, and nothing will be but this.
-            self._wire = None
+            self._client = None
             self._refuse(error.status, error.words)
-            wire.lost()
+            client.lost()
             return
         if incoming.excess:
             self.keeps = False
@@ -846,13 +846,13 @@ class ClientConnection(asyncio.Protocol):
             self._state = _ANSWERING
             self._incoming = None
             self._expect_nothing()
-            wire.fed()
-        elif wire.unread > _UNREAD and not wire.awaited:
+            client.fed()
+        elif client.unread > _UNREAD and not client.awaited:
             self.transport.pause_reading()
-            # What nobody wants to read yet cannot come.
+            # A body without a reader is not waited for.
             self._deadline.lift()
         elif incoming.is_slow(self._loop.time(), self._edge.limits.body_rate):
-            wire.too_slow()
+            client.too_slow()
         else:
             self._deadline.within(self._edge.limits.body_idle)
 
@@ -905,7 +905,7 @@ class ClientConnection(asyncio.Protocol):
         Args:
             keep: Whether the client was told that the connection lasts.
         """
-        self._wire = None
+        self._client = None
         self.server_state.total_requests += 1
         if self._state is not _ANSWERING:
             return
@@ -927,7 +927,7 @@ class ClientConnection(asyncio.Protocol):
         Args:
             hard: Whether only a reset can tell, because the end of the connection is the end of the answer.
         """
-        self._wire = None
+        self._client = None
         if hard:
             self.abort()
         else:
@@ -1007,8 +1007,8 @@ class ClientConnection(asyncio.Protocol):
                 self.abort()
         elif state in (_HEAD, _QUEUED):
             self._refuse(408, "the headers took too long")
-        elif state is _BODY and self._wire is not None:
-            self._wire.too_slow()
+        elif state is _BODY and self._client is not None:
+            self._client.too_slow()
         elif state is _RESTING and self._heads.knows and self._edge.limits.keep_alive > _KEPT_FOR:
             self._heads.forget()
             self._deadline.within(self._edge.limits.keep_alive - _KEPT_FOR)

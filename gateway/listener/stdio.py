@@ -9,7 +9,7 @@ Nothing says how a call is given up. Here it is `$/cancelRequest` with the call'
 (LSP 3.17, Cancellation Support): the call is answered at once by the error -32800, and the agent, which may not be
 told, goes on. To end a task is what CancelTask is for.
 
-A frame that is none ends the reading, for nobody knows where the next one begins.
+A frame that is none ends the reading, for it is unknown where the next one begins.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ from gateway.proxy.responder import Responder
 
 _CHUNK = 64 * 1024
 ROOM = 1024 * 1024
-"""Bytes that may wait to be written before whoever writes should wait as well."""
+"""Bytes that may wait to be written before writers should wait as well."""
 
 
 class Pipes:
     """Reads one file descriptor and writes another, each in a thread.
 
     Args:
-        on_broken: Called once, on the loop, where nobody reads what is written any more.
+        on_broken: Called once, on the loop, when the host no longer reads.
     """
 
     def __init__(self, source: int, target: int, on_broken: Callable[[], None] = lambda: None) -> None:
@@ -67,7 +67,7 @@ class Pipes:
         threading.Thread(target=self._run_writer, name="stdout", daemon=True).start()
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end. Nothing is read before somebody asks."""
+        """The next bytes; none at the end. Nothing is read before it is asked for."""
         self._read = self._loop.create_future()
         self._wanted.release()
         return await self._read
@@ -191,7 +191,7 @@ class Client(Protocol):
 
 
 class StdioWire:
-    """One call of the host's, as the line sees it (`wire.Responder`).
+    """One call of the host's, as the line sees it (`proxy.responder.Responder`).
 
     Args:
         identity: The raw id, which every answer gets; null for a call that has none.
@@ -389,8 +389,8 @@ class StdioClient:
 
     def leave(self) -> None:
         """The host is gone: give up every call."""
-        for wire in tuple(self._calls.values()):
-            wire.leave()
+        for responder in tuple(self._calls.values()):
+            responder.leave()
 
     def _take(self, frame: Frame, background: Background) -> None:
         heard = hear(frame.content)
@@ -405,27 +405,27 @@ class StdioClient:
         identity = _NO_ID if heard is None else _identity(heard, frame.content)
         method = method or ""
         version = Version.V0_3 if "/" in method else Version.V1_0
-        wire = StdioWire(self, identity, frame.content, version, self._dresses.get(method))
+        responder = StdioWire(self, identity, frame.content, version, self._dresses.get(method))
         if len(self._calls) >= MOST_CALLS:
-            wire.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
+            responder.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
             return
         passed = tuple(pair for pair in frame.headers if pair[0] in _FROM_HOST)
         if version is Version.V1_0 and frame.header(_VERSION) is None:
-            # Who writes lines cannot say it, and agents take a call of 1.0 that does not for one of 0.3 (1.0 §3.6).
+            # A host that writes lines cannot say it, and agents take such a call of 1.0 for one of 0.3 (1.0 §3.6).
             passed += ((_VERSION, Version.V1_0.encode("ascii")),)
         head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1")
-        task = background.start("call", partial(self._answer, head, wire))
-        self._calls[task] = wire
+        task = background.start("call", partial(self._answer, head, responder))
+        self._calls[task] = responder
         key = _key(identity)
-        self._by_id[key] = wire
-        task.add_done_callback(partial(self._done, key, wire))
+        self._by_id[key] = responder
+        task.add_done_callback(partial(self._done, key, responder))
 
-    async def _answer(self, head: Head, wire: StdioWire) -> None:
-        await self._serve(head, wire)
+    async def _answer(self, head: Head, responder: StdioWire) -> None:
+        await self._serve(head, responder)
 
-    def _done(self, key: object, wire: StdioWire, task: asyncio.Task[None]) -> None:
+    def _done(self, key: object, responder: StdioWire, task: asyncio.Task[None]) -> None:
         self._calls.pop(task, None)
-        if self._by_id.get(key) is wire:
+        if self._by_id.get(key) is responder:
             del self._by_id[key]
 
     def _notified(self, method: str, params: msgspec.Raw | None) -> None:
@@ -438,9 +438,9 @@ class StdioClient:
         except msgspec.DecodeError:
             logger.warning("%s without an id", CANCEL)
             return
-        wire = self._by_id.get(_key(wanted))
-        if wire is not None:
-            wire.cancel()
+        responder = self._by_id.get(_key(wanted))
+        if responder is not None:
+            responder.cancel()
 
     def _write(self, content: bytes) -> None:
         self.pipes.write(encode(content, self.framing))

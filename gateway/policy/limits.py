@@ -25,7 +25,7 @@ calls, and know no debt, no weights and no change of figures.
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -237,6 +237,39 @@ _STREAMS_AGAIN = 5.0
 _TRIES = 8
 
 
+class Usage(NamedTuple):
+    """One limit and its use, for operators.
+
+    Attributes:
+        limit: `requests`, `concurrency`, `streams`, `body` or `bandwidth`.
+        most: The limit: tokens of the burst, calls, streams, bytes, bytes per second.
+        used: The part of it that is in use; None where it is not counted.
+        note: What else an operator wants to know.
+    """
+
+    limit: str
+    most: float
+    used: float | None = None
+    note: str = ""
+
+
+def _usage(account: LimiterState, now: float) -> Iterator[Usage]:
+    if account.requests is not None:
+        account.requests.delay(now)  # refills it
+        note = f"{account.share.limit} in {account.share.window} s"
+        yield Usage("requests", account.requests.burst, account.requests.burst - account.requests.left, note)
+    if account.gate is not None:
+        yield Usage("concurrency", account.gate.limit, account.gate.taken, f"{account.gate.waiting} waiting")
+    if account.streams < math.inf:
+        yield Usage("streams", account.streams, account.open)
+    if account.body < math.inf:
+        yield Usage("body", account.body, note="bytes of a request")
+    if account.bandwidth is not None:
+        account.bandwidth.delay(now)
+        used = account.bandwidth.burst - account.bandwidth.left
+        yield Usage("bandwidth", account.bandwidth.rate, used, "bytes in a second")
+
+
 class OverRate(RateLimited):
     """A tenant exceeds its rate.
 
@@ -332,6 +365,8 @@ class Limits:
         self._unnamed: Quota | None = None
         self._strangers: OrderedDict[str, LimiterState] = OrderedDict()
         self._metered = False
+        # Whether anything is limited at all; if not, a call needs nothing of this.
+        self.applies = False
 
     def share(self, rates: SharedRates | None) -> None:
         """Share requests with other processes from now on, or not."""
@@ -368,6 +403,7 @@ class Limits:
             self._strangers.clear()
         self._tenants, self._unnamed, self._replicas = named, unnamed, replicas
         self._configure_agents(agents, replicas, now)
+        self.applies = bool(tenants or agents)
         self._metered = any(quota.bandwidth is not None for quota in (*tenants.values(), *agents.values()))
 
     def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:
@@ -476,6 +512,17 @@ class Limits:
         for account in (self._tenant(tenant), self._agents.get(agent, self._nobody)):
             if account.bandwidth is not None:
                 account.bandwidth.charge(size, now)
+
+    def usage(self, scope: str, name: str, now: float) -> list[Usage]:
+        """Return the limits of a tenant or an agent, and how much of each is in use in this process.
+
+        Args:
+            scope: `tenant` or `agent`.
+            name: The name of the tenant, or the key of the backend.
+            now: Monotonic seconds.
+        """
+        account = (self._tenants if scope == "tenant" else self._agents).get(name)
+        return [] if account is None else list(_usage(account, now))
 
     # ---- Waiting -------------------------------------------------------------------------------------------------
 

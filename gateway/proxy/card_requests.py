@@ -9,10 +9,10 @@ import msgspec
 from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
-from gateway.a2a.headers import A2A_JSON, Pairs, accepts
+from gateway.a2a.headers import A2A_JSON, Pairs, accepts, holds
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.cards.serve import ServedCard, sign_in_card
 from gateway.proxy.request import RequestContext
@@ -62,7 +62,7 @@ async def show(
         (b"vary", b"Authorization, X-API-Key, Accept, A2A-Version"),
         (b"x-request-id", request.id.encode("ascii")),
     ]
-    if _holds(request, etag):
+    if holds(request.head.first(b"if-none-match"), etag):
         request.status = 304
         await client.answer(304, headers, b"")
         return
@@ -97,8 +97,8 @@ async def _agent_card(
         bare = True
     card = backing.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
     card = await backing.cards.signed(card)
-    # A card that was picked by a credential, or is a tenant's own, must not come from a shared cache.
-    picked = route.tenant is not None or any(condition[0] in ("key", "claim") for condition in rule.conditions)
+    # A card that was picked by or for a caller, or is a tenant's own, must not come from a shared cache.
+    picked = route.tenant is not None or any(condition[0] != "tenant" for condition in rule.conditions)
     return card, snapshot.table.agents[backing.agent].public and not picked and not personal
 
 
@@ -154,11 +154,3 @@ def _wants_modern(request: RequestContext) -> bool:
 
 def _accepts_a2a_json(request: RequestContext) -> bool:
     return accepts(request.head.all(b"accept"), A2A_JSON)
-
-
-def _holds(request: RequestContext, etag: bytes) -> bool:
-    # RFC 9110 §13.1.2: weak comparison, and `*` for any card.
-    shown = request.head.first(b"if-none-match")
-    if shown is None:
-        return False
-    return any(tag.strip() in (etag, b"*", etag.removeprefix(b"W/")) for tag in shown.split(b","))

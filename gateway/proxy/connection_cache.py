@@ -43,6 +43,10 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
         said: The version as the client writes it, or None.
         hint: The version that this names, or None.
+        skill: The skill that the path names instead of an agent, or None.
+        is_encoded: Whether the body has a content coding.
+        is_no_json: Whether the headers say that the body is no JSON.
+        feed: The path of the catalog that is asked for, or None.
     """
 
     binding: Binding
@@ -53,10 +57,14 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     unread: BadRequest | None = None
     said: str | None = None
     hint: Version | None = None
+    skill: str | None = None
+    is_encoded: bool = False
+    is_no_json: bool = False
+    feed: str | None = None
 
     @property
     def reads_card(self) -> bool:
-        """Return whether the request reads a card, as anybody may."""
+        """Return whether the request reads a card, which needs no credential."""
         return self.path is not None and self.path.card is not None
 
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,18 +33,13 @@ from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.proxy.webhooks import Webhooks
-from gateway.tasks.ownership import Ownership, ownership_of
+from gateway.tasks.ownership import ownership_of
 from gateway.upstream.balancer import Replica
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.reply import Reply
-from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt
 from gateway.upstream.upstream import Caller
-
-if TYPE_CHECKING:
-    from gateway.upstream.grpc_answer import GrpcAnswer
 
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
@@ -67,9 +62,9 @@ class Forwarder:
         self._names = TaskNames()
         self._idempotency = Idempotency(clock)
 
-    async def forward(
-        self, exchange: RequestContext, backing: Backing, wire: Responder, call: Call, webhooks: Webhooks
-    ) -> None:
+    def forward(
+        self, request: RequestContext, backing: Backing, client: Responder, call: Call, webhooks: Webhooks
+    ) -> Coroutine[Any, Any, None]:
         """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
 
         Raises:
@@ -84,44 +79,44 @@ class Forwarder:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
         """
         if backing.retry.idempotent:
-            send = partial(self._forward, exchange, backing, call, webhooks)
-            await self._idempotency.send(backing.upstream.backend, exchange, call, wire, send)
-        else:
-            await self._forward(exchange, backing, call, webhooks, wire)
+            send = partial(self._forward, request, backing, call, webhooks)
+            return self._idempotency.send(backing.upstream.backend, request, call, client, send)
+        return self._forward(request, backing, call, webhooks, client)
 
     async def _forward(
-        self, exchange: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, wire: Responder
+        self, request: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, client: Responder
     ) -> None:
-        principal = exchange.principal
+        principal = request.principal
         assert principal is not None
         key = name_key(principal, backing.upstream.backend, call)
         alias = None if key is None else await self._names.find(key, backing, call)
         replica, binds, home = backing.balancer.only, False, None
         if replica is None:
             replica, binds, home = await choose_replica(backing, backing.balancer, principal, call, alias)
-        call, meant = self._names.meaning(exchange, call, key, alias)
+        call, meant = self._names.meaning(request, call, key, alias)
         interface = replica.upstream.interface(call, meant)
         meter, isolation = backing.meter, backing.isolation
         if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters:
             meter.translated(call.dialect, interface.dialect)
-            await self._list(exchange, backing, interface, call, wire, replica=replica, binds=binds)
+            await self._list(request, backing, interface, call, client, replica=replica, binds=binds)
             return
         ownership = None
         if isolation is not None:
-            ownership = exchange.ownership = ownership_of(
-                isolation, principal, f"{exchange.binding.label}/{exchange.version}"
+            ownership = request.ownership = ownership_of(
+                isolation, principal, f"{request.binding.label}/{request.version}"
             )
+            ownership.by_skill = request.by_skill
         named = referenced_ids(call) if ownership is not None or call.operation in _BRING_WEBHOOKS else NAMELESS
-        pushing = exchange.pushing = webhooks.of(call, named, ownership)
+        pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
             # A name of 0.1 is one only to calls that are meant in 0.1.
             await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or call.is_mixed:
             if meant[0] != call.dialect and not call.path.legacy_card:
-                call = exchange.call = replace(call, dialect=meant[0])
-                exchange.version = meant[0].version
-            translation = await self._translate(exchange, backing, interface, call, alias)
+                call = request.call = replace(call, dialect=meant[0])
+                request.version = meant[0].version
+            translation = await self._translate(request, backing, interface, call, alias)
             meter.translated(call.dialect, interface.dialect)
             call = translation.call
         elif interface.dialect != call.dialect and not call.path.legacy_card:
@@ -133,110 +128,105 @@ class Forwarder:
             call = await ownership.authorize(call, named if translation is None else None, also)
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
-        caller = _caller(exchange, principal)
+        caller = _caller(request, principal)
         asking = _Asking(
-            exchange, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
+            request, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
         )
         asking.home, asking.translation = home, translation
-        await self._counted(asking, self._ask(asking, call, wire))
+        asking.begin(self._clock())
+        try:
+            await self._ask(asking, call, client)
+        finally:
+            asking.finish()
 
     async def _list(
         self,
-        exchange: RequestContext,
+        request: RequestContext,
         backing: Backing,
         interface: Interface,
         call: Call,
-        wire: Responder,
+        client: Responder,
         *,
         replica: Replica,
         binds: bool,
     ) -> None:
         """Answer with those of the agent's tasks that are the caller's."""
         assert backing.isolation is not None
-        assert exchange.principal is not None
-        ownership = exchange.ownership = ownership_of(backing.isolation, exchange.principal, "")
-        caller = _caller(exchange, exchange.principal)
-        asking = _Asking(exchange, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
-        await self._counted(asking, self._list_tasks(asking, call, ownership, wire))
-
-    async def _list_tasks(self, asking: "_Asking", call: Call, ownership: Ownership, wire: Responder) -> None:
+        assert request.principal is not None
+        ownership = request.ownership = ownership_of(backing.isolation, request.principal, "")
+        caller = _caller(request, request.principal)
+        asking = _Asking(request, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
         lister = TaskLister(asking, ownership, self._clock)
+        asking.begin(self._clock())
         try:
-            await lister.list_tasks(call, wire)
+            await lister.list_tasks(call, client)
         finally:
             asking.status = lister.status
+            asking.finish()
 
-    async def _counted(self, asking: "_Asking", work: Coroutine[Any, Any, None]) -> None:
-        """Count a call while it is at the agent, and its answer afterwards."""
-        exchange, meter = asking.exchange, asking.backing.meter
-        meter.forwarding(1)
-        exchange.sent = self._clock()
-        try:
-            await work
-        finally:
-            exchange.on_event = None
-            asking.end()
-            meter.forwarding(-1)
-            meter.answered(asking.replica.key, asking.status)
-
-    async def _ask(self, asking: "_Asking", call: Call, wire: Responder) -> None:
+    async def _ask(self, asking: "_Asking", call: Call, client: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""
-        exchange = asking.exchange
-        send = partial(asking.send, call)
+        request = asking.request
         try:
-            reply = await send()
+            reply = await asking.send(call)
         except Fault as fault:
-            reply = await asking.again(call, fault, send)
+            reply = await asking.again(call, fault)
         while True:
             try:
-                await self._deliver(asking, call, reply, wire)
+                await self._deliver(asking, call, reply, client)
                 break
             except (UpstreamReset, UpstreamConnect) as fault:
-                # The head was there and the rest was not, or it was asked by another verb and there was nobody any
+                # The head was there and the rest was not, or it was asked by another verb and there was no agent any
                 # more; if the client has got nothing of it, it counts as no reply.
-                if exchange.status:
+                if request.status:
                     raise
-                reply = await asking.again(call, fault, send)
-        if exchange.ownership is not None and asking.missed:
-            await exchange.ownership.record_loss()
+                reply = await asking.again(call, fault)
+        if request.ownership is not None and asking.missed:
+            await request.ownership.record_loss()
 
-    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", wire: Responder) -> None:
-        exchange, translation = asking.exchange, asking.translation
-        if not isinstance(reply, Response):
-            asking.heard(reply)
-        elif reply.status in FAILING:
-            reply = await asking.unless_busy(call, reply, partial(asking.over_http, call))
-            if reply.status in FAILING:
-                asking.answered(reply.status)
-        if call.operation.streams and reply.http_status not in FAILING:
+    async def _deliver(self, asking: "_Asking", call: Call, reply: Reply, client: Responder) -> None:
+        request, translation = asking.request, asking.translation
+        if reply.is_failing:
+            reply = await asking.unless_busy(call, reply)
+        if reply.has_begun or reply.is_failing:
+            asking.answered(reply)
+        elif call.operation.streams:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
-            exchange.on_event = partial(asking.answered, reply.http_status)
-        if translation is not None and call.operation in method_fallback.TWO_WAYS:
-            # What was asked before it was asked in another way, and is asked again now.
-            translation.call = call
-        delivery = self._delivery(asking, reply, translation, call)
+            request.on_event = partial(asking.answered, reply)
+        delivery = Delivery(
+            reply,
+            request,
+            asking.backing,
+            asking.interface,
+            clock=self._clock,
+            translation=translation,
+            call=call,
+        )
         try:
-            if call.operation in method_fallback.TWO_WAYS and isinstance(reply, Response):
+            if call.operation in method_fallback.TWO_WAYS:
+                if translation is not None:
+                    # What was asked before it was asked in another way, and is asked again now.
+                    translation.call = call
                 delivery = await self._by_the_other_verb(asking, delivery)
                 delivery = await self._otherwise(asking, delivery)
-            asking.status = delivery.reply.http_status
-            exchange.received = self._clock()
+                reply = delivery.reply
+            asking.status = reply.http_status
+            request.received = self._clock()
             try:
-                await deliver(delivery, wire)
+                await deliver(delivery, client)
             except Fault as fault:
-                if isinstance(delivery.reply, Response):
-                    asking.broke(delivery.reply, fault)
+                asking.broke(reply, fault)
                 raise
         finally:
             delivery.reply.close()
-        asking.answered(delivery.reply.http_status)
+        asking.answered(reply)
 
     def _delivery(
         self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call | None = None
     ) -> Delivery:
         return Delivery(
             reply,
-            asking.exchange,
+            asking.request,
             asking.backing,
             asking.interface,
             clock=self._clock,
@@ -251,29 +241,29 @@ class Forwarder:
             return delivery
         delivery.reply.close()
         call = method_fallback.by_the_other_verb(delivery.call)
-        return self._delivery(asking, await asking.over_http(call), delivery.translation, call)
+        return self._delivery(asking, await asking.send(call), delivery.translation, call)
 
     async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
         """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
-        exchange, backing, client, call = asking.exchange, asking.backing, asking.exchange.call, delivery.call
-        if client is None or not isinstance(backing.upstream, HttpUpstream):
+        request, backing, asked, call = asking.request, asking.backing, asking.request.call, delivery.call
+        if asked is None or not isinstance(backing.upstream, HttpUpstream):
             return delivery
         if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
             return delivery
-        asking.answered(delivery.reply.http_status)
-        translation = asking.translation or await self._translate(exchange, backing, asking.interface, client, None)
-        found = await method_fallback.find(call, translation, asking.over_http, partial(self._delivery, asking))
+        asking.answered(delivery.reply)
+        translation = asking.translation or await self._translate(request, backing, asking.interface, asked, None)
+        found = await method_fallback.find(call, translation, asking.send, partial(self._delivery, asking))
         if found is None:
             return delivery
         delivery.reply.close()
         return found
 
     async def _translate(
-        self, exchange: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
+        self, request: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
-        assert exchange.principal is not None
+        assert request.principal is not None
         upstream = backing.upstream
-        key = name_key(exchange.principal, upstream.backend, call)
+        key = name_key(request.principal, upstream.backend, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
         if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
@@ -283,12 +273,12 @@ class Forwarder:
             call,
             interface.dialect,
             tenant=upstream.tenant(call, interface),
-            id=exchange.id,
+            id=request.id,
             message_id=message_id_of(key, call) if key is not None and ours is Version.V0_1 else "",
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
             alias=alias,
             met=met,
-            push=None if exchange.pushing is None else exchange.pushing.config,
+            push=None if request.pushing is None else request.pushing.config,
         )
         if len(call.body) < _LONG:
             return translate()
@@ -308,9 +298,22 @@ class _Asking(Attempt[RequestContext, Backing]):
     translation: Translation | None = None
     status: int | None = None
 
-    def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
-        """Send the call to the current replica, over HTTP or stdio."""
-        return cast("Coroutine[Any, Any, Response]", self.send(call))
+    def begin(self, now: float) -> None:
+        """Count the call while it is at the agent."""
+        self.backing.meter.forwarding(1)
+        self.request.sent = now
+
+    def finish(self) -> None:
+        """End the call, and count its answer."""
+        request, meter = self.request, self.backing.meter
+        request.on_event = None
+        self.end()
+        meter.forwarding(-1)
+        meter.answered(self.replica.key, self.status)
+        if self.status == 200 and request.sent is not None and request.received is not None:
+            operation = request.operation
+            if operation is not None and operation.sends:
+                self.backing.listing.first_byte.note(request.received - request.sent, request.received)
 
     @property
     def missed(self) -> bool:
@@ -320,12 +323,10 @@ class _Asking(Attempt[RequestContext, Backing]):
         """
         if self.home is not None and self.home != self.replica.name:
             return False
-        if self.exchange.progress.error is not None:
-            return self.exchange.progress.error in _MISSES
+        if self.request.progress.error is not None:
+            return self.request.progress.error in _MISSES
         return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
 
 
-def _caller(exchange: RequestContext, principal: Principal) -> Caller:
-    return Caller(
-        principal, exchange.client_ip, exchange.id, exchange.started, exchange.weight, exchange.cache.prepared
-    )
+def _caller(request: RequestContext, principal: Principal) -> Caller:
+    return Caller(principal, request.client_ip, request.id, request.started, request.weight, request.cache.prepared)

@@ -178,16 +178,16 @@ class _Recording:
     """A responder that keeps an answer of one piece."""
 
     def __init__(self, client: Responder) -> None:
-        self._wire = client
+        self._client = client
         self.answered: tuple[int, Pairs, bytes] | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other members of a responder
-        return getattr(self._wire, name)
+        return getattr(self._client, name)
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a whole answer, and keep it."""
         self.answered = (status, headers, body)
-        await self._wire.answer(status, headers, body)
+        await self._client.answer(status, headers, body)
 
 
 def _size(answer: _Answer | None) -> int:

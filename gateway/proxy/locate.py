@@ -4,12 +4,15 @@ Nothing is refused here: until the caller is known, an endpoint that exists and 
 answer, in the same dialect. So the dialect is guessed from the head until the body is read.
 """
 
+from msgspec.structs import replace
+
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
-from gateway.a2a.headers import is_encoded, refuse_ambiguous
+from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
+from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall, read_rest, segments
-from gateway.a2a.query import query_value
+from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
@@ -32,7 +35,7 @@ def locate(snapshot: Snapshot, request: RequestContext) -> Location:
     return location
 
 
-def called_path(location: Location, head: Head) -> PathCall:
+def called_path(location: Location) -> PathCall:
     """Return what the path calls.
 
     Raises:
@@ -41,8 +44,9 @@ def called_path(location: Location, head: Head) -> PathCall:
     path = location.path
     if path is None:
         raise location.unread or NoEndpoint("there is nothing here")
-    refuse_method(path)
-    if is_encoded(head.first(b"content-encoding")):
+    if path.allowed:
+        refuse_method(path)
+    if location.is_encoded:
         raise EncodedBody("the body must not be encoded")
     return path
 
@@ -84,8 +88,13 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
         return Location(found.binding, found.version, unread=fault)
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
     version = found.version if head.grpc is not None else hint or found.version
-    return Location(
-        found.binding, version, found.operation, found.endpoint, found.path, found.unread, said=said, hint=hint
+    return replace(
+        found,
+        version=version,
+        said=said,
+        hint=hint,
+        is_encoded=is_encoded(head.first(b"content-encoding")),
+        is_no_json=head.grpc is None and is_no_json(head.first(b"content-type")),
     )
 
 
@@ -106,6 +115,9 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         return Location(binding, unread=BadRequest("the Host header names no host"))
     version = Version.V0_3 if "v1" in path else Version.V1_0
     public = len(snapshot.prefix)
+    feed = "/".join(path[public:]) if path[:public] == snapshot.prefix else ""
+    if feed in CONTENT_TYPES and snapshot.config.catalog.feeds:
+        return Location(Binding.REST, feed=feed)
     endpoint = snapshot.table.locate(head.host, path[public:]) if path[:public] == snapshot.prefix else None
     if endpoint is None:
         return Location(binding, version)
@@ -113,4 +125,5 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         found = read_rest(head.method, path[public + len(endpoint.path) :], tenanted=endpoint.tenanted)
     except BadRequest as fault:
         return Location(binding, version, endpoint=endpoint, unread=fault)
-    return Location(binding, version, None if found is None else found.operation, endpoint, found)
+    named = None if found is None else found.operation
+    return Location(binding, version, named, endpoint, found, skill=endpoint.skill_of(path[public:]))

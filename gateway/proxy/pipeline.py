@@ -19,9 +19,10 @@ from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
-from gateway.a2a.query import of_card
+from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
-from gateway.proxy import card_requests
+from gateway.principal import Principal
+from gateway.proxy import card_requests, feed_requests
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
@@ -36,6 +37,7 @@ from gateway.proxy.request import RequestContext, request_ids, settle_webhook, u
 from gateway.proxy.responder import Responder
 from gateway.proxy.revocation import revoked
 from gateway.proxy.selection import refuse_outsiders, select
+from gateway.proxy.skill_request import follow_task
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import BY_REASON, Event
@@ -83,8 +85,12 @@ class Pipeline:
         self._forwarder = Forwarder(clock, self._threads)
         self.admission = Admission(Limits() if limits is None else limits, clock)
 
-    async def serve(self, head: Head, client: Responder) -> None:
-        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer."""
+    async def serve(self, head: Head, client: Responder, *, caller: Principal | None = None) -> None:
+        """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer.
+
+        Args:
+            caller: The principal that an operator acts as; the head is not authenticated. For the admin listener only.
+        """
         snapshot = self._current()
         cache = cache_of(head, snapshot.resources)
         request = RequestContext(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, cache)
@@ -100,7 +106,7 @@ class Pipeline:
         client.when_gone(partial(self._client_left, request))
         try:
             try:
-                await self._answer(snapshot, request, client)
+                await self._answer(snapshot, request, client, caller)
             except Fault as fault:
                 await self._refuse(request, client, snapshot, fault)
             except Exception as error:
@@ -123,7 +129,9 @@ class Pipeline:
             if request.pushing is not None:
                 await settle_webhook(request, request.pushing)
 
-    async def _answer(self, snapshot: Snapshot, request: RequestContext, client: Responder) -> None:
+    async def _answer(
+        self, snapshot: Snapshot, request: RequestContext, client: Responder, caller: Principal | None
+    ) -> None:
         head, config = request.head, snapshot.config.gateway
         if snapshot.cors.allowed:
             client.extra = snapshot.cors.headers(head)
@@ -132,22 +140,28 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
-        await authenticate(snapshot, request, self._count_auth, self._wall)
+        await self._identify(snapshot, request, caller)
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
             verdict = select(snapshot, request, location, path.tenant)
             refuse_method(path)
             await card_requests.show(snapshot, request, verdict, client, path=path, clock=self._clock)
             return
+        if location.feed is not None:
+            await self.admission.arrive(request, client)
+            await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
+            return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
-        path = called_path(location, head)
+        path = called_path(location)
         body = await client.read(config.body_limit)
         request.bytes_in = len(body)
         call = await decode(request, location, path, body, snapshot=snapshot, threads=self._threads)
         # From here on only the call holds the body: a stream drops it there, and may last for hours.
         del body
         request.call = call
+        if location.endpoint is not None and location.endpoint.skills:
+            await follow_task(snapshot, request, location, call)
         verdict = select(snapshot, request, location, call.tenant)
         assert verdict.route is not None
         if verdict.rule is not None and verdict.rule.addressed:
@@ -165,6 +179,12 @@ class Pipeline:
             raise why
         await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
 
+    async def _identify(self, snapshot: Snapshot, request: RequestContext, caller: Principal | None) -> None:
+        if caller is None:
+            await authenticate(snapshot, request, self._count_auth, self._wall)
+        else:
+            request.principal = caller
+
     async def _permit(self, request: RequestContext, client: Responder, preflight: Pairs) -> None:
         """Answer a browser's preflight: before authentication, as it never shows a credential."""
         request.status = 204
@@ -180,7 +200,8 @@ class Pipeline:
 
     def _close(self, request: RequestContext) -> None:
         """Release what the request holds, and write its line of the access log."""
-        request.hold(0)
+        if request.held:
+            request.hold(0)
         self.admission.leave(request)
         ownership, fault = request.ownership, request.fault
         if ownership is not None:

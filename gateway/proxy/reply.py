@@ -17,7 +17,7 @@ from gateway.a2a import agent_frame
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
-from gateway.a2a.bindings.jsonrpc_id import with_id
+from gateway.a2a.bindings.jsonrpc import with_id
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.grpc import frame
@@ -38,12 +38,12 @@ _EVENTS = b"text/event-stream"
 _UNBUFFERED = (b"x-accel-buffering", b"no")
 """Keeps proxies in front from collecting the events of a stream."""
 _REPEATED = EXTENSIONS | {b"a2a-version", b"content-type"}
-_OF_HTTP = frozenset({b"cache-control", b"x-accel-buffering", b"vary", b"retry-after"})
+_NOT_OVER_GRPC = _REPEATED | {b"cache-control", b"x-accel-buffering", b"vary", b"retry-after"}
 # gRPC over HTTP/2, Custom-Metadata: headers of HTTP may hold more.
 _TEXT = re.compile(rb"[\x20-\x7e]*")
 
 
-async def deliver(delivery: Delivery, wire: Responder) -> None:
+async def deliver(delivery: Delivery, client: Responder) -> None:
     """Deliver a reply, to its end.
 
     Raises:
@@ -54,11 +54,12 @@ async def deliver(delivery: Delivery, wire: Responder) -> None:
     reply = delivery.reply
     try:
         if reply.failure is not None:
-            await _deliver_failure(delivery, wire, reply.failure)
+            await _deliver_failure(delivery, client, reply.failure)
             return
         head = head_of(reply)
-        delivery.refuse_unasked(head)
-        delivering = (_deliver_stream if head.is_stream else _deliver_frame)(delivery, wire, head)
+        if head.is_stream or reply.http_status != 200:
+            delivery.refuse_unasked(head)
+        delivering = (_deliver_stream if head.is_stream else _deliver_frame)(delivery, client, head)
         del head
         await delivering
     except (UpstreamLimited, UpstreamBusy):
@@ -68,56 +69,58 @@ async def deliver(delivery: Delivery, wire: Responder) -> None:
         raise
 
 
-async def _deliver_failure(delivery: Delivery, wire: Responder, status: Status) -> None:
+async def _deliver_failure(delivery: Delivery, client: Responder, status: Status) -> None:
     """Deliver the status of a gRPC call that ended badly before anything came of it."""
-    exchange, translation = delivery.exchange, delivery.translation
-    answer = _answer_of(delivery, wire, head_of(delivery.reply))
+    request, translation = delivery.request, delivery.translation
+    answer = _answer_of(delivery, client, head_of(delivery.reply))
     status = await delivery.failure(status)
     error = delivery.error_of(status)
-    exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
+    request.upstream = delivery.clock() - (request.sent or request.started)
     if translation is not None:
         await answer.complain(error, translation.error)
         return
-    exchange.saw(Progress(event="error", error=error.code))
+    request.saw(Progress(event="error", error=error.code))
     await answer.end(status)
 
 
-async def _deliver_stream(delivery: Delivery, wire: Responder, head: ReplyHead) -> None:
-    exchange, translation = delivery.exchange, delivery.translation
-    if _is_relayed_http(delivery):
-        headers = [*head.passed, (b"content-type", _EVENTS), _request_id(exchange)]
+async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
+    request, translation = delivery.request, delivery.translation
+    if delivery.is_relayed:
+        headers = [*head.passed, (b"content-type", _EVENTS), _request_id(request)]
     else:
-        headers = _answer_of(delivery, wire, head).headers(_EVENTS)
-    if exchange.binding is not Binding.GRPC:
+        headers = _answer_of(delivery, client, head).headers(_EVENTS)
+    if request.binding is not Binding.GRPC:
         headers.append(_UNBUFFERED)
-    stream = Stream(delivery, wire, headers)
+    stream = Stream(delivery, client, headers)
     # A stream may last for hours.
     del head, headers
     try:
         await stream.run()
     except UpstreamReset:
-        if translation is None or translation.complaint is None or wire.opened:
+        if translation is None or translation.complaint is None or client.opened:
             raise
         # The error is the first thing that the agent says, and this client's dialect has no event for it.
-        await _answer_of(delivery, wire, head_of(delivery.reply)).complain(translation.complaint, translation.error)
+        await _answer_of(delivery, client, head_of(delivery.reply)).complain(translation.complaint, translation.error)
 
 
 # ---- One frame -------------------------------------------------------------------------------------------------------
 
 
-async def _deliver_frame(delivery: Delivery, wire: Responder, head: ReplyHead) -> None:
-    exchange, call, translation = delivery.exchange, delivery.call, delivery.translation
-    body = await delivery.read()
-    exchange.upstream = delivery.clock() - (exchange.sent or exchange.started)
-    told = await delivery.judge(body)
-    delivery.forget()
+async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
+    request, call, translation = delivery.request, delivery.call, delivery.translation
+    body = await delivery.take()
+    request.upstream = delivery.clock() - (request.sent or request.started)
+    told = await delivery.judge(body, head)
+    ownership = request.ownership
     if told is not None:
-        told = await delivery.observe(told)
+        if ownership is not None:
+            told = await delivery.observe(told, ownership)
+        request.saw(told)
     is_good = told is not None and told.error is None
-    if exchange.ownership is not None and exchange.ownership.prefix.raw:
+    if ownership is not None and ownership.prefix.raw:
         body = await delivery.work(delivery.unmarked, body)
     if translation is not None:
-        answer = _answer_of(delivery, wire, head)
+        answer = _answer_of(delivery, client, head)
         delivering = _deliver_translated(delivery, answer, translation, body, is_good=is_good)
         # The agent's bytes are released while the client reads.
         del body
@@ -125,23 +128,23 @@ async def _deliver_frame(delivery: Delivery, wire: Responder, head: ReplyHead) -
         return
     if is_good and call.operation is Operation.GET_EXTENDED_CARD:
         body = await _card(delivery, body)
-    elif is_good and _restores_tenant(delivery):
+    elif is_good and call.operation.kind is Kind.PUSH and _restores_tenant(delivery):
         body = await delivery.work(partial(agent_frame.with_tenant, call), body)
-    if not _is_relayed_http(delivery):
-        await _answer_of(delivery, wire, head).tell(
+    if not delivery.is_relayed:
+        await _answer_of(delivery, client, head).tell(
             body if call.operation is Operation.GET_EXTENDED_CARD else frame(body)
         )
         return
     if delivery.is_renumbered:
         body = with_id(body, call.id)
-    headers = [*(head.json_headers if body else head.passed), _request_id(exchange)]
-    await _send(exchange, wire, delivery.reply.http_status, headers, body, now=delivery.clock())
+    headers = [*(head.json_headers if body else head.passed), _request_id(request)]
+    await _send(request, client, delivery.reply.http_status, headers, body, now=delivery.clock())
 
 
 async def _deliver_translated(
     delivery: Delivery, answer: "ClientAnswer", translation: Translation, body: bytes, *, is_good: bool
 ) -> None:
-    exchange, reply = delivery.exchange, delivery.reply
+    request, reply = delivery.request, delivery.reply
     if not is_good:
         error = await delivery.work(partial(translation.read_error, reply.http_status), body)
         if error is None:
@@ -155,14 +158,14 @@ async def _deliver_translated(
         said = await delivery.work(partial(_only_event, translation), body)
     elif delivery.call.operation is Operation.GET_EXTENDED_CARD:
         said = await _card(delivery, body)
-    elif exchange.pushing is not None and delivery.call.operation.kind is Kind.PUSH:
+    elif request.pushing is not None and delivery.call.operation.kind is Kind.PUSH:
         result = await delivery.work(translation.result, body)
-        await exchange.pushing.restore(result)
+        await request.pushing.restore(result)
         said = translation.tell(result)
     else:
         said = await delivery.work(translation.answer, body)
     del body
-    exchange.hold(len(said))
+    request.hold(len(said))
     await answer.tell(said, streamed=streamed)
 
 
@@ -179,15 +182,15 @@ def _restores_tenant(delivery: Delivery) -> bool:
 
 async def _card(delivery: Delivery, body: bytes) -> bytes:
     """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
-    exchange, call = delivery.exchange, delivery.exchange.call
+    request, call = delivery.request, delivery.request.call
     raw = await delivery.work(partial(binding.raw_result, delivery.call), body)
-    if raw is None or exchange.rule is None or call is None:
+    if raw is None or request.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
     card = await delivery.backing.cards.extended(
         bytes(raw),
-        exchange.rule,
+        request.rule,
         call.tenant,
-        host=exchange.head.host,
+        host=request.head.host,
         dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
         dual=call.is_open,
     )
@@ -207,14 +210,14 @@ class ClientAnswer:
     """
 
     def __init__(
-        self, exchange: RequestContext, clock: Callable[[], float], wire: Responder, passed: Pairs, theirs: Pairs
+        self, request: RequestContext, clock: Callable[[], float], client: Responder, passed: Pairs, theirs: Pairs
     ) -> None:
-        if exchange.call is None:
+        if request.call is None:
             raise ValueError("nothing was called")
-        self._exchange = exchange
+        self._request = request
         self._clock = clock
-        self._wire = wire
-        self._client = exchange.call.dialect
+        self._client = client
+        self._dialect = request.call.dialect
         self._passed = passed
         self._theirs = theirs
 
@@ -226,7 +229,7 @@ class ClientAnswer:
             streamed: Whether it is events.
         """
         content_type = _EVENTS if streamed else self._content_type()
-        await _send(self._exchange, self._wire, 200, self.headers(content_type), body, now=self._clock())
+        await _send(self._request, self._client, 200, self.headers(content_type), body, now=self._clock())
 
     async def complain(self, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]) -> None:
         """Send an agent's own error.
@@ -240,21 +243,21 @@ class ClientAnswer:
         if error.challenges:
             raise UpstreamProtocol("the agent does not accept the gateway", detail=error.message[:200])
         # Over HTTP+JSON `judge` read no code, and the client may get the error under HTTP 200.
-        self._exchange.saw(Progress(event="error", error=error.code))
-        if self._client.binding is Binding.GRPC:
-            await self.end(of_error(error, self._client.version))
+        self._request.saw(Progress(event="error", error=error.code))
+        if self._dialect.binding is Binding.GRPC:
+            await self.end(of_error(error, self._dialect.version))
             return
         status, body = write(error)
         content_type = _JSON
-        if self._exchange.hears_events:
+        if self._request.hears_events:
             body, content_type = encode(body), _EVENTS
-        await _send(self._exchange, self._wire, status, self.headers(content_type), body, now=self._clock())
+        await _send(self._request, self._client, status, self.headers(content_type), body, now=self._clock())
 
     async def end(self, status: Status) -> None:
         """Send the status of a failed call to a client of gRPC."""
-        self._exchange.grpc_status = status.code
+        self._request.grpc_status = status.code
         headers = [*self.headers(None), *trailers(status)]
-        await _send(self._exchange, self._wire, 200, headers, b"", now=self._clock())
+        await _send(self._request, self._client, 200, headers, b"", now=self._clock())
 
     def headers(self, content_type: bytes | None) -> Pairs:
         """Return the headers of the answer.
@@ -262,10 +265,12 @@ class ClientAnswer:
         Args:
             content_type: That of the body; gRPC has always the same.
         """
-        is_grpc = self._client.binding is Binding.GRPC
-        left_out = _REPEATED | _OF_HTTP if is_grpc else _REPEATED
+        is_grpc = self._dialect.binding is Binding.GRPC
+        left_out = _NOT_OVER_GRPC if is_grpc else _REPEATED
         headers = [pair for pair in self._passed if pair[0] not in left_out]
-        headers += [_request_id(self._exchange), *extensions(self._theirs, self._client.version)]
+        headers.append(_request_id(self._request))
+        if self._theirs:
+            headers += extensions(self._theirs, self._dialect.version)
         if is_grpc:
             return [pair for pair in headers if _TEXT.fullmatch(pair[1]) is not None]
         if content_type is not None:
@@ -274,31 +279,27 @@ class ClientAnswer:
 
     def _content_type(self) -> bytes:
         """Return the type of a good answer; clients of HTTP+JSON 1.0 say whether they know A2A's own."""
-        if self._client.binding is Binding.REST and self._client.version is Version.V1_0:
-            accepted = self._exchange.head.first(b"accept") or b""
+        if self._dialect.binding is Binding.REST and self._dialect.version is Version.V1_0:
+            accepted = self._request.head.first(b"accept") or b""
             return A2A_JSON if A2A_JSON in accepted else _JSON
         return _JSON
 
 
-def _answer_of(delivery: Delivery, wire: Responder, head: ReplyHead) -> ClientAnswer:
+def _answer_of(delivery: Delivery, client: Responder, head: ReplyHead) -> ClientAnswer:
     reply = delivery.reply
     # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
     theirs = [*reply.headers, *reply.metadata]
-    return ClientAnswer(delivery.exchange, delivery.clock, wire, head.passed, theirs)
+    return ClientAnswer(delivery.request, delivery.clock, client, head.passed, theirs)
 
 
-def _is_relayed_http(delivery: Delivery) -> bool:
-    return delivery.translation is None and delivery.call.dialect.binding is not Binding.GRPC
-
-
-def _request_id(exchange: RequestContext) -> tuple[bytes, bytes]:
-    return b"x-request-id", exchange.id.encode("ascii")
+def _request_id(request: RequestContext) -> tuple[bytes, bytes]:
+    return b"x-request-id", request.id.encode("ascii")
 
 
 async def _send(
-    exchange: RequestContext, wire: Responder, status: int, headers: Pairs, body: bytes, *, now: float
+    request: RequestContext, client: Responder, status: int, headers: Pairs, body: bytes, *, now: float
 ) -> None:
-    exchange.status = status
-    exchange.first_byte = now
-    await wire.answer(status, headers, body)
-    exchange.bytes_out += len(body)
+    request.status = status
+    request.first_byte = now
+    await client.answer(status, headers, body)
+    request.bytes_out += len(body)

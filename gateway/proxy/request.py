@@ -23,6 +23,7 @@ from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.proxy.webhooks import Pushing
 from gateway.routing.route import Rule
 from gateway.tasks.ownership import Ownership
+from gateway.tasks.skill_affinity import SkillCall
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 
@@ -73,6 +74,7 @@ class RequestContext:
     principal: Principal | None = None
     call: Call | None = None
     ownership: Ownership | None = None
+    by_skill: SkillCall | None = None
     permit: Permit | None = None
     weight: float = 1.0
     pushing: Pushing | None = None

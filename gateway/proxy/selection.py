@@ -5,11 +5,14 @@ The table of routes decides (`routing/table.py`). Refusals that must look alike 
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from gateway.a2a import fault as faults
 from gateway.a2a.fault import Fault
 from gateway.principal import Principal
 from gateway.proxy.connection_cache import Decision, Location
 from gateway.proxy.request import RequestContext
+from gateway.proxy.skill_request import best_agents
 from gateway.routing.endpoint import explain_conflict
 from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict
 from gateway.snapshot import Snapshot
@@ -35,21 +38,26 @@ def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Loca
 
 
 def select(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
-    """Return whose agent answers; for the card that says how to sign in nobody's.
+    """Return the route to the agent that answers; none for the card that says how to sign in.
 
     Args:
         tenant: The A2A tenant that the request names.
 
     Raises:
         AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams, InsufficientScope: no agent answers.
+        NoHealthyBackend: no agent with the skill that the request names is up.
     """
-    verdict = _verdict(snapshot, request, location, tenant)
+    decision = request.cache.decision
+    if decision is not None and decision.principal is request.principal and decision.tenant == tenant:
+        verdict = decision.verdict
+    else:
+        verdict = _resolve(snapshot, request, location, tenant)
     request.rule = verdict.rule
     if verdict.contenders:
         request.contenders = verdict.contenders
-    if verdict.signs_in:
-        return verdict
     if verdict.route is None:
+        if verdict.signs_in:
+            return verdict
         rule, kind = verdict.rule, verdict.fault or faults.NoEndpoint
         if kind is faults.InsufficientScope and rule is not None and request.principal is not None:
             requirement = snapshot.table.agents[rule.agent].requirement
@@ -61,18 +69,27 @@ def select(snapshot: Snapshot, request: RequestContext, location: Location, tena
     return verdict
 
 
-def _verdict(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
-    table, principal, cache = snapshot.table, request.principal, request.cache
-    decision = cache.decision
-    if decision is not None and decision.principal is principal and decision.tenant == tenant:
-        return decision.verdict
-    routing_input = RoutingInput((), request.head.host, tenant, principal)
+def _resolve(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
+    table, principal = snapshot.table, request.principal
+    routing_input = RoutingInput((), request.head.host, tenant, principal, location.skill)
+    if location.endpoint is not None and location.endpoint.skills:
+        return _by_skill(snapshot, request, location, routing_input)
     if location.reads_card:
         return table.resolve_card(location.endpoint, routing_input)
     verdict = table.resolve(location.endpoint, routing_input)
     if verdict.route is not None and principal is not None:
-        cache.decision = Decision(principal, tenant, verdict)
+        request.cache.decision = Decision(principal, tenant, verdict)
     return verdict
+
+
+def _by_skill(snapshot: Snapshot, request: RequestContext, location: Location, asked: RoutingInput) -> Verdict:
+    """Return the route where skills pick agents; never cached, for ranks and health change."""
+    known = request.by_skill
+    maker, partner = ("", "") if known is None else (known.maker, known.partner)
+    asked = best_agents(snapshot, location, asked, maker=maker, partner=partner)
+    resolve = snapshot.table.resolve_card if location.reads_card else snapshot.table.resolve
+    verdict = resolve(location.endpoint, asked)
+    return verdict if verdict.rule is None else replace(verdict, rule=verdict.rule.at(location.skill))
 
 
 def _refusal(kind: type[Fault], contenders: Sequence[Rule] = ()) -> Fault:
@@ -104,4 +121,5 @@ _WORDS: Mapping[type[Fault], str] = {
     faults.HiddenConflict: "no agent here answers this request",
     faults.InsufficientScope: "this agent requires a scope, role or claim that the credential does not have",
     faults.BadParams: "this agent needs a tenant",
+    faults.NoHealthyBackend: "no agent with this skill can be reached for now",
 }

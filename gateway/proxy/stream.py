@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from gateway.a2a.agent_frame import event_reader
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
-from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
+from gateway.a2a.bindings.jsonrpc import answers, is_same, with_id
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.grpc import FrameDecoder, frame
@@ -43,20 +43,20 @@ class Stream:
         headers: Of the answer to the client.
     """
 
-    def __init__(self, delivery: Delivery, wire: Responder, headers: Pairs) -> None:
+    def __init__(self, delivery: Delivery, client: Responder, headers: Pairs) -> None:
         backing = delivery.backing
         self._delivery = delivery
-        self._exchange = delivery.exchange
+        self._request = delivery.request
         self._call = delivery.call
         self._translation = delivery.translation
         self._clock = delivery.clock
         self._meter = backing.meter
         self._heartbeat = backing.bounds.heartbeat
-        self._wire = wire
+        self._client = client
         self._is_wrapped = self._call.dialect.binding is Binding.JSONRPC
         self._is_grpc = self._call.dialect.binding is Binding.GRPC
         # Clients of gRPC get no heartbeats: HTTP/2 has pings.
-        self._beats = delivery.exchange.binding is not Binding.GRPC
+        self._beats = delivery.request.binding is not Binding.GRPC
         longest = backing.bounds.event
         self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
         self._read = event_reader(self._call)
@@ -89,9 +89,9 @@ class Stream:
             UpstreamProtocol: an event is none that A2A knows, or belongs to another call.
             UpstreamReset, UpstreamIdle: the stream broke off.
         """
-        exchange, meter = self._exchange, self._meter
-        exchange.stream = True
-        exchange.status = 200
+        request, meter = self._request, self._meter
+        request.stream = True
+        request.status = 200
         meter.streaming(1)
         closed_by = "gateway"
         try:
@@ -101,7 +101,7 @@ class Stream:
             await self._finish()
             closed_by = "agent"
             self._open()
-            await self._wire.close(self._trailers())
+            await self._client.close(self._trailers())
         except BaseException as error:
             if isinstance(error, UpstreamReset):
                 closed_by = "agent"
@@ -113,22 +113,22 @@ class Stream:
             self._stop_beating()
             if self._release is not None:
                 self._release.cancel()
-            if isinstance(exchange.interrupted, ClientGone):
+            if isinstance(request.interrupted, ClientGone):
                 closed_by = "client"
-            exchange.closed_by = closed_by
-            exchange.upstream = self._clock() - (exchange.sent or exchange.started)
+            request.closed_by = closed_by
+            request.upstream = self._clock() - (request.sent or request.started)
             meter.streaming(-1)
             meter.stream_closed(closed_by)
 
     def _begin(self) -> None:
-        exchange = self._exchange
+        request = self._request
         if self._translation is None or self._translation.tells_failures:
             self._open()
-        if exchange.permit is not None:
-            exchange.permit.streaming()
+        if request.permit is not None:
+            request.permit.streaming()
         # A stream may last for hours, and the rest of it needs nothing of the request.
-        exchange.head.forget()
-        for call in (self._call, exchange.call):
+        request.head.forget()
+        for call in (self._call, request.call):
             if call is not None:
                 call.forget()
         self._heard = self._clock()
@@ -152,7 +152,7 @@ class Stream:
             await self._catch_up()
         if self._failure is not None:
             error = self._delivery.error_of(self._failure)
-            self._exchange.saw(Progress(event="error", error=error.code))
+            self._request.saw(Progress(event="error", error=error.code))
             if self._translation is not None:
                 await self._write(self._translation.fail(error))
         elif self._translation is not None:
@@ -161,20 +161,20 @@ class Stream:
     def _trailers(self) -> Pairs | None:
         """Return the status of a stream that failed, for a client of gRPC."""
         status, translation = self._failure, self._translation
-        if self._exchange.binding is not Binding.GRPC:
+        if self._request.binding is not Binding.GRPC:
             return None
         if translation is not None:
             complaint = translation.complaint
             status = None if complaint is None else of_error(complaint, translation.client.version)
         if status is None:
             return None
-        self._exchange.grpc_status = status.code
+        self._request.grpc_status = status.code
         return trailers(status)
 
     def _tell_number(self, fault: Fault) -> None:
         """Add to the log line which event could not be delivered, counted from 1, without comments."""
         # An event that was too long has not been counted.
-        number = self._failed or (0 if self._decoder.refused is None else self._exchange.events + 1)
+        number = self._failed or (0 if self._decoder.refused is None else self._request.events + 1)
         if number:
             fault.detail = f"event {number}" + (f": {fault.detail}" if fault.detail else "")
 
@@ -196,17 +196,17 @@ class Stream:
             return False
         event = self._decoder.only(chunk)
         said = self._events(chunk) if event is None else self._bring(event)
-        exchange = self._exchange
+        request = self._request
         if len(said) > _TURN:
             self._unsent = said
             return False
         if not said:
             return not self._waiting and not self._has_ended
-        if exchange.first_byte is None:
+        if request.first_byte is None:
             self._open()
-            exchange.first_byte = self._heard
-        exchange.moved(len(said))
-        return self._wire.write_nowait(said) and not self._waiting and not self._has_ended
+            request.first_byte = self._heard
+        request.moved(len(said))
+        return self._client.write_nowait(said) and not self._waiting and not self._has_ended
 
     def _events(self, chunk: bytes) -> bytes:
         """Return what goes out for the events that end in a chunk.
@@ -237,10 +237,10 @@ class Stream:
         while self._pieces:
             await self._write(self._events(self._pieces.pop()))
             await self._catch_up()
-            await self._wire.drained()
+            await self._client.drained()
             # Other requests have their turn.
             await asyncio.sleep(0)
-        await self._wire.drained()
+        await self._client.drained()
         self._hold()
         if self._has_ended:
             raise _Ended
@@ -251,14 +251,14 @@ class Stream:
             # It stays in its place until it is done: nothing else goes out in the meantime.
             event, size = self._waiting[0], len(self._waiting[0].raw)
             unmet, self._unmet = self._unmet, None
-            number = self._exchange.events + (unmet is None)
+            number = self._request.events + (unmet is None)
             try:
                 if unmet is None:
-                    told = await self._exchange.kept.work(self._look, event, size)
+                    told = await self._request.kept.work(self._look, event, size)
                     unmet = None if told is None else self._note(told)
                 if unmet is not None:
-                    await meet(self._exchange, unmet)
-                said = await self._exchange.kept.work(self._say, event, size)
+                    await meet(self._request, unmet)
+                said = await self._request.kept.work(self._say, event, size)
             except UpstreamProtocol:
                 self._failed = number
                 raise
@@ -284,7 +284,7 @@ class Stream:
             Overloaded: the process holds as much as it may.
         """
         waiting = sum(map(len, self._pieces)) + sum([len(event.raw) for event in self._waiting])
-        self._exchange.hold(self._decoder.held + self._behind + len(self._unsent) + waiting)
+        self._request.hold(self._decoder.held + self._behind + len(self._unsent) + waiting)
 
     # ---- One event ---------------------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class Stream:
         if self._waiting or len(event.raw) >= ASIDE:
             self._waiting.append(event)
             return b""
-        before = self._exchange.events
+        before = self._request.events
         try:
             told = self._look(event)
             if told is not None and (unmet := self._note(told)) is not None:
@@ -344,30 +344,30 @@ class Stream:
 
     def _note(self, told: Progress) -> Progress | None:
         """Keep what an event tells; return it if the ledger has to record it before the event goes out."""
-        exchange = self._exchange
-        exchange.events += 1
-        if exchange.events == 1 and exchange.on_event is not None:
-            exchange.on_event()
+        request = self._request
+        request.events += 1
+        if request.events == 1 and request.on_event is not None:
+            request.on_event()
         self._meter.event(told.event)
         if told is _BLANK:
             return None
-        ownership, before = exchange.ownership, exchange.progress
+        ownership, before = request.ownership, request.progress
         # Nearly all events of a stream name what its first one did.
-        if ownership is None or (exchange.pushing is None and ownership.is_known(told)):
+        if ownership is None or (request.pushing is None and ownership.is_known(told)):
             if (
                 told.state
                 or told.event != before.event
                 or told.task_id != before.task_id
                 or told.context_id != before.context_id
             ):
-                exchange.saw(told)
+                request.saw(told)
             return None
-        exchange.saw(ownership.prefix.remove_from_progress(told))
+        request.saw(ownership.prefix.remove_from_progress(told))
         return told
 
     def _say(self, event: Event) -> bytes:
         """Return what goes out for an event."""
-        ownership = self._exchange.ownership
+        ownership = self._request.ownership
         if self._translation is not None:
             return self._translated(self._translation, event)
         raw = event.raw
@@ -394,7 +394,7 @@ class Stream:
             return b""
         said = translation.event(self._delivery.unmarked(data, event=True))
         if translation.complaint is not None:
-            self._exchange.saw(Progress(event="error", error=translation.complaint.code))
+            self._request.saw(Progress(event="error", error=translation.complaint.code))
             # A client of gRPC is told by a status, which nothing can follow.
             self._has_ended = not self._beats
         return said
@@ -417,7 +417,7 @@ class Stream:
 
     def _write_held(self) -> None:
         translation = self._translation
-        if translation is None or isinstance(self._exchange.interrupted, ClientGone):
+        if translation is None or isinstance(self._request.interrupted, ClientGone):
             return
         if held := translation.release():
             self._write_nowait(held)
@@ -427,29 +427,29 @@ class Stream:
     def _write_nowait(self, data: bytes) -> bool:
         """Write whole events; return False if the client reads slowly."""
         self._count(data)
-        return self._wire.write_nowait(data)
+        return self._client.write_nowait(data)
 
     async def _write(self, data: bytes) -> None:
         """Write whole events, or nothing, and wait while the client reads slowly."""
         if data:
             self._count(data)
             self._is_writing = True
-            await self._wire.write(data)
+            await self._client.write(data)
             self._is_writing = False
 
     def _count(self, data: bytes) -> None:
-        exchange = self._exchange
+        request = self._request
         if self._headers is not None:
             self._open()
-        if exchange.first_byte is None:
-            exchange.first_byte = self._clock()
-        exchange.moved(len(data))
+        if request.first_byte is None:
+            request.first_byte = self._clock()
+        request.moved(len(data))
 
     def _open(self) -> None:
         """Send the head of the answer, unless it has gone out."""
         headers, self._headers = self._headers, None
         if headers is not None:
-            self._wire.open(200, headers)
+            self._client.open(200, headers)
 
     def _beat_after(self, seconds: float) -> None:
         self._beat = asyncio.get_running_loop().call_later(seconds, self._on_beat)
@@ -466,7 +466,7 @@ class Stream:
             return
         if not self._is_writing and not self._unsent:
             self._open()
-            self._wire.write_nowait(HEARTBEAT)
+            self._client.write_nowait(HEARTBEAT)
         self._beat_after(self._heartbeat)
 
 

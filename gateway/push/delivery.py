@@ -221,7 +221,7 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the target, whatever `host` says.
+        """Connect to the target; `host` is ignored.
 
         Raises:
             PushDenied: as `WebhookPolicy.refuse_address`.

@@ -469,7 +469,7 @@ class DeliveryQueue:
 
 
 def _new_key(moment: int, before: str) -> str:
-    """Return a unique key of an entry, greater than that of the one before it, whatever the clock says."""
+    """Return a unique key of an entry, greater than that of the one before it, also when the clock goes back."""
     if before:
         moment = max(moment, int(before.partition("-")[0], 16) + 1)
     return f"{moment:016x}-{secrets.token_hex(16)}"

@@ -220,7 +220,7 @@ class PushRelay:
             by_principal: Whether the callers of one tenant are told apart.
 
         Raises:
-            StateUnavailable: nobody knows whose it is.
+            StateUnavailable: the owner cannot be looked up.
         """
         url, config_id, task_id = (_text(config, name) for name in ("url", "id", "taskId"))
         found = await self._find(url.removeprefix(self._prefix)) if url.startswith(self._prefix) else None

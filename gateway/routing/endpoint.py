@@ -6,10 +6,10 @@ so it costs the same with ten rules or ten thousand.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
-from gateway.routing.route import AgentRules, RoutingInput, Rule
+from gateway.routing.route import SKILL, AgentRules, RoutingInput, Rule
 from gateway.routing.token_claim import claim_values, typed
 
 Condition = tuple[object, ...]
@@ -29,6 +29,8 @@ class Endpoint:
         tenanted: Whether a path segment behind the endpoint is read as a tenant.
         named: Whether agents' names stand for their paths, as they do over gRPC: a tenant that names nobody then finds
             nobody, as a path would that leads nowhere.
+        skills: The skills that rules ask for, None for the one in the path; empty where no skill picks an agent.
+        by_agent: The rules of each agent, where skills pick them.
         behind_credential: By the tenant that they ask for, or None: of the public agents that a key or claim picks here
             a rule each, of two agents at most.
     """
@@ -44,6 +46,8 @@ class Endpoint:
     unconditional: tuple[Rule, ...]
     behind_credential: Mapping[str | None, tuple[Rule, ...]]
     named: bool = False
+    skills: tuple[str | None, ...] = ()
+    by_agent: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -57,9 +61,12 @@ class Endpoint:
     ) -> Self:
         """File the rules that are found at one place."""
         filed: dict[Condition, list[Rule]] = {}
+        by_agent: dict[str, list[Rule]] = {}
+        skills = {condition[1] for rule in rules for condition in rule.conditions if condition[0] == "skill"}
         unconditional: list[Rule] = []
         for rule in rules:
             condition = _filed_under(rule)
+            by_agent.setdefault(rule.agent, []).append(rule)
             if condition is None:
                 unconditional.append(rule)
             else:
@@ -81,13 +88,21 @@ class Endpoint:
             unconditional=tuple(unconditional),
             behind_credential=_behind_credential(rules, agents),
             named=named,
+            skills=tuple(None if skill is None else str(skill) for skill in sorted(skills, key=str)),
+            by_agent={agent: tuple(found) for agent, found in by_agent.items()} if skills else {},
         )
+
+    def skill_of(self, path: tuple[str, ...]) -> str | None:
+        """Return the skill that the path of a request to this endpoint names; None where the path names none."""
+        return path[len(self.path) - 1] if self.path[-1:] == (SKILL,) else None
 
     def possible(self, request: RoutingInput) -> Iterator[Rule]:
         """The rules filed under what the request shows; a superset of those that hold."""
         yield from self.unconditional
         if request.tenant is not None:
             yield from self.by_condition.get(("tenant", request.tenant), ())
+        for agent in dict.fromkeys((request.best or {}).values()):
+            yield from self.by_condition.get(("agent", agent), ())
         principal = request.principal
         if principal is None:
             return
@@ -123,7 +138,7 @@ def _behind_credential(
     found: dict[str | None, dict[str, Rule]] = {}
     for rule in rules:
         asked = {condition[0] for condition in rule.conditions}
-        if asked.isdisjoint(("key", "claim")) or not agents[rule.agent].public:
+        if asked.isdisjoint(("key", "claim")) or "skill" in asked or not agents[rule.agent].public:
             continue
         here = found.setdefault(rule.tenant, {})
         if len(here) < 2:
@@ -131,10 +146,13 @@ def _behind_credential(
     return {tenant: tuple(here.values()) for tenant, here in found.items()}
 
 
-def unmet(rule: Rule, request: RoutingInput) -> Condition | None:
+def unmet(rule: Rule, request: RoutingInput, *, skills: bool = True) -> Condition | None:
     """One condition of the rule that does not hold, or None where all do.
 
     `("tenant", None)` is that no tenant is named.
+
+    Args:
+        skills: Whether the agent has to be the best for the skills that the rule asks for.
     """
     if rule.untenanted and request.tenant is not None:
         return ("tenant", None)
@@ -145,6 +163,10 @@ def unmet(rule: Rule, request: RoutingInput) -> Condition | None:
                 return condition
         elif kind == "key":
             if request.principal is None or request.principal.key != condition[1]:
+                return condition
+        elif kind == "skill":
+            skill = request.skill if condition[1] is None else str(condition[1])
+            if skills and (request.best is None or skill is None or request.best.get(skill) != rule.agent):
                 return condition
         elif request.principal is None or condition[2] not in claim_values(request.principal.claims, str(condition[1])):
             return condition
@@ -178,12 +200,12 @@ def claim_condition(path: str, value: str | bool | int) -> Condition:  # noqa: F
 
 
 def _filed_under(rule: Rule) -> Condition | None:
-    """The one condition that a rule is filed under: the most telling one it has."""
+    """The one condition that a rule is filed under: the most telling one it has, or else its agent for a skill."""
     for kind in ("tenant", "key", "claim"):
         for condition in sorted(rule.conditions, key=repr):
             if condition[0] == kind:
                 return condition
-    return None
+    return ("agent", rule.agent) if rule.by_skill else None
 
 
 def explain_conflict(contenders: Sequence[Rule]) -> str:

@@ -5,7 +5,7 @@ is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is as
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
 from gateway.a2a.dialect import Version
@@ -19,13 +19,12 @@ from gateway.a2a.fault import (
     NotAdmitted,
 )
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import agreed
-from gateway.a2a.paths import WRONG_NAME, PathCall, read_rest, segments
-from gateway.a2a.query import of_card, split_query
-from gateway.a2a.tenant import is_tenant
+from gateway.a2a.params import agreed, of_card, split_query
+from gateway.a2a.paths import WRONG_NAME, PathCall, is_tenant, read_rest, segments
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, host_named, patterns, unmet
 from gateway.routing.route import Candidate, RoutingInput, Rule, Verdict
+from gateway.routing.skills import NO_RANKING, Ranked, Ranking, choose, of_skill
 from gateway.routing.table import Table
 
 
@@ -38,7 +37,7 @@ class Question:
             alone.
         host: The host that is named, over gRPC the authority.
         tenant: The A2A `tenant` field in the body or the query, or None; the `scope` of a method that has one.
-        principal: Who asks, or None for a stranger.
+        principal: The caller, or None for a stranger.
     """
 
     path: str
@@ -64,12 +63,20 @@ class Answer:
     fact: str = ""
 
 
-def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), everything: bool = False) -> Answer:
+def ask(
+    table: Table,
+    question: Question,
+    *,
+    prefix: tuple[str, ...] = (),
+    everything: bool = False,
+    ranking: Ranking = NO_RANKING,
+) -> Answer:
     """Resolve a question, every candidate explained.
 
     Args:
         prefix: Segments of the public path, which a request carries in front of everything.
         everything: Explain every rule of every agent, not only those at the endpoint.
+        ranking: The agents that have a skill.
     """
     host = host_named(question.host)
     if host is None:
@@ -98,7 +105,8 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
     except BadParams as wrong:
         return Answer(Verdict(None, BadParams), endpoint, fact=wrong.message)
     request = RoutingInput(path, host, named, question.principal)
-    verdict = explain(table, endpoint, request, everything=everything, card=card)
+    request = _with_best(table, ranking, endpoint, request, card=card)
+    verdict = explain(table, endpoint, request, everything=everything, card=card, ranking=ranking)
     if not inside:
         below = "/" + "/".join(prefix)
         verdict = _refused(verdict, verdict.fault, f"is below {below}, and the path is not")
@@ -114,6 +122,15 @@ def ask(table: Table, question: Question, *, prefix: tuple[str, ...] = (), every
     return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
 
 
+def _with_best(
+    table: Table, ranking: Ranking, endpoint: Endpoint | None, request: RoutingInput, *, card: bool
+) -> RoutingInput:
+    """Return the request with the best agent for each skill that the endpoint asks for."""
+    if endpoint is None or not endpoint.skills:
+        return request
+    return choose(table, ranking, endpoint, of_skill(request, endpoint.skill_of(request.path)), card=card)
+
+
 def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
     endpoint = table.grpc_endpoint
     try:
@@ -123,7 +140,7 @@ def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everythin
     request = RoutingInput((), "", tenant, question.principal)
     verdict = explain(table, endpoint, request, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
-        # Requests are read for those alone who may reach somebody there.
+        # A body is read only for callers that may reach an agent there.
         why = _misread(method, tenant)
         verdict = verdict if why is None else _refused(verdict, BadParams, why)
     return Answer(verdict, endpoint, method.operation, tenant)
@@ -178,6 +195,7 @@ def explain(
     everything: bool = False,
     card: bool = False,
     grpc: bool = False,
+    ranking: Ranking = NO_RANKING,
 ) -> Verdict:
     """Resolve as `Table.resolve` does, and say of each rule why it was or was not taken.
 
@@ -185,8 +203,9 @@ def explain(
         everything: Every rule of every agent, not only those of the endpoint.
         card: The request reads a card.
         grpc: The request comes over gRPC.
+        ranking: The agents that have a skill; `request` has the best ones.
     """
-    # Rules are explained by what is the case, whatever a caller may know of it: only operators ask.
+    # Operators alone ask for this, so rules that a caller may not know are named too.
     verdict = (table.decide_card if card else table.decide)(endpoint, request)
     beside: tuple[Candidate, ...] = ()
     if everything:
@@ -198,7 +217,8 @@ def explain(
             )
     else:
         rules = () if endpoint is None else endpoint.rules
-    candidates = tuple(_explained(table, rule, endpoint, request, verdict) for rule in rules)
+    skills = _Skills(table, ranking, endpoint, request, card=card)
+    candidates = tuple(skills.told(rule, _explained(table, rule, endpoint, request, verdict)) for rule in rules)
     told = table.masked(verdict, request.principal)
     return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
 
@@ -221,6 +241,62 @@ def _explained(
     return Candidate(rule, taken=False, why=_lost(rule, endpoint, request, verdict))
 
 
+class _Skills:
+    """Says of rules that ask for a skill where their agents stand.
+
+    Args:
+        request: With the best agents.
+        card: The request reads a card.
+    """
+
+    def __init__(
+        self, table: Table, ranking: Ranking, endpoint: Endpoint | None, request: RoutingInput, *, card: bool
+    ) -> None:
+        self._table = table
+        self._ranking = ranking
+        self._endpoint = endpoint
+        self._request = request
+        self._card = card
+        self._found: dict[str, list[Ranked]] = {}
+
+    def told(self, rule: Rule, candidate: Candidate) -> Candidate:
+        """Return the candidate with the rank of its agent, where its rule asks for a skill that the request names."""
+        endpoint, request = self._endpoint, self._request
+        if endpoint is None or not rule.by_skill or (rule.host, rule.path) != (endpoint.host, endpoint.path):
+            return candidate
+        wanted = {request.skill if each[1] is None else str(each[1]) for each in rule.conditions if each[0] == "skill"}
+        if len(wanted) > 1 or unmet(rule, request, skills=False) is not None:
+            return candidate
+        skill = next(iter(wanted)) or ""
+        ranked = self._ranked(endpoint, skill)
+        own = next((each for each in ranked if each.agent == rule.agent), None)
+        if own is None:
+            return replace(candidate, why=self._ranking.absence(rule.agent, skill))
+        score = {**own.parts(), "skill": skill, "rank": ranked.index(own) + 1, "up": not own.trouble}
+        if candidate.taken:
+            return replace(candidate, why=f"is the best for the skill {skill!r} ({own})", score=score)
+        if self._table.skill_route(endpoint, request, rule.agent, skill, card=self._card) is None:
+            who = "a stranger" if request.principal is None else "the caller"
+            return replace(candidate, why=f"has the skill {skill!r} ({own}), but {who} may not call it", score=score)
+        if own.trouble:
+            return replace(candidate, why=f"has the skill {skill!r} ({own}), but is not up: {own.trouble}", score=score)
+        best = (request.best or {}).get(skill)
+        if best in (None, rule.agent):
+            return replace(candidate, score=score)
+        first = next(each for each in ranked if each.agent == best)
+        tie = "; they tie, and the name decides" if _alike(own, first) else ""
+        return replace(candidate, why=f"has the skill {skill!r} ({own}), after {best!r} ({first}){tie}", score=score)
+
+    def _ranked(self, endpoint: Endpoint, skill: str) -> list[Ranked]:
+        if skill not in self._found:
+            self._found[skill] = list(self._ranking.ranked(skill, endpoint.agents))
+        return self._found[skill]
+
+
+def _alike(one: Ranked, other: Ranked) -> bool:
+    return one.parts() == other.parts()
+
+
 def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput) -> str:
     """Say which condition of a rule does not hold."""
     kind, wanted = condition[0], condition[-1]
@@ -228,6 +304,9 @@ def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput)
         return f"asks for the API key {wanted!r}"
     if kind == "claim":
         return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
+    if kind == "skill":
+        skill = request.skill if wanted is None else wanted
+        return f"asks for the best agent for the skill {skill!r}"
     shown = "none" if request.tenant is None else repr(request.tenant)
     if wanted is None:
         return f"is picked by its credential where no tenant is named, the request has {shown}"

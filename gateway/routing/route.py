@@ -1,7 +1,7 @@
 """The values of routing: the request as routing sees it, the rules of the file, and the verdict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -13,7 +13,7 @@ from gateway.routing.token_claim import claim_values, roles, scopes, typed
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """All that is named must be there; who shows no token has no scope and no role.
+    """All that is named must be there; a caller without a token has no scope and no role.
 
     Attributes:
         claims: Paths of claims, each with the value that it must have or hold.
@@ -113,14 +113,19 @@ class GrpcAddress:
     tenant: str | None
 
 
+SKILL = "{skill}"
+"""The last segment of a path that stands for every skill."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One match of one agent.
 
     Attributes:
         host: None for any, an exact lower-case host, or `*.suffix`.
-        path: Segments of the prefix; empty for the root.
-        conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`.
+        path: Segments of the prefix; empty for the root. The last one may be `SKILL`.
+        conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`, and
+            `("skill", name)`: the agent is the best for the skill; without a name for the one in the path.
         addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
         untenanted: Whether it holds only where no tenant is named: over gRPC, a credential that picks the agent at a
             path alone.
@@ -139,6 +144,15 @@ class Rule:
         """The A2A `tenant` that the rule asks for, or None."""
         return next((str(condition[1]) for condition in self.conditions if condition[0] == "tenant"), None)
 
+    @property
+    def by_skill(self) -> bool:
+        """Whether the agent has to be the best for a skill."""
+        return any(condition[0] == "skill" for condition in self.conditions)
+
+    def at(self, skill: str | None) -> "Rule":
+        """Return the rule with the path of a request that names a skill there."""
+        return self if skill is None or self.path[-1:] != (SKILL,) else replace(self, path=(*self.path[:-1], skill))
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRules:
@@ -149,6 +163,7 @@ class AgentRules:
         require_tenant: Whether a call without a `tenant` field is refused.
         tenanted: Whether a path segment behind the endpoint may be a tenant although no rule asks for one.
         public: Whether anyone may read its card (`visibility` is not `private`).
+        listed: Whether the catalog shows it to anyone (`visibility` is `listed`).
         requirement: What a caller's token must have beside; None for nothing.
     """
 
@@ -159,6 +174,7 @@ class AgentRules:
     require_tenant: bool = False
     tenanted: bool = False
     public: bool = True
+    listed: bool = True
     requirement: Requirement | None = None
 
     @property
@@ -186,22 +202,33 @@ class RoutingInput(msgspec.Struct, frozen=True):
     Attributes:
         host: Lower-case, without port; empty where unknown.
         tenant: The A2A `tenant` field, or None; already checked (`is_tenant`).
-        principal: Who calls, or None for a stranger (who can still read public cards).
+        principal: The caller, or None for a stranger (public cards only).
+        skill: The skill that the path names, or None.
+        best: The best agent for each skill that the endpoint asks for (`skills.choose`).
+        unavailable: Whether no agent is the best only because those that have the skill are down.
     """
 
     path: tuple[str, ...]
     host: str = ""
     tenant: str | None = None
     principal: Principal | None = None
+    skill: str | None = None
+    best: Mapping[str, str] | None = None
+    unavailable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One rule that was looked at, and why it was taken or not."""
+    """One rule that was looked at, and why it was taken or not.
+
+    Attributes:
+        score: The parts of the agent's rank where a skill is asked for; else None.
+    """
 
     rule: Rule
     taken: bool
     why: str
+    score: Mapping[str, object] | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):

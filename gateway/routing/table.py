@@ -12,7 +12,7 @@ something in its place: for its `tenant` where it has one, else for the agent's 
 credential and no tenant holds with the credential alone, too, where no tenant is named: at its path the credential
 picks the agent, and a tenant that is another agent's name stands for another path. So the endpoint has rules as any
 other has, and they are resolved in the same way. An agent that takes tenants of its own (`by_tenant`, `require_tenant`,
-`upstream_tenant`) has the credential whatever tenant is named; `check` warns of it.
+`upstream_tenant`) has the credential with any tenant in the message; `check` warns of it.
 
 Two matches that differ only in host or path ask for the same now. A `tenant` that the file writes goes before a name:
 the name is nobody's then. Of two agents that the file itself gives the same tenant or credential, neither is reached by
@@ -32,6 +32,7 @@ from gateway.a2a.fault import (
     HiddenConflict,
     InsufficientScope,
     NoEndpoint,
+    NoHealthyBackend,
     NoRoute,
     NotAdmitted,
     RouteConflict,
@@ -39,8 +40,8 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
-from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns
-from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
+from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
+from gateway.routing.route import SKILL, AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 
 _Conditions = frozenset[Condition]
 
@@ -135,6 +136,9 @@ class GrpcRules:
 
 
 def _claims(rule: Rule, agent: AgentRules) -> Iterator[_Claim]:
+    if rule.by_skill:
+        # Nothing in a call over gRPC names a skill, and without its path it would be picked for any call.
+        return
     if not rule.path and rule.host is None:
         yield _Claim(rule, rule)
         return
@@ -159,7 +163,7 @@ def _by_tenant(
                 yield _Claim(replace(claim.rule, conditions=conditions), claim.written)
 
 
-# ---- who gets what several ask for ---------------------------------------------------------------------------------
+# ---- precedence among several rules ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,8 @@ def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions,
         if settled[claim.rule.conditions].owner == rule.agent:
             return GrpcAddress(claim.rule.tenant)
     lost = "path" if rule.host is None else "host and path" if rule.path else "host"
+    if rule.by_skill:
+        return Obstacle("a skill picks it, and calls over gRPC cannot name one")
     if not claims:
         stands = f"the `tenant` that could stand for a {lost}"
         return Obstacle(f"only its {lost} picks it, and {stands} is for tenants of its own")
@@ -234,7 +240,7 @@ class Table:
     """The routing table: resolves a request to an agent.
 
     Attributes:
-        guarded: Whether callers can prove who they are. Then a stranger, anonymous callers among them, is asked for a
+        guarded: Whether callers can authenticate. Then a stranger, anonymous callers among them, is asked for a
             credential wherever it gets nothing, whether there is something or not.
     """
 
@@ -366,8 +372,31 @@ class Table:
         requirement = self.agents[agent].requirement
         return requirement is None or requirement.is_met(principal)
 
+    def skill_route(
+        self, endpoint: Endpoint, request: RoutingInput, agent: str, skill: str, *, card: bool = False
+    ) -> Route | None:
+        """Return the backend by which an agent answers a request for a skill; None where the caller may not reach it.
+
+        Args:
+            card: The request reads a card: strangers read those of the agents that the catalog shows to anyone.
+        """
+        rules = self.agents.get(agent)
+        rule = next((each for each in endpoint.by_agent.get(agent, ()) if _is_for(each, request, skill)), None)
+        if rules is None or rule is None:
+            return None
+        principal = request.principal
+        reach = None if principal is None else self.admitted(principal)
+        if principal is None or reach is None or not _reaches(reach, principal, agent):
+            is_open = card and rules.listed and (principal is None or principal.method == "anonymous")
+            return next(iter(rules.routes.values())) if is_open else None
+        if not self._suffices(principal, agent) or self._names_nobody(endpoint, rule, request.tenant):
+            return None
+        if card and not rules.by_tenant:
+            return rules.routes[None]
+        return self._backend(rules, rule, request, reach).route
+
     def turns_away(self, endpoint: Endpoint | None, principal: Principal | None) -> type[Fault] | None:
-        """Why a caller gets nothing at an endpoint whatever it asks there; None where it may reach some agent."""
+        """Return the refusal of a caller that may reach no agent at an endpoint; None where it may reach one."""
         if principal is None:
             return AuthMissing
         reach = self.admitted(principal)
@@ -384,7 +413,7 @@ class Table:
         return self.masked(self.decide(endpoint, request), request.principal)
 
     def resolve_card(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return whose card a GET reads: a private one is for those who may call the agent, any other is for anyone."""
+        """Return the agent whose card a GET reads: a private card is for its callers, any other is for anyone."""
         return self.masked(self.decide_card(endpoint, request), request.principal)
 
     def masked(self, verdict: Verdict, principal: Principal | None) -> Verdict:
@@ -397,7 +426,7 @@ class Table:
         return self.guarded and (principal is None or principal.method == "anonymous")
 
     def decide(self, endpoint: Endpoint | None, request: RoutingInput) -> Verdict:
-        """Return whose agent answers a call, whatever the caller may know of it: for operators."""
+        """Return the route of a call, with rules that the caller may not know: for operators."""
         principal = request.principal
         if principal is None:
             return Verdict(None, AuthMissing)
@@ -408,7 +437,7 @@ class Table:
             return Verdict(None, NoEndpoint)
         winner, contenders = endpoint.select(request)
         if winner is None:
-            refusal = self._refusal(endpoint, principal, reach, contenders)
+            refusal = self._refusal(endpoint, principal, reach, contenders, unavailable=request.unavailable)
             return Verdict(None, refusal, contenders=contenders)
         if not _reaches(reach, principal, winner.agent):
             here = self._knows_any(endpoint, principal, reach)
@@ -466,16 +495,20 @@ class Table:
         return found
 
     def _refusal(
-        self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...]
+        self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...], *, unavailable: bool
     ) -> type[Fault]:
         if contenders and all(_reaches(reach, principal, rule.agent) for rule in contenders):
             return RouteConflict
+        if unavailable:
+            return NoHealthyBackend
         if not self._knows_any(endpoint, principal, reach):
             return NoEndpoint
         return HiddenConflict if contenders else NoRoute
 
     def _knows_any(self, endpoint: Endpoint, principal: Principal, reach: Reach) -> bool:
-        return any(_reaches(reach, principal, agent) for agent in endpoint.agents & reach.agents)
+        if principal.narrowed is None:
+            return not endpoint.agents.isdisjoint(reach.agents)
+        return any(agent in reach.agents for agent in endpoint.agents & principal.narrowed)
 
     def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
         """Whether a credential alone has picked the winner, and the request names a tenant that does not agree.
@@ -510,10 +543,11 @@ class Table:
 class _Paths:
     """The endpoints of one host, by path."""
 
-    __slots__ = ("_by_path", "_longest")
+    __slots__ = ("_by_path", "_longest", "_skilled")
 
     def __init__(self, by_path: Mapping[tuple[str, ...], Endpoint]) -> None:
         self._by_path = by_path
+        self._skilled = any(path[-1:] == (SKILL,) for path in by_path)
         self._longest = max(map(len, by_path), default=0)
 
     def __iter__(self) -> Iterator[Endpoint]:
@@ -522,6 +556,8 @@ class _Paths:
     def longest(self, path: tuple[str, ...]) -> Endpoint | None:
         for length in range(min(len(path), self._longest), -1, -1):
             endpoint = self._by_path.get(path[:length])
+            if endpoint is None and self._skilled and length:
+                endpoint = self._by_path.get((*path[: length - 1], SKILL))
             if endpoint is not None:
                 return endpoint
         return None
@@ -529,6 +565,13 @@ class _Paths:
 
 def _reaches(reach: Reach, principal: Principal, agent: str) -> bool:
     return agent in reach.agents and (principal.narrowed is None or agent in principal.narrowed)
+
+
+def _is_for(rule: Rule, request: RoutingInput, skill: str) -> bool:
+    """Return whether a rule asks for a skill, and the rest of what it asks for holds."""
+    asked = [condition[1] for condition in rule.conditions if condition[0] == "skill"]
+    named = {request.skill if each is None else each for each in asked}
+    return named == {skill} and unmet(rule, request, skills=False) is None
 
 
 def path_segments(path: str) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def typed(value: object) -> object:
 def single(claims: Mapping[str, object], path: str) -> str | None:
     """Return the one name that a claim holds; None where it holds none, several, or something else.
 
-    That is a text. `organization`, by whatever path, may also be a list of exactly one text, or an object whose exactly
+    That is a text. `organization`, by any path, may also be a list of exactly one text, or an object whose exactly
     one member is an object, and that member's name counts: so Keycloak writes it. Of any other claim a list of one is
     refused as well: nobody can tell by one token that the next has no more.
     """

@@ -1,6 +1,6 @@
 """Ownership of tasks and contexts: what a call may name, what an answer may tell, and where that is recorded.
 
-An agent hands any task to everybody who knows its id. The gateway therefore asks its ledger (`store.py`):
+An agent hands any task to every caller that knows its id. The gateway therefore asks its ledger (`store.py`):
 
 1. **On the way in** (`Ownership.authorize`): every task that a call names, wherever it stands, must belong to the
    caller. Otherwise the agent is not asked. A foreign task and an unknown one get the same answer, TaskNotFound.
@@ -32,6 +32,7 @@ from gateway.principal import Principal
 from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.context_prefix import NO_PREFIX, ContextPrefix
 from gateway.tasks.ledger import Ledger
+from gateway.tasks.skill_affinity import SkillCall
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Decision, Observed, Owner, Task
 from gateway.tasks.token_cipher import TokenCipher
 
@@ -66,7 +67,7 @@ class Isolation:
     Attributes:
         scope: The key of the backend in the ledger.
         by_principal: Whether callers of one tenant are told apart.
-        adopts: Whether a task that nobody owns goes to the first caller who is answered about it.
+        adopts: Whether a task without an owner goes to the first caller that is answered about it.
         shared: Whether several owners reach the backend.
         keeps: Whether owners are recorded at all. If not, only webhooks have one.
         most_open: The bound on open tasks by tenant; under `*` that of all other tenants.
@@ -190,6 +191,7 @@ class Ownership(msgspec.Struct, eq=False):
         is_prefixed: Whether the ids of the known task or context have the prefix at the agent.
         context: The context that the agent is asked for; empty for none.
         replica: The replica that is asked; empty if there is only one.
+        by_skill: The skill by which the caller came, which the agent of its task is recorded with; or None.
     """
 
     isolation: Isolation
@@ -208,7 +210,8 @@ class Ownership(msgspec.Struct, eq=False):
     # Whether the call counts among the tenant's pending ones.
     _pending: bool = False
     replica: str = ""
-    # Named tasks that nobody owns: they become the caller's once the agent has answered about them.
+    by_skill: SkillCall | None = None
+    # Named tasks without an owner: they become the caller's once the agent has answered about them.
     _claimed: tuple[str, ...] = ()
 
     # ---- On the way in ---------------------------------------------------------------------------------------------
@@ -350,7 +353,7 @@ class Ownership(msgspec.Struct, eq=False):
         return call
 
     def _claim_unowned(self, id: str, task: Task | None) -> None:  # noqa: A002 - as above
-        """Pass a task that nobody owns, where that is allowed; the agent's answer then decides the owner."""
+        """Pass a task without an owner, where that is allowed; the agent's answer then decides the owner."""
         if task is not None or not self.isolation.adopts or len(id) > LONGEST_ID:
             self._refuse_task(found=task is not None)
         self._claimed = (*self._claimed, id)
@@ -411,7 +414,7 @@ class Ownership(msgspec.Struct, eq=False):
 
         Raises:
             UpstreamProtocol: it names what belongs to another owner, or may do so.
-            TaskNotFound: likewise, where the call named a task that nobody owned then.
+            TaskNotFound: likewise, where the call named a task that had no owner then.
             StateUnavailable: it cannot be recorded.
         """
         isolation = self.isolation
@@ -442,6 +445,14 @@ class Ownership(msgspec.Struct, eq=False):
         self._learn(observed, decision)
         if isolation.affinity is not None and self.replica:
             await isolation.affinity.record(self.owner.tenant, task, context, self.replica)
+        if self.by_skill is not None:
+            await self._remember_agent(self.by_skill, task, told.context_id or "")
+
+    async def _remember_agent(self, by_skill: SkillCall, task: str, context: str) -> None:
+        """Record the backend of a task and a context, in the client's spelling."""
+        own, scope = self.prefix.text, self.isolation.scope
+        task, context = task.removeprefix(own), context.removeprefix(own)
+        await by_skill.record(self.owner.tenant, task=task, context=context, backend=scope)
 
     async def record_loss(self) -> None:
         """Record that the agent no longer knows the caller's task, which therefore is not open any more."""
@@ -548,16 +559,19 @@ class Ownership(msgspec.Struct, eq=False):
 
     @property
     def _follows(self) -> bool:
-        return self.replica != "" and self.isolation.affinity is not None
+        return (self.replica != "" and self.isolation.affinity is not None) or self.by_skill is not None
 
     async def _remember_replica(self, told: Progress) -> None:
         task, context = told.task_id or "", told.context_id or ""
         affinity = self.isolation.affinity
-        if affinity is None or not self.replica or (task in ("", self._task) and context in ("", self._context)):
+        if not self._follows or (task in ("", self._task) and context in ("", self._context)):
             self._state = told.state or self._state
             return
         self._task, self._state, self._context = task or self._task, told.state or self._state, context or self._context
-        await affinity.record(self.owner.tenant, task, context, self.replica)
+        if affinity is not None and self.replica:
+            await affinity.record(self.owner.tenant, task, context, self.replica)
+        if self.by_skill is not None:
+            await self._remember_agent(self.by_skill, task, context)
 
     # ---- What both ways use ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ What the server has acknowledged it may still lose: when a replica takes over, o
 `appendfsync always`, the last second of it. A task that is lost is nobody's: it is denied to everybody. A server that
 evicts keys when it is full forgets whose tasks are whose; `maxmemory-policy` should be `noeviction`.
 
-Whatever goes wrong is `StateUnavailable`, within half a second, or some seconds for what is large: `redis_client.py`.
+Every failure is `StateUnavailable`, within half a second, or some seconds for what is large: `redis_client.py`.
 """
 
 import sys

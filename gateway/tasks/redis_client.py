@@ -5,7 +5,7 @@
            follow one another, 0.1 to 0.25 s apart, until one succeeds
 
 An attempt runs a script that writes, so that a replica, a server that is still loading or one that may not write is not
-taken for one that can be used. Whatever goes wrong is `StateUnavailable`. Nothing is sent twice but a script that the
+taken for one that can be used. Every failure is `StateUnavailable`. Nothing is sent twice but a script that the
 server has forgotten, or what a cluster sends elsewhere: they did nothing then.
 
 redis-py closes a connection whose command is cancelled. So each command is a task of its own that goes on when its

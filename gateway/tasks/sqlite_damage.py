@@ -1,6 +1,6 @@
 """Checks the file of the ledger for damage with `PRAGMA quick_check`, in a thread and on a connection of its own.
 
-A damaged table may have lost rows, and a task that is not known may be given to whoever names it. So a file that is
+A damaged table may have lost rows, and an unknown task may be given to the caller that names it. So a file that is
 damaged is not used, and the gateway is not ready, until a check finds it whole.
 
 A check reads the whole file, about 130 MiB a second. The start waits `AT_START` seconds; a longer check goes on beside

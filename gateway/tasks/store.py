@@ -22,7 +22,7 @@ LONGEST_ID = 1024
 
 
 def later_state(known: str, told: str) -> str:
-    """Return the state of a task after a frame: a task that has ended stays so, whatever comes late.
+    """Return the state of a task after a frame: a task that has ended stays so after a late frame.
 
     Args:
         told: The state in the frame; empty if it tells none.
@@ -78,7 +78,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
         state: As `Task.state`; empty if the frame tells none.
         now: Unix seconds.
         apart: Whether the principals of a tenant are told apart.
-        marked: Whether the context has the owner's prefix, and therefore is the owner's, whoever has recorded it.
+        marked: Whether the context has the owner's prefix, and therefore is the owner's, no matter who recorded it.
     """
 
     owner: Owner

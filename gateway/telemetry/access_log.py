@@ -10,6 +10,7 @@ from typing import BinaryIO, Literal, cast
 
 import msgspec
 
+from gateway.telemetry.recent import RecentRequests
 from gateway.telemetry.sink import CAPACITY, Sink
 
 LONGEST = 256
@@ -26,9 +27,13 @@ class AccessLog:
     A value is a string, a number or a bool; others are written as text. Values are cut at `LONGEST` characters. Absent
     values are null in JSON and left out of text. Lines are pure ASCII, so that client data can neither start a new
     line nor control a terminal.
+
+    Attributes:
+        recent: The last lines.
     """
 
     def __init__(self, stream: BinaryIO, *, form: Literal["json", "text"] = "json", capacity: int = CAPACITY) -> None:
+        self.recent = RecentRequests()
         self._as_text = form == "text"
         self._sink: Sink[bytes] = Sink(stream, lambda line: line, capacity=capacity)
 
@@ -46,9 +51,11 @@ class AccessLog:
         # Made here and only written on the sink's thread: it takes a few microseconds, where two threads that want the
         # interpreter in turns cost each other more.
         try:
-            now = _clock_time(time.time())  # noqa: TID251 - a log line tells the time of day
+            seconds = time.time()  # noqa: TID251 - a log line tells the time of day
+            now = _clock_time(seconds)
             if not flat:
                 line = _flat(line)
+            self.recent.add(seconds, line)
             text = _text({"time": now, **line}) if self._as_text else _json(now, line)
         except Exception:  # noqa: BLE001 - one line that cannot be rendered must not end a request
             self._sink.miss()

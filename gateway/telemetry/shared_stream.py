@@ -25,7 +25,7 @@ class SharedStream(RawIOBase):
         """Return True."""
         return True
 
-    def write(self, data: Any) -> int:  # noqa: ANN401 - whatever has bytes, as its base says
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer, as its base class
         """Write all of it, or what a full pipe in non-blocking mode takes; return the number of bytes."""
         rest = memoryview(data)
         whole = len(rest)

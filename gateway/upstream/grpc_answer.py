@@ -1,4 +1,4 @@
-"""An answer over gRPC: one message, or a stream of them whose end may be far off, and the status that ends it."""
+"""An answer over gRPC: one message, or a stream that may last for hours, and the status that ends it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,9 +23,12 @@ class GrpcAnswer:
 
     Its owner reads it to the end or calls `close`. Cancelling a read cancels the call at the agent.
 
+    Args:
+        bare: A cache that answers of one message without headers share.
+
     Attributes:
         headers: The metadata in front, without what is binary: names in lower case, those of one name together.
-        known: None: nothing that is worked out from them is kept.
+        known: A cache for what is worked out from the headers of an answer that has none, as nearly all; or None.
         status: How the call ended, where the agent ended it with another status than OK; None while it goes well.
         metadata: What of the metadata behind the answer names extensions.
         is_stream: Whether the call answers with a stream of messages.
@@ -35,11 +38,13 @@ class GrpcAnswer:
     __slots__ = ("_call", "_channel", "_message", "_over", "headers", "is_stream", "known", "metadata", "status")
 
     alone = True
+    fault = None
+    has_begun = True
 
-    def __init__(self, call: aio.Call, channel: aio.Channel) -> None:
+    def __init__(self, call: aio.Call, channel: aio.Channel, bare: dict[object, object] | None = None) -> None:
         self.headers: Pairs = []
         self.is_stream = False
-        self.known: None = None
+        self.known = bare
         self.status: Status | None = None
         self.metadata: Pairs = []
         self._call = call
@@ -55,6 +60,11 @@ class GrpcAnswer:
     def http_status(self) -> int:
         """The status in HTTP's numbers."""
         return 200 if self.status is None else read_status(self.status, Version.V1_0).http_status
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the agent, or a server in front of it, is down."""
+        return self.status is not None and self.status.code == _UNAVAILABLE
 
     @property
     def failure(self) -> Status | None:
@@ -141,7 +151,8 @@ class GrpcAnswer:
             raise closing() from error
         finally:
             self._over = True
-        self.headers = _pairs(await self._call.initial_metadata())
+        if pairs := _pairs(await self._call.initial_metadata()):
+            self.headers, self.known = pairs, None
         self.metadata = _named(_pairs(await self._call.trailing_metadata()))
         if self._message is None:
             raise UpstreamProtocol("the agent's answer is empty", detail="OK, and no message")
@@ -195,10 +206,11 @@ class GrpcAnswer:
 
     def _ended(self, error: aio.AioRpcError, expired: Callable[[], Fault] | None) -> None:
         self.status = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)
-        self.headers = _pairs(error.initial_metadata())
+        self.headers, self.known = _pairs(error.initial_metadata()), None
         self.metadata = _named(_pairs(error.trailing_metadata()))
 
 
+_UNAVAILABLE = 14
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _HASTE = 0.05
 """Seconds by which gRPC may be early: its clock is another."""

@@ -30,6 +30,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, BY_REASON, ERROR_INFO, INTERNAL_ERROR, ErrorKind
 from gateway.a2a.json import Tree
 from tests.a2a.sample import vector
+from tests.table import for_each
 
 V0_1, V0_3, V1_0 = Version
 ENTRIES: list[dict[str, Any]] = vector("errors")["a2a"]
@@ -92,7 +93,7 @@ def heard(dialect: Dialect, status: int, body: Any) -> AgentError:
     return found
 
 
-@pytest.mark.parametrize(("entry", "theirs", "status", "body"), SAID)
+@for_each(("entry", "theirs", "status", "body"), SAID)
 def test_every_error_of_every_dialect_is_told_to_every_other(
     entry: dict[str, Any], theirs: Dialect, status: int, body: Any
 ) -> None:
@@ -173,7 +174,7 @@ def test_what_0_1_says_of_limits_and_outages_is_what_http_says() -> None:
 # ---- Codes of the agent's own ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [-32050, -32000, -1, 1, 404, 0])
+@for_each("code", [-32050, -32000, -1, 1, 404, 0])
 def test_a_code_of_the_agents_own_passes(code: int) -> None:
     found = rpc({"code": code, "message": "so", "data": [{"@type": "t"}]})
     assert (found.code, found.reason) == (code, None)
@@ -215,7 +216,7 @@ CHALLENGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHALLENGES)
+@for_each("name", CHALLENGES)
 def test_what_an_agent_says_of_credentials_is_not_said_of_the_clients(name: str) -> None:
     found = CHALLENGES[name]
     assert found is not None
@@ -240,8 +241,8 @@ def test_an_agent_that_does_not_accept_the_gateway_has_given_an_invalid_answer()
 # ---- Data ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [V0_1, V0_3])
-@pytest.mark.parametrize("data", [{"why": [1.5]}, "why", 0, [{"loc": ["message"], "msg": "missing"}], [], {}])
+@for_each("version", [V0_1, V0_3])
+@for_each("data", [{"why": [1.5]}, "why", 0, [{"loc": ["message"], "msg": "missing"}], [], {}])
 def test_data_of_older_agents_is_kept_for_older_clients(version: Version, data: object) -> None:
     found = rpc({"code": -32602, "message": "so", "data": data}, version)
     assert told(found, V0_3)["data"] == told(found, V0_1)["data"] == data
@@ -303,7 +304,7 @@ def test_an_envelope_of_json_rpc_is_read_over_rest_too() -> None:
     assert (found.code, found.data) == (-32601, {"a": 1})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",
@@ -325,7 +326,7 @@ def test_an_envelope_of_json_rpc_is_read_over_rest_too() -> None:
         b'{"message":"\xff"}',
     ],
 )
-@pytest.mark.parametrize("version", Version)
+@for_each("version", Version)
 def test_a_page_and_other_json_are_no_error_of_a2a(body: bytes, version: Version) -> None:
     assert read_rest(404, body, version) is None
 
@@ -340,12 +341,12 @@ def test_a_bare_message_is_an_error_of_0_3_alone() -> None:
     assert read_rest(404, b'{"message":"so","code":404}', V1_0) is None
 
 
-@pytest.mark.parametrize("error", [b"null", b'"boom"', b"1", b"[]", b"", b"{", b"nonsense"])
+@for_each("error", [b"null", b'"boom"', b"1", b"[]", b"", b"{", b"nonsense"])
 def test_what_is_no_object_is_no_error(error: bytes) -> None:
     assert read_jsonrpc(error, V1_0) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "code", "message"),
     [
         ({}, -32603, "Internal error"),
@@ -368,7 +369,7 @@ def test_members_that_are_missing_or_of_another_type_cost_no_more_than_themselve
 # ---- Events ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "binding"),
     [
         (b'{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t"}}}', Binding.JSONRPC),
@@ -398,7 +399,7 @@ def test_an_error_in_a_stream_is_told_from_events() -> None:
 # ---- Bounds ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "🙂"])
+@for_each("letter", ["x", "é", "🙂"])
 def test_a_long_message_is_cut_between_characters(letter: str) -> None:
     found = rpc({"code": -32001, "message": letter * 1_000_000})
     assert found.message == letter * (LONGEST_MESSAGE - 1) + "…"
@@ -438,7 +439,7 @@ def test_numbers_keep_their_digits() -> None:
     assert encoder.encode(found.details[1]) == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "found"),
     [
         ({"why": "x"}, [{"@type": STRUCT, "value": {"why": "x"}}]),
@@ -454,7 +455,7 @@ def test_details_without_a_type_go_into_a_struct(said: object, found: list[Tree]
     assert list(rpc({"code": -32001, "data": said}).details[1:]) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     "detail",
     [
         {**info(table.TASK_NOT_FOUND), "domain": "example.com"},
@@ -468,7 +469,7 @@ def test_only_an_error_info_of_a2a_is_a_reason(detail: Tree) -> None:
     assert rpc({"code": -32603, "data": [detail]}).reason == "INTERNAL_ERROR"
 
 
-@pytest.mark.parametrize("code", ["-32001", "401", "-31401", "2147483648", "\uff11", "1e3", -32050, None])
+@for_each("code", ["-32001", "401", "-31401", "2147483648", "\uff11", "1e3", -32050, None])
 def test_metadata_never_bring_in_a_code_of_a2a(code: object) -> None:
     found = rpc({"code": -32603, "data": [info(INTERNAL_ERROR, jsonrpcCode=code)]})
     assert (found.code, found.reason) == (-32603, "INTERNAL_ERROR")
@@ -545,7 +546,7 @@ def test_no_client_is_told_of_a_bad_credential_by_an_agent(error: object, versio
         assert write_rest(found, version=ours)[0] not in (401, 407)
 
 
-@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"error":', b'{"error":{"data":', b'{"error":{"data":[['])
+@for_each("opening", [b"[", b'{"a":', b'{"error":', b'{"error":{"data":', b'{"error":{"data":[['])
 def test_depth_costs_nothing(opening: bytes) -> None:
     body = opening * 200_000
     assert read_rest(500, body, V0_3) is None

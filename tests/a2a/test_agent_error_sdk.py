@@ -18,6 +18,7 @@ from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
 from gateway.a2a.agent_error import AgentError, read_jsonrpc, write_jsonrpc, write_rest
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import KINDS, ErrorKind, code_toward
+from tests.table import for_each
 
 BY_NAME = {kind.__name__: kind for kind in JSON_RPC_ERROR_CODE_MAP}
 # The SDK has no reason for it, so that its clients of HTTP+JSON see a 400 alone.
@@ -63,7 +64,7 @@ def raised(call: Callable[[Any], object], argument: object) -> Exception:
     return caught.value
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@for_each("kind", KNOWN)
 def test_clients_of_1_0_raise_the_exception_of_that_name(kind: ErrorKind) -> None:
     error = error_of(kind.code)
     for found in (
@@ -74,7 +75,7 @@ def test_clients_of_1_0_raise_the_exception_of_that_name(kind: ErrorKind) -> Non
         assert str(found) == "so"
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@for_each("kind", KNOWN)
 def test_clients_of_0_3_raise_the_nearest_exception(kind: ErrorKind) -> None:
     error = error_of(kind.code)
     assert type(heard_jsonrpc(error, Version.V0_3)) is BY_CODE[code_toward(kind.code, Version.V0_3)]
@@ -83,7 +84,7 @@ def test_clients_of_0_3_raise_the_nearest_exception(kind: ErrorKind) -> None:
     assert str(heard_rest(error, Version.V0_3)) == "so"
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.name) for kind in KINDS])
+@for_each("kind", list(KINDS))
 def test_the_types_of_0_3_hold_whatever_is_written(kind: ErrorKind) -> None:
     written = write_jsonrpc(error_of(kind.code), id=b'"1"', version=Version.V0_3)
     found = types_0_3.JSONRPCErrorResponse.model_validate_json(written)

@@ -23,6 +23,7 @@ from gateway.a2a.card import (
 )
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
+from tests.table import for_each
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 DUAL = "dual (one document read by 0.3 and 1.0 clients)"
@@ -59,7 +60,7 @@ def refused(tree: object) -> str:
 # ---- Which dialects an agent speaks --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("shape", "interfaces"),
     [
         ("v0.1", (CardInterface(JSONRPC_0_1, "https://gw.example.net/acme/rpc"),)),
@@ -74,13 +75,13 @@ def test_every_shape_of_the_vectors_says_how_to_call_the_agent(
     assert spoken(parse_card(json.dumps(VECTORS[shape]).encode())) == interfaces
 
 
-@pytest.mark.parametrize("version", [None, "", "0.3", "0.3.0", "0.2.5", "0.2.6"])
+@for_each("version", [None, "", "0.3", "0.3.0", "0.2.5", "0.2.6"])
 def test_a_url_beside_any_old_version_is_0_3_over_jsonrpc(version: str | None) -> None:
     tree = card(url="http://a/x", protocolVersion=version)
     assert spoken(tree) == (CardInterface(JSONRPC_0_3, "http://a/x"),)
 
 
-@pytest.mark.parametrize("version", [None, "", "1.0", "1.0.0", "1.0.1"])
+@for_each("version", [None, "", "1.0", "1.0.0", "1.0.1"])
 def test_a_supported_interface_without_a_version_is_1_0(version: str | None) -> None:
     entry = {"url": "http://a/x", "protocolBinding": "JSONRPC", "protocolVersion": version}
     assert spoken(card(supportedInterfaces=[entry])) == (CardInterface(JSONRPC_1_0, "http://a/x"),)
@@ -98,7 +99,7 @@ def test_a_preferred_transport_is_the_binding_of_the_main_url() -> None:
     assert spoken(tree) == (CardInterface(REST_0_3, "http://a/rest"), CardInterface(JSONRPC_0_3, "http://a/"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "later",
     [
         {"protocolVersion": "0.2.5"},
@@ -115,7 +116,7 @@ def test_a_card_is_0_1_only_without_anything_that_came_later(later: Tree) -> Non
     assert spoken(card(url="http://a/"))[0].dialect == JSONRPC_0_3
 
 
-@pytest.mark.parametrize("url", ["grpc://a:50051", "a:50051", "dns:///a:50051", "http://a:50051"])
+@for_each("url", ["grpc://a:50051", "a:50051", "dns:///a:50051", "http://a:50051"])
 def test_grpc_is_read_in_every_shape_whatever_its_clients_dial(url: str) -> None:
     def listed(**more: str) -> Tree:
         return card(supportedInterfaces=[{"url": url, **more}])
@@ -226,7 +227,7 @@ def test_no_tree_makes_reading_its_interfaces_fail(tree: Tree) -> None:
 # ---- What is refused -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("members", "why", "left"),
     [
         ({"name": 5}, "name is no string", {"name": None}),
@@ -292,7 +293,7 @@ def test_any_tree_can_be_mended_and_nothing_is_left_to_mend(tree: Tree) -> None:
     assert set(wrong) <= {"name is missing"}
 
 
-@pytest.mark.parametrize("tree", [{}, {"detail": "not found"}, {"name": 5, "url": 7}])
+@for_each("tree", [{}, {"detail": "not found"}, {"name": 5, "url": 7}])
 def test_what_has_neither_a_name_nor_an_interface_is_no_card(tree: Tree) -> None:
     assert "neither a name nor an interface" in refused(tree)
 
@@ -314,7 +315,7 @@ def test_twenty_thousand_interfaces_are_cut_to_a_hundred() -> None:
     assert len(spoken(card(supportedInterfaces=many))) == MAX_INTERFACES
 
 
-@pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"name": "a", "name": "b"}', b"\xff", b"{" * 100])
+@for_each("raw", [b"<html>", b"[]", b'{"name": "a", "name": "b"}', b"\xff", b"{" * 100])
 def test_what_is_no_strict_json_object_is_no_card(raw: bytes) -> None:
     with pytest.raises(CardInvalid):
         parse_card(raw)
@@ -340,7 +341,7 @@ def test_a_dual_card_is_not_merged_again() -> None:
 # ---- Where it says that it is --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "place"),
     [
         ("http://Agent.test:8000/x", "agent.test:8000"),
@@ -359,7 +360,7 @@ def test_where_an_interface_is_stands_in_its_url_whatever_the_binding(url: str, 
     assert authorities(card(supportedInterfaces=[{"url": url, "protocolBinding": "GRPC"}])) == (place,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "place"),
     [
         ("agent.test", "agent.test"),
@@ -380,7 +381,7 @@ def test_what_clients_of_grpc_dial_may_have_no_port_or_say_who_resolves_it(targe
     assert authorities(card(supportedInterfaces=[{"url": target, "transport": "grpc"}])) == (place,)
 
 
-@pytest.mark.parametrize("url", ["", "agent.test", "/rpc", "mailto:ops", "?x"])
+@for_each("url", ["", "agent.test", "/rpc", "mailto:ops", "?x"])
 def test_what_no_client_of_http_could_dial_is_nowhere(url: str) -> None:
     assert authorities(card(url=url)) == ()
 
@@ -388,7 +389,7 @@ def test_what_no_client_of_http_could_dial_is_nowhere(url: str) -> None:
 # ---- Where an interface is called ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("interface", "path"),
     [
         ("http://backend:8000/base/jsonrpc", "/base/jsonrpc"),
@@ -436,7 +437,7 @@ def test_only_the_path_of_an_interface_counts(interface: str, path: str) -> None
     assert dial_path(interface, "http://backend:8000/base/", "https://gw.example/agents") == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("interface", "path"),
     [
         ("http://0.0.0.0:9999/a2a/v1/message:stream", "/a2a/v1/message:stream"),

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2, proto_utils
 from a2a.compat.v0_3.types import AgentCard as LegacyCard
 from a2a.types import AgentCard
@@ -15,6 +14,7 @@ from gateway.a2a.card_rewriting import rebuild as rebuild_from
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion, sanitize
+from tests.table import for_each
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 SAID: Tree = VECTORS["dual (one document read by 0.3 and 1.0 clients)"]
@@ -55,7 +55,7 @@ def test_grpc_is_an_interface_of_each_generation() -> None:
     assert (alone["url"], alone["preferredTransport"]) == (PLACE, "GRPC")
 
 
-@pytest.mark.parametrize("edition", WRITTEN)
+@for_each("edition", WRITTEN)
 def test_where_grpc_needs_a_tenant_a_card_of_0_3_names_the_scoped_service_and_no_interface_that_would_fail(
     edition: Edition,
 ) -> None:
@@ -71,7 +71,7 @@ def test_where_grpc_needs_a_tenant_a_card_of_0_3_names_the_scoped_service_and_no
     assert listed == ({("1.0", "acme")} if edition.modern else set())
 
 
-@pytest.mark.parametrize("edition", WRITTEN)
+@for_each("edition", WRITTEN)
 def test_where_only_the_scoped_service_answers_a_card_of_0_3_is_whole_all_the_same(edition: Edition) -> None:
     tree = rebuild(SAID, ONLY_SCOPED, edition)
     legacy = LegacyCard.model_validate(tree)
@@ -81,7 +81,7 @@ def test_where_only_the_scoped_service_answers_a_card_of_0_3_is_whole_all_the_sa
     assert [each for each in spoken(tree) if each.dialect.version is Version.V0_3] == []
 
 
-@pytest.mark.parametrize("served", [WITH_GRPC, WITH_SCOPED, ONLY_GRPC, ONLY_SCOPED])
+@for_each("served", [WITH_GRPC, WITH_SCOPED, ONLY_GRPC, ONLY_SCOPED])
 def test_over_grpc_a_card_has_the_members_of_its_message_and_no_others(served: Served) -> None:
     said = SAID | {"capabilities": {"stateTransitionHistory": True, "extendedAgentCard": True}}
     modern, legacy = (rebuild(said, served, Edition.inside(dialect)) for dialect in (MODERN, LEGACY))
@@ -113,8 +113,8 @@ NAMED = {
 """Where an agent's card says that its gRPC is, and what of it no card may show."""
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
-@pytest.mark.parametrize("url", NAMED)
+@for_each("edition", EDITIONS)
+@for_each("url", NAMED)
 def test_where_the_agents_own_grpc_is_no_card_shows(url: str, edition: Edition) -> None:
     text = f"See {url} or grpc://{url.rpartition('/')[2]}/x, or call {NAMED[url]} itself."
     says = {"description": text, "skills": [{"id": "s", "description": text, "tags": [url]}], "documentationUrl": url}

@@ -7,6 +7,7 @@ import pytest
 from gateway.a2a.card import spoken
 from gateway.a2a.command import CommandLine, NoCommand, behind_pipe, command_of, generations, split_command
 from gateway.a2a.dialect import Binding, Dialect, Version
+from tests.table import for_each
 
 OLD: dict[str, Any] = {"name": "a", "url": "npx run my-agent@0.3.0", "preferredTransport": "stdio"}
 NEW: dict[str, Any] = {
@@ -18,7 +19,7 @@ NEW: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line"),
     [
         ("npx run my-agent@0.3.0", CommandLine(("npx", "run", "my-agent@0.3.0"))),
@@ -36,7 +37,7 @@ def test_a_command_line_is_split_and_nothing_more(text: str, line: CommandLine) 
     assert split_command(text) == line
 
 
-@pytest.mark.parametrize("text", ["", "  ", "A=1", "'open", "a\0b", "''", "x" * 9000])
+@for_each("text", ["", "  ", "A=1", "'open", "a\0b", "''", "x" * 9000])
 def test_what_is_no_command_line_is_refused(text: str) -> None:
     with pytest.raises(NoCommand):
         split_command(text)
@@ -49,7 +50,7 @@ def test_a_card_of_either_generation_names_its_command_by_the_interface_called_s
     assert command_of(other).words == ("b", "c")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "card",
     [
         {"name": "a"},

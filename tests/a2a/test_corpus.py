@@ -13,6 +13,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 BODIES = {name: ENVELOPE % (SEND % text) for name, text in VALUES.items()} | DOCUMENTS
 
@@ -49,7 +50,7 @@ def test_what_is_taken_is_read_by_others_too(body: bytes) -> None:
     msgspec.json.decode(body)
 
 
-@pytest.mark.parametrize(("name", "body"), REFUSED.items(), ids=REFUSED)
+@for_each(("name", "body"), REFUSED.items())
 def test_what_is_refused_is_refused_for_what_it_is(name: str, body: bytes) -> None:
     with pytest.raises(faults.BadRequest) as caught:
         read(body)

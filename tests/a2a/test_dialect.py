@@ -1,13 +1,13 @@
 """Dialects and the versions that name them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "version"),
     [
         ("1.0", Version.V1_0),
@@ -27,9 +27,7 @@ def test_a_patch_number_is_nothing_and_0_2_is_read_as_0_3(text: str, version: Ve
     assert parse_version(text) is version
 
 
-@pytest.mark.parametrize(
-    "text", ["", "2.0", "1.1", "0.30", "0", "v1.0", "1,0", "1.0, 0.3", "01.0", "1.00", "..", "\uff11.0"]
-)
+@for_each("text", ["", "2.0", "1.1", "0.30", "0", "v1.0", "1,0", "1.0, 0.3", "01.0", "1.00", "..", "\uff11.0"])
 def test_other_versions_are_not_known(text: str) -> None:
     assert parse_version(text) is None
 

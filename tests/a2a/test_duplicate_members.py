@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 
 from gateway.a2a import notification
 from gateway.a2a.ids import has_duplicates
 from gateway.a2a.progress import read_bare, read_jsonrpc, read_list
+from tests.table import for_each
 
 STATE = {"state": "TASK_STATE_WORKING"}
 MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "taskId": "t", "contextId": "c", "parts": [{"text": "hi"}]}
@@ -60,9 +60,9 @@ def rpc(result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}"
 
 
-@pytest.mark.parametrize("spaced", [False, True])
-@pytest.mark.parametrize("escaped", [False, True])
-@pytest.mark.parametrize("told", TOLD)
+@for_each("spaced", [False, True])
+@for_each("escaped", [False, True])
+@for_each("told", TOLD)
 def test_no_member_stands_twice_where_ids_are_looked_for(told: str, *, spaced: bool, escaped: bool) -> None:
     good = written(TOLD[told], spaced=spaced, escaped=escaped)
     assert read_jsonrpc(rpc(good)) is not None
@@ -83,7 +83,7 @@ def test_a_list_of_configurations_is_looked_through() -> None:
         assert read_jsonrpc(rpc(written(case))) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "free",
     [
         {"task": {**TASK, "metadata": {"a": 1, "a~": 2}}},
@@ -98,13 +98,13 @@ def test_what_is_free_is_not_looked_into(free: Any) -> None:
     assert read_bare(written(free)) is not None
 
 
-@pytest.mark.parametrize("raw", [b"5", b'"x"', b"null", b"[]", b"[5,[{}],null]", b"{}", b' { "a" : 1 } '])
+@for_each("raw", [b"5", b'"x"', b"null", b"[]", b"[5,[{}],null]", b"{}", b' { "a" : 1 } '])
 def test_what_has_no_members_has_no_twins(raw: bytes) -> None:
     assert not has_duplicates(raw)
     assert not has_duplicates(msgspec.Raw(raw.strip()))
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[1", b'{"a\xff":1}', b'{"\\ud800":1,"a":1}', b'{"a":' * 5000])
+@for_each("raw", [b"", b"{", b"[1", b'{"a\xff":1}', b'{"\\ud800":1,"a":1}', b'{"a":' * 5000])
 def test_what_cannot_be_read_may_have_some(raw: bytes) -> None:
     assert has_duplicates(raw)
 
@@ -129,6 +129,3 @@ def test_no_member_of_an_error_stands_twice() -> None:
     raw = b'{"code":1,"message":"a","data":{"metadata":{"taskId":"t","taskId":"u"}}}'
     assert read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None
     assert read_bare(b'{"error":' + raw + b"}") is None
-
-
-# ---- What is too long to be kept -------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gateway.a2a import fault as table
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.dialect import Version
@@ -23,6 +21,7 @@ from gateway.a2a.fault import (
     code_toward,
 )
 from tests.a2a.sample import vector
+from tests.table import for_each
 
 ENTRIES: list[dict[str, Any]] = vector("errors")["a2a"]
 MANUAL = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
@@ -40,7 +39,7 @@ def made(kind: type[Fault]) -> Fault:
 # ---- The table -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["reason"])
+@for_each("entry", ENTRIES)
 def test_errors_have_the_names_codes_and_statuses_of_the_protocol(entry: dict[str, Any]) -> None:
     kind = BY_REASON[entry["reason"]]
     status = entry["v1.0-rest"]["http"]
@@ -57,23 +56,21 @@ def test_codes_reasons_and_names_are_unique() -> None:
     assert len(BY_REASON) == len([kind for kind in KINDS if kind.reason is not None])
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@for_each("kind", KINDS)
 def test_a_code_never_means_another_error_to_a_client_of_0_1(kind: ErrorKind) -> None:
     told = code_toward(kind.code, Version.V0_1)
     meant = table.of_code(told, Version.V0_1)
     assert meant in (kind, table.INTERNAL_ERROR, table.UNSUPPORTED_OPERATION)
 
 
-@pytest.mark.parametrize(
-    ("code", "to_0_3", "to_0_1"), [(-32050, -32050, -32050), (-32010, -32010, -32603), (-32011, -32011, -32603)]
-)
+@for_each(("code", "to_0_3", "to_0_1"), [(-32050, -32050, -32050), (-32010, -32010, -32603), (-32011, -32011, -32603)])
 def test_an_agents_own_code_passes_unless_it_means_something_to_the_client(code: int, to_0_3: int, to_0_1: int) -> None:
     assert code_toward(code, Version.V1_0) == code
     assert (code_toward(code, Version.V0_3), code_toward(code, Version.V0_1)) == (to_0_3, to_0_1)
     assert table.of_code(-32050, Version.V0_1) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "meant"),
     [
         ("TaskNotFoundError", table.TASK_NOT_FOUND),
@@ -92,7 +89,7 @@ def test_a_name_is_known_however_it_is_written(name: str, meant: ErrorKind | Non
     assert table.of_name(name) is meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "word", "words", "meant"),
     [
         (404, "", "", table.TASK_NOT_FOUND),
@@ -114,7 +111,7 @@ def test_a_status_alone_means_the_likeliest_error(status: int | None, word: str,
 # ---- Faults ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", classes())
+@for_each("kind", classes())
 def test_every_fault_agrees_with_the_table(kind: type[Fault]) -> None:
     assert kind.reason in REASONS
     assert kind.outcome in OUTCOMES
@@ -127,7 +124,7 @@ def test_every_fault_agrees_with_the_table(kind: type[Fault]) -> None:
         assert {jsonrpc.code_of(made(kind), version, midway=True) for version in Version} == {-32603}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hidden", "seen"),
     [
         (table.TenantDenied, table.NoRoute),
@@ -144,7 +141,7 @@ def test_a_hidden_agent_and_a_missing_one_look_alike(hidden: type[Fault], seen: 
     assert hidden.reason != seen.reason
 
 
-@pytest.mark.parametrize("kind", classes())
+@for_each("kind", classes())
 def test_details_name_the_request_and_the_protocols_reason_first(kind: type[Fault]) -> None:
     entries = made(kind).details("r1")
     assert all(entry["metadata"] == {"requestId": "r1"} for entry in entries)
@@ -169,7 +166,7 @@ def test_details_tell_the_wrong_field_and_nothing_from_the_log() -> None:
 UNTOLD = {Fault, table.TaskNotFound, table.ClientGone}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in classes() if kind not in UNTOLD], ids=lambda kind: kind.__name__)
+@for_each("kind", [kind for kind in classes() if kind not in UNTOLD])
 def test_the_manual_has_the_codes_and_statuses_of_each_fault(kind: type[Fault]) -> None:
     rows = [line.strip("|").split(" | ") for line in MANUAL.split("\n| reason |")[1].split("\n\n")[0].splitlines()[2:]]
     assert {len(cells) for cells in rows} == {5}

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from gateway.a2a.dialect import Version
 from gateway.a2a.final_event import Ending, opening
+from tests.table import for_each
 
 
 def status(state: str, **more: Any) -> dict[str, Any]:
@@ -17,7 +16,7 @@ MESSAGE = {"message": {"messageId": "m"}}
 ARTIFACT = {"artifactUpdate": {"taskId": "t"}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "event", "held"),
     [
         (Version.V1_0, status("COMPLETED"), False),
@@ -75,7 +74,7 @@ WRITTEN = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"art
 NOTED = {"statusUpdate": {**status("WORKING")["statusUpdate"], "metadata": {"progress": 1}}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "begun"),
     [
         (TASK, (TASK,)),

@@ -14,6 +14,7 @@ from gateway.a2a.headers import (
     pass_on,
     refuse_ambiguous,
 )
+from tests.table import for_each
 
 
 def test_only_what_is_allowed_passes_in_the_order_it_came() -> None:
@@ -21,7 +22,7 @@ def test_only_what_is_allowed_passes_in_the_order_it_came() -> None:
     assert pass_on(headers, TO_AGENT) == [headers[0], headers[2], headers[3]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "authorization", "x-api-key", "cookie", "host", "x-tenant", "x-a2a-tenant", "x_a2a_tenant", "x-a2a_subject",
@@ -47,13 +48,13 @@ TRACE = b"0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"
 STATE = (b"tracestate", b"a=1")
 
 
-@pytest.mark.parametrize("value", [b"00-" + TRACE + b"-01", b"00-" + TRACE + b"-00", b"cc-" + TRACE + b"-01-later"])
+@for_each("value", [b"00-" + TRACE + b"-01", b"00-" + TRACE + b"-00", b"cc-" + TRACE + b"-01-later"])
 def test_a_trace_passes_with_its_state(value: bytes) -> None:
     headers = [STATE, (b"baggage", b"b"), (b"traceparent", value), (b"tracestate", b"c=2")]
     assert pass_on(headers, TO_AGENT) == headers
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         b"", b"x", b"00-1-2-01", b"ff-" + TRACE + b"-01", b"00-" + TRACE.upper() + b"-01",
@@ -73,11 +74,11 @@ def test_of_two_headers_that_are_no_list_the_one_that_was_looked_at_passes() -> 
     assert pass_on(headers, TO_CLIENT) == [headers[0], headers[2], headers[3], headers[4]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["a2a-version", "authorization", "x-api-key", "content-type", "content-encoding", "traceparent", "origin"],
 )
-@pytest.mark.parametrize("second", [b"one", b"another", b""])
+@for_each("second", [b"one", b"another", b""])
 def test_a_header_that_is_no_list_stands_once(name: str, second: bytes) -> None:
     pair = (name.encode(), b"one")
     refuse_ambiguous([(b"accept", b"a"), pair, (b"accept", b"b"), (b"x-anything", b""), (b"x-anything", b"")])
@@ -90,7 +91,7 @@ def test_two_credentials_are_one_too_many() -> None:
         refuse_ambiguous([(b"x-api-key", b"a"), (b"authorization", b"Bearer b")])
 
 
-@pytest.mark.parametrize("value", [b"A2A-Version", b"close, a2a-version", b"a2A-veRsion ,close"])
+@for_each("value", [b"A2A-Version", b"close, a2a-version", b"a2A-veRsion ,close"])
 def test_connection_cannot_take_away_what_is_decided_on(value: bytes) -> None:
     refuse_ambiguous([(b"connection", b"close, X-Tenant, Authorization, x-request-id"), (b"connection", b"te")])
     with pytest.raises(BadRequest, match="Connection"):
@@ -109,7 +110,7 @@ def test_no_list_allows_what_is_never_forwarded() -> None:
     assert all(name == name.lower() and b"_" not in name for name in TO_AGENT | TO_CLIENT | NEVER_FORWARDED)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "media", "json"),
     [
         (b"application/json", b"application/json", True),

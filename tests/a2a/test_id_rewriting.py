@@ -16,13 +16,14 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.id_rewriting import with_context, with_task, without
 from gateway.a2a.ids import referenced_ids
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
-from tests.a2a.dialects import DIALECTS, Case, asked, call_of, hub_params, pair_name, pairs, vector
+from tests.a2a.dialects import DIALECTS, Case, asked, call_of, hub_params, pairs, vector
 from tests.a2a.sample import CONTEXT
 from tests.a2a.test_referenced_ids import SAID, VECTORS, over_grpc, over_http, rpc
+from tests.table import for_each
 
 MARK = "gw-0123abcd-"
 OTHER = MARK + CONTEXT
@@ -41,7 +42,7 @@ def read(body: bytes, call: Call) -> Call:
 # ---- Contexts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("file", "name"), NAMING, ids=str)
+@for_each(("file", "name"), NAMING)
 def test_another_context_is_relayed_and_translated_in_every_dialect(file: str, name: str) -> None:
     call = call_of(vector(file)["request"][name], DIALECTS[name])
     changed = with_context(call, OTHER)
@@ -57,7 +58,7 @@ def test_another_context_is_relayed_and_translated_in_every_dialect(file: str, n
         assert json.loads(back.body) == json.loads(call.body)
 
 
-@pytest.mark.parametrize("pair", pairs(), ids=pair_name)
+@for_each("pair", pairs())
 def test_another_context_is_put_into_what_the_gateway_has_written(pair: list[Case]) -> None:
     for case in pair:
         _has_another_context(case)
@@ -77,7 +78,7 @@ def _has_another_context(case: Case) -> None:
         assert json.loads(changed.body) == renamed(json.loads(call.body), context, OTHER)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         '{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","contextId":"c"}}}',
@@ -114,7 +115,7 @@ def test_an_empty_twin_says_the_same_afterwards() -> None:
     assert (tree["message"]["contextId"], tree["message"]["context_id"], tree["sessionId"]) == ("d", "d", "d")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         rpc("SendMessage", {"message": SAID}),
@@ -142,7 +143,7 @@ def test_a_context_in_the_query_of_json_rpc_is_replaced_as_well() -> None:
     assert (changed.query, referenced_ids(changed).context) == (b"a=b&contextId=d", "d")
 
 
-@pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
+@for_each("version", [Version.V0_3, Version.V1_0])
 def test_the_body_of_a_send_over_http_has_the_other_context(version: Version) -> None:
     tree: dict[str, Any] = {"request": {**SAID, "context_id": "c"}, "metadata": {"c": "c"}, "tenant": "a"}
     call = over_http("POST", "message:send", tree, version=version)
@@ -174,14 +175,14 @@ def test_any_body_has_the_other_context_where_it_had_one_and_nowhere_else(
     changed = with_context(call, context)
     tree["params"]["message"] |= dict.fromkeys(pair_name, context)
     assert json.loads(changed.body) == tree
-    unread = with_context(replace(call, params=NOTHING), context)
-    assert (unread.body, unread.params) == (changed.body, NOTHING)
+    unread = with_context(replace(call, params=NO_PARAMS), context)
+    assert (unread.body, unread.params) == (changed.body, NO_PARAMS)
 
 
 # ---- Tasks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "params", "places"),
     [
         ("tasks/send", {"id": "t", "message": {**SAID, "metadata": {"id": "t"}}}, ["id"]),
@@ -212,10 +213,10 @@ def test_what_the_gateway_writes_for_an_agent_of_0_1_has_the_other_task() -> Non
     call = Translation(client, DIALECTS["v0.1-jsonrpc"], new_id="new").call
     changed = with_task(call, MARK + "new")
     assert json.loads(changed.body) == renamed(json.loads(call.body), "new", MARK + "new")
-    assert (referenced_ids(changed).tasks, changed.params) == ((MARK + "new",), NOTHING)
+    assert (referenced_ids(changed).tasks, changed.params) == ((MARK + "new",), NO_PARAMS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         rpc("tasks/send", {"message": {**SAID, "referenceTaskIds": ["t"]}}),
@@ -232,7 +233,7 @@ def test_no_other_call_has_a_task_that_its_client_named(call: Call) -> None:
 # ---- Without a mark --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.REST])
+@for_each("binding", [Binding.JSONRPC, Binding.REST])
 def test_a_mark_is_cut_out_of_json(binding: Binding) -> None:
     tree = {"id": f"{MARK}t", MARK: [f"a{MARK}", f"{MARK}{MARK}"], "text": f"see {MARK}chat-1, \u00e4", "n": 1.5}
     for frame in (json.dumps(tree, indent=1).encode(), json.dumps(tree, ensure_ascii=False).encode()):
@@ -240,7 +241,7 @@ def test_a_mark_is_cut_out_of_json(binding: Binding) -> None:
         assert json.loads(found) == {"id": "t", "": ["a", ""], "text": "see chat-1, \u00e4", "n": 1.5}
 
 
-@pytest.mark.parametrize("binding", list(Binding))
+@for_each("binding", list(Binding))
 def test_a_frame_without_a_mark_is_the_frame(binding: Binding) -> None:
     frame = made(Operation.GET_TASK, Version.V1_0, id="t") if binding is Binding.GRPC else b'{"id":"t"}'
     assert (

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway.a2a import json as strict_json
 from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey, ParseFailed
 from gateway.a2a.json import SLICE, open_body, open_object, text, write
+from tests.table import for_each
 
 
 def raw(body: bytes) -> dict[str, bytes]:
@@ -22,7 +23,7 @@ def test_values_keep_their_bytes() -> None:
     assert write(open_body(body)) == b'{"a":1e5,"b":[ 1, 2 ],"c":"\\u0041","d":{"x" : 0}}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"", b" ", b"{", b'{"a":1', b'{"a":1}}', b'{"a":1}{"b":2}', b'{"a":1} x', b'{"a":1}\0', b'{"a":1}\x0c',
@@ -38,7 +39,7 @@ def test_what_is_no_strict_json_is_refused(body: bytes) -> None:
         open_body(body)
 
 
-@pytest.mark.parametrize("body", [b"[]", b"[{}]", b" [1]", b"1", b'"a"', b"null", b"true"])
+@for_each("body", [b"[]", b"[{}]", b" [1]", b"1", b'"a"', b"null", b"true"])
 def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest) as caught:
         open_body(body)
@@ -46,7 +47,7 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
     assert ("batch" in caught.value.message) == (body.strip()[:1] == b"[")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b'{"a":1,"a":1}', b'{"a":1,"a":2}', b'{"a":12,"a":1}', b'{"a":1,"a":12}', b'{"a":1.5,"a":1}',
@@ -63,7 +64,7 @@ def test_a_member_that_stands_twice_is_refused_however_it_is_written(body: bytes
         open_object(strict_json.Raw(body), "params")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "Tenant", "TENANT", "tenanT", "Method", "ID", "Params", "Jsonrpc", "taskid", "TaskId", "Task_Id", "CONTEXTID",
@@ -80,14 +81,14 @@ def test_what_decides_nothing_may_be_in_any_case_and_twice_further_inside() -> N
     assert set(raw(b'{"Metadata":1,"metadata":{"a":1,"a":2,"Tenant":"x"}}')) == {"Metadata", "metadata"}
 
 
-@pytest.mark.parametrize("number", [b"1e999", b"9" * 5000, b"1" * 1_000_000, b"-1e309", b"1e-99999"])
+@for_each("number", [b"1e999", b"9" * 5000, b"1" * 1_000_000, b"-1e309", b"1e-99999"])
 def test_a_number_that_not_every_reader_holds_is_refused_wherever_it_stands(number: bytes) -> None:
     for body in (b'{"a":%b}', b'{"a":{"b":[[{"c":%b}]]}}', b'{"a":[1,%b ,2]}'):
         with pytest.raises(BadRequest, match="number"):
             open_body(body % number)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "piece", [b"\xff", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe2\x82", "\u00e4".encode("latin-1")]
 )
 def test_what_is_no_utf_8_is_found_at_any_place_of_a_long_body(piece: bytes) -> None:
@@ -98,7 +99,7 @@ def test_what_is_no_utf_8_is_found_at_any_place_of_a_long_body(piece: bytes) -> 
             open_body(b'{"a":"' + filler + piece + b'"}')
 
 
-@pytest.mark.parametrize(
+@for_each(
     "inner",
     [
         b'"\\ud800"', b'"\\udc00x"', b'"\\ud83d\\ud83d"', b'{"\\ud800":1}', b'"\x00"', b'"\t"', b'"\x1f"', b"[1,]",
@@ -112,7 +113,7 @@ def test_what_nobody_reads_is_strict_json_too(inner: bytes) -> None:
             open_body(body % inner)
 
 
-@pytest.mark.parametrize("name", ["tenant\\u0000", "\\u0000", "x\\u0000tenant", "__proto__", "\\u005f_proto__"])
+@for_each("name", ["tenant\\u0000", "\\u0000", "x\\u0000tenant", "__proto__", "\\u005f_proto__"])
 def test_a_name_that_stands_for_another_to_some_parsers_is_refused(name: str) -> None:
     with pytest.raises(DuplicateKey):
         open_body(f'{{"{name}":1}}'.encode())
@@ -159,7 +160,7 @@ def test_a_document_is_accepted_only_if_each_name_stands_once(body: str) -> None
 # ---- Members ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [b"null", b"1", b'"a"', b"[]"])
+@for_each("value", [b"null", b"1", b'"a"', b"[]"])
 def test_a_value_that_must_be_an_object_and_is_none_is_named(value: bytes) -> None:
     with pytest.raises(BadParams, match=r"params\.message must be an object"):
         open_object(strict_json.Raw(value), "params.message")
@@ -170,7 +171,7 @@ def test_a_string_is_read_and_what_is_unset_is_none() -> None:
     assert [text(opened, name) for name in "abcd"] == ["ä\0", None, None, None]
 
 
-@pytest.mark.parametrize("value", [b"1", b"true", b"[]", b"{}", b'["a"]'])
+@for_each("value", [b"1", b"true", b"[]", b"{}", b'["a"]'])
 def test_a_string_that_is_none_is_refused(value: bytes) -> None:
     with pytest.raises(BadParams, match="tenant must be a string"):
         text(open_body(b'{"tenant":' + value + b"}"), "tenant")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.json import BOUNDS, BodyBounds, refuse_numbers, skeleton
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 NARROW = BodyBounds(depth=4, members=20, elements=30)
 
@@ -39,7 +40,7 @@ def nested(depth: int) -> bytes:
     return b'{"a":' * (depth // 2) + b"[" * (depth - depth // 2) + b"]" * (depth - depth // 2) + b"}" * (depth // 2)
 
 
-@pytest.mark.parametrize("scale", [1, 100])
+@for_each("scale", [1, 100])
 def test_each_bound_is_exact(scale: int) -> None:
     wide = BodyBounds(depth=4 * scale, members=20 * scale, elements=30 * scale)
     for shape, bound in ((members, wide.members), (nested, wide.depth)):
@@ -89,7 +90,7 @@ def holds(number: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@for_each(
     "number",
     [
         "0", "-0", "-0.0", "1e5", "1E+05", "1e-005", "1.7976931348623157e308", "-1.7976931348623157E308", "1e308",
@@ -101,7 +102,7 @@ def test_a_number_that_a_double_holds_is_taken(number: str) -> None:
     assert holds(number)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "number",
     [
         "1e309", "-1e309", "1E+999", "1e400", "1.8e308", "0.001e312", "123e307", "1e1000", "1e-1000", "1e0000",
@@ -125,7 +126,7 @@ def test_every_number_that_python_or_javascript_writes_is_taken(number: float) -
 # ---- What it costs ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"[" * 100_000, b'{"a":' * 100_000, b'{"a":' + b"9" * 1_000_000 + b"}", b'{"a":1e400}',
@@ -133,7 +134,6 @@ def test_every_number_that_python_or_javascript_writes_is_taken(number: float) -
         b'{"a":[' + b"0," * 400_000 + b"0]}", b'"' * 1_000_000, b"\\" * 1_000_001, b"[]" * 400_000,
         b'{"a":[' + b'"",' * 250_000 + b"0]}", b'{"a":[' + b"1e300," * 99_000 + b"0]}",
     ],
-    ids=lambda body: f"{body[:12]!r}x{len(body)}",
 )  # fmt: skip
 def test_a_hostile_document_costs_less_than_100_ms(body: bytes) -> None:
     def read() -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from gateway.a2a.json import MAX_DEPTH, MAX_PARTS, TreeInvalid, parse_tree
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "why"),
     [
         (b'{"a": 1, "a": 1}', "named twice"),
@@ -54,7 +55,7 @@ def test_a_document_of_very_many_values_is_refused_before_it_is_built() -> None:
         parse_tree(listed(MAX_PARTS + 1), max_bytes=262_144)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"[" * 262_144,
@@ -67,10 +68,6 @@ def test_a_document_of_very_many_values_is_refused_before_it_is_built() -> None:
         b'{"a":"' + b"\\ud800" * 43_000 + b'"}',
         b'{"a":[' + b",".join([b"[]"] * 80_000) + b"]}",
         b'{"a":[' + b",".join([b"0"] * 130_000) + b"]}",
-    ],
-    ids=[
-        "brackets", "objects", "quotes", "escaped quotes", "backslashes", "digits", "keys", "surrogates", "lists",
-        "numbers",
     ],
 )  # fmt: skip
 def test_hostile_text_is_answered_without_much_work(raw: bytes) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.versions.version import Misfit
+from tests.table import for_each
 
 Decision = list[tuple[str, Alias]]
 
@@ -69,7 +70,7 @@ def test_who_speaks_a_later_generation_is_remembered_by_the_agents_name() -> Non
     assert params == {"id": "t-1"}
 
 
-@pytest.mark.parametrize(("field", "message"), [("id", {"taskId": "x" * 513}), ("sessionId", {"contextId": "x" * 513})])
+@for_each(("field", "message"), [("id", {"taskId": "x" * 513}), ("sessionId", {"contextId": "x" * 513})])
 def test_an_id_that_is_too_long_to_remember_is_refused(field: str, message: dict[str, Any]) -> None:
     with pytest.raises(Misfit) as caught:
         naming()[0].for_send(message)
@@ -83,7 +84,7 @@ def test_an_agents_id_that_is_too_long_is_not_remembered() -> None:
     assert met == []
 
 
-@pytest.mark.parametrize("odd", [{"task": 7}, {"task": {"id": 7, "contextId": []}}, {"x": None}, {"task": {"id": ""}}])
+@for_each("odd", [{"task": 7}, {"task": {"id": 7, "contextId": []}}, {"x": None}, {"task": {"id": ""}}])
 def test_what_is_no_name_is_left_as_it_is(odd: dict[str, Any]) -> None:
     names, met = naming()
     names.for_send({"taskId": "mine", "contextId": "s"})

@@ -19,6 +19,7 @@ from gateway.a2a.ids import (
     nested_in_tree,
 )
 from gateway.a2a.progress import read_bare, read_jsonrpc
+from tests.table import for_each
 
 WORKING = {"state": "TASK_STATE_WORKING"}
 
@@ -178,7 +179,7 @@ def test_an_error_with_a_member_twice_is_ambiguous() -> None:
             nested_in_error(raw)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}', b'{"taskId":"\\ud800x"}'])
+@for_each("data", [b"", b"{", b"5", b'"x"', b"[[]]", b'{"taskId":5}', b'{"taskId":"\\ud800x"}'])
 def test_what_else_an_error_has_names_nothing(data: bytes) -> None:
     assert nested_in_error(msgspec.Raw(data)) is None
     assert nested_in_body(data) is None

@@ -11,6 +11,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from tests.a2a.sample import vector
+from tests.table import for_each
 
 V0_1, V0_3, V1_0 = Version.V0_1, Version.V0_3, Version.V1_0
 CASES: dict[str, dict[Version, Tree]] = {
@@ -32,7 +33,7 @@ def told(body: bytes | None) -> Any:
     return json.loads(body)
 
 
-@pytest.mark.parametrize(("payload", "version"), SPOKEN)
+@for_each(("payload", "version"), SPOKEN)
 def test_what_an_agent_posts_tells_its_task_and_its_generation(payload: str, version: Version) -> None:
     body = written(CASES[payload][version])
     found = notification.read(body)
@@ -42,7 +43,7 @@ def test_what_an_agent_posts_tells_its_task_and_its_generation(payload: str, ver
     assert notification.generation(body) is version
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "asked", "expected"),
     [
         ({"id": "t", "status": {"state": "working"}}, None, V0_3),
@@ -61,9 +62,7 @@ def test_the_body_decides_and_what_the_agent_was_asked_in_where_it_does_not(
     assert notification.generation(written(body), asked) is expected
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"null", b"{", b'"x"', b"{}", b'{"jsonrpc":"2.0"}', b"\xff", b"[" * 9999, DEEP]
-)
+@for_each("body", [b"", b"[]", b"null", b"{", b'"x"', b"{}", b'{"jsonrpc":"2.0"}', b"\xff", b"[" * 9999, DEEP])
 def test_what_is_no_notification_tells_nothing(body: bytes) -> None:
     assert notification.read(body) is None
 
@@ -80,7 +79,7 @@ def test_one_that_may_be_anothers_is_none() -> None:
     assert notification.read(b'{"task":{"id":["t"],"status":{"state":"TASK_STATE_WORKING"}}}') is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "event"),
     [
         ({"task": {"id": "t", "status": {"state": 3}}}, "task"),
@@ -94,7 +93,7 @@ def test_enumerations_and_names_may_be_those_of_the_schema(body: Tree, event: st
     assert lowered["status"]["state"] == "completed"
 
 
-@pytest.mark.parametrize(("payload", "version"), SPOKEN)
+@for_each(("payload", "version"), SPOKEN)
 def test_a_notification_of_the_client_s_own_generation_stays_the_bytes_it_came_as(
     payload: str, version: Version
 ) -> None:
@@ -102,8 +101,8 @@ def test_a_notification_of_the_client_s_own_generation_stays_the_bytes_it_came_a
     assert notification.translate(body, version, task_id="task-7") is body
 
 
-@pytest.mark.parametrize("payload", CASES)
-@pytest.mark.parametrize(("theirs", "ours"), [(V1_0, V0_3), (V0_3, V1_0)])
+@for_each("payload", CASES)
+@for_each(("theirs", "ours"), [(V1_0, V0_3), (V0_3, V1_0)])
 def test_1_0_and_0_3_say_the_same_in_the_words_of_each(payload: str, theirs: Version, ours: Version) -> None:
     bodies = CASES[payload]
     assert told(notification.translate(written(bodies[theirs]), ours)) == bodies[ours]
@@ -119,7 +118,7 @@ def test_a_task_of_0_1_is_one_of_every_later_generation() -> None:
         assert task["artifacts"][0]["parts"][0]["text"] == "3 x A-1, paid."
 
 
-@pytest.mark.parametrize("theirs", [V0_3, V1_0])
+@for_each("theirs", [V0_3, V1_0])
 def test_a_client_of_0_1_is_told_by_tasks(theirs: Version) -> None:
     assert told(notification.translate(written(CASES["task"][theirs]), V0_1)) == CASES["task"][V0_1]
     assert told(notification.translate(written(CASES["status_update"][theirs]), V0_1)) == {
@@ -141,7 +140,7 @@ def test_a_bare_status_of_0_1_is_a_task_and_an_event_is_an_event() -> None:
     assert "artifactUpdate" in told(notification.translate(written(artifact), V1_0, asked=V0_1))
 
 
-@pytest.mark.parametrize("payload", ["task", "status_update", "message"])
+@for_each("payload", ["task", "status_update", "message"])
 def test_a_client_of_0_1_reads_the_names_that_it_gave(payload: str) -> None:
     body = written(CASES[payload][V1_0])
     task = told(notification.translate(body, V0_1, task_id="task-7", name="mine", session="talk"))
@@ -158,7 +157,7 @@ def test_numbers_keep_their_digits() -> None:
     assert b'"n":1.10' in lowered
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b'{"task":{"id":"t"}}',

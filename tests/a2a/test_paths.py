@@ -11,9 +11,10 @@ from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import NAME, PathCall, decode_id, encode_id, read_rest, rest_path, segments
 from tests.a2a.sample import TASK, TENANT, Sample, samples
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "parts"),
     [
         (b"/", ()),
@@ -31,7 +32,7 @@ def test_segments_are_what_stands_between_slashes(raw: bytes, parts: tuple[str, 
     assert segments(raw) == parts
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"/..", b"/a/../b", b"/./a", b"/a/.", b"/%2e%2e/a", b"/%2E/a", b"/a%2fb", b"/a%2Fb", b"/a%5cb", b"/a\\b",
@@ -48,12 +49,12 @@ def test_a_path_that_two_servers_could_read_in_two_ways_is_refused(raw: bytes) -
         segments(raw)
 
 
-@pytest.mark.parametrize("name", ["acme", "a.b-c_d", "A", "0", "...", "x" * 64, "v2", "Tasks", "--"])
+@for_each("name", ["acme", "a.b-c_d", "A", "0", "...", "x" * 64, "v2", "Tasks", "--"])
 def test_names_that_a_tenant_may_have(name: str) -> None:
     assert NAME.fullmatch(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "", ".", "..", "-", "v1", "tasks", "card", "skills", "extendedAgentCard", ".well-known", "message:send",
@@ -67,7 +68,7 @@ def test_names_that_no_tenant_has(name: str) -> None:
 # ---- What stands behind an endpoint --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", samples("rest"))
+@for_each("sample", samples("rest"))
 def test_the_paths_of_every_dialect_are_read(sample: Sample) -> None:
     scoped = sample.version is Version.V1_0
     # 1.0 writes the tenant behind the endpoint's path; for 0.3 it is part of the endpoint.
@@ -89,7 +90,7 @@ def read(method: str, path: str, *, tenanted: bool = False) -> PathCall | None:
     return read_rest(method, segments(path.encode()), tenanted=tenanted)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "call"),
     [
         ("POST", "/", PathCall()),
@@ -125,7 +126,7 @@ def test_paths_mean_what_every_client_means_by_them(method: str, path: str, call
     assert read(method, path, tenanted=True) == call
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "tenanted"),
     [
         ("/acme", False),
@@ -147,7 +148,7 @@ def test_other_paths_mean_nothing(path: str, *, tenanted: bool) -> None:
     assert read("GET", path, tenanted=tenanted) is None
 
 
-@pytest.mark.parametrize("escaped", ["%ff", "%c0%af", "%ed%a0%80", "%c2%85", "%e2%80%8d", "%20a", "a%20", "a" * 513])
+@for_each("escaped", ["%ff", "%c0%af", "%ed%a0%80", "%c2%85", "%e2%80%8d", "%20a", "a%20", "a" * 513])
 def test_ids_are_printable_utf8_of_bounded_length(escaped: str) -> None:
     for path in (f"/tasks/{escaped}", f"/tasks/{escaped}:cancel", f"/tasks/x/pushNotificationConfigs/{escaped}"):
         with pytest.raises(BadRequest):

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.progress import NOTHING, Progress, read_bare, read_jsonrpc, read_list
 from gateway.a2a.task_state import STATES
 from tests.a2a.sample import CONTEXT, TASK, VECTORS, vector
+from tests.table import for_each
 
 TASK_1_0 = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 
@@ -18,7 +18,7 @@ def rpc(result: object) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frame", "event", "state"),
     [
         ({"task": TASK_1_0}, "task", "working"),
@@ -47,7 +47,7 @@ def test_an_object_of_another_shape_over_http_json_tells_nothing() -> None:
     assert read_bare(b'{"status":1}') == read_bare(b"{}") == NOTHING
 
 
-@pytest.mark.parametrize("number", range(9))
+@for_each("number", range(9))
 def test_a_state_may_be_told_by_its_number(number: int) -> None:
     name = ("unspecified", "submitted", "working", "completed", "failed", "canceled", "input-required", "rejected",
             "auth-required")[number]  # fmt: skip
@@ -63,7 +63,7 @@ def test_a_state_may_be_told_by_its_number(number: int) -> None:
 IDS = {"task_id": "t", "context_id": "c"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frame", "event"),
     [
         ({"task": {"id": "t", "context_id": "c", "status": {"state": 2}}}, "task"),
@@ -81,15 +81,15 @@ def test_names_may_be_those_of_the_schema(frame: dict[str, Any], event: str) -> 
     assert read_jsonrpc(rpc(frame)) == Progress(b"1", "t", "c", state, event)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame", [{"message": {"taskId": "t", "contextId": "c"}}, {"kind": "message", "taskId": "t", "contextId": "c"}]
 )
 def test_the_task_that_a_message_names_is_told(frame: dict[str, Any]) -> None:
     assert read_bare(json.dumps(frame).encode()) == Progress(task_id="t", context_id="c", event="message")
 
 
-@pytest.mark.parametrize("odd", [{"status": "x"}, {"kind": 1}, {"sessionId": 5}, {"artifact": 1}, {"message": "x"}])
-@pytest.mark.parametrize("wrapped", [True, False])
+@for_each("odd", [{"status": "x"}, {"kind": 1}, {"sessionId": 5}, {"artifact": 1}, {"message": "x"}])
+@for_each("wrapped", [True, False])
 def test_a_member_of_another_type_hides_nothing(odd: dict[str, Any], *, wrapped: bool) -> None:
     task = {**TASK_1_0, **odd}
     frame = {"task": task} if wrapped else task
@@ -98,7 +98,7 @@ def test_a_member_of_another_type_hides_nothing(odd: dict[str, Any], *, wrapped:
         assert (told.task_id, told.context_id, told.legible) == ("t", "c", True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         {"task": "t"}, {"task": ["t"]}, {"statusUpdate": 1}, {"status_update": []}, {"artifactUpdate": "t"},
@@ -126,7 +126,7 @@ CONFIGS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("config", [config for config, _ in CONFIGS], ids=[name for _, name in CONFIGS])
+@for_each("config", [config for config, _ in CONFIGS])
 def test_a_push_configuration_tells_its_task(config: dict[str, Any]) -> None:
     other = json.loads(json.dumps(config).replace('"t"', '"u"').replace("tasks/t/", "tasks/u/"))
     assert read_bare(json.dumps(config).encode()) == Progress(task_id="t")
@@ -150,9 +150,7 @@ def test_a_resource_name_holds_any_id_of_a_task() -> None:
     assert read_bare(b'{"name":"tasks/a"}') == read_bare(b'{"name":7}') == NOTHING
 
 
-@pytest.mark.parametrize(
-    "path", sorted(VECTORS.glob("*Task*.json")) + sorted(VECTORS.glob("Send*.json")), ids=lambda p: p.stem
-)
+@for_each("path", sorted(VECTORS.glob("*Task*.json")) + sorted(VECTORS.glob("Send*.json")))
 def test_the_answers_and_events_of_the_vectors_name_their_task(path: Any) -> None:
     tree = vector(path.stem)
     frames = [
@@ -182,7 +180,7 @@ def test_a_null_error_beside_a_result_is_none() -> None:
     assert told == Progress(id=b"1", task_id="t", event="task")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         b"", b"[]", b"null", b"1", b"x", b"\xff", b'{"id":1', b"\xef\xbb\xbf{}", b"[" * 100_000, b"{}{}", b"{}\0",
@@ -195,7 +193,7 @@ def test_what_is_no_object_is_no_answer_and_tells_nothing(frame: bytes) -> None:
     assert read_bare(frame) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "members",
     [
         '"id":1,"id":2,"result":{}', '"id":1,"result":{},"result":[]', '"result":{},"error":{"code":1}',
@@ -203,7 +201,7 @@ def test_what_is_no_object_is_no_answer_and_tells_nothing(frame: bytes) -> None:
         '"id":1,"result":{},"\\ud800":1', '"x":1,"id":1,"x":2,"result":{}', '"id":12345,"id":1,"result":{}',
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("opening", ['{"jsonrpc":"2.0",', "{", '{ "jsonrpc" : "2.0" , '])
+@for_each("opening", ['{"jsonrpc":"2.0",', "{", '{ "jsonrpc" : "2.0" , '])
 def test_an_envelope_that_can_be_read_in_two_ways_is_no_answer(opening: str, members: str) -> None:
     assert read_jsonrpc(f"{opening}{members}}}".encode()) is None
 
@@ -235,7 +233,7 @@ THEIRS = {"id": "u", "contextId": "d", "status": {"state": "TASK_STATE_WORKING"}
 OF_THEIRS = {"taskId": "u", "contextId": "d", "status": {"state": "TASK_STATE_WORKING"}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         {"tasks": [THEIRS]},
@@ -286,7 +284,7 @@ def test_an_answer_that_is_several_things_at_once_or_in_odd_letters_is_not_legib
     assert not told.legible
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         {"task": MINE, "statusUpdate": {"taskId": "t", "contextId": "c"}},

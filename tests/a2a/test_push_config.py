@@ -13,6 +13,7 @@ from gateway.a2a.push_config import LONGEST_ID, LONGEST_TOKEN, PushConfig
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo
 from tests.a2a.sample import vector
+from tests.table import for_each
 
 URL = "https://hooks.example.net/a2a"
 WHOLE: Tree = {
@@ -67,7 +68,7 @@ def test_no_secret_and_no_url_is_in_what_is_printed() -> None:
     assert repr(READ) == "PushConfig(id='cfg-1', task_id='task-7')"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("dialect", "name"),
     [
         (Dialect(Binding.JSONRPC, Version.V1_0), "v1.0-jsonrpc"),
@@ -93,7 +94,7 @@ def list_of(config: PushConfig) -> list[str]:
     return [config.url, config.id, config.task_id, config.token, config.scheme, config.credentials]
 
 
-@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
+@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
 def test_it_is_found_and_replaced_in_a_send(operation: Operation) -> None:
     params: Tree = {"message": {}, "configuration": {"historyLength": 2, "taskPushNotificationConfig": dict(WHOLE)}}
     assert push_config.asked(operation, params) == WHOLE
@@ -101,7 +102,7 @@ def test_it_is_found_and_replaced_in_a_send(operation: Operation) -> None:
     assert params["configuration"] == {"historyLength": 2, "taskPushNotificationConfig": {"url": "x"}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params"),
     [
         (Operation.SEND_MESSAGE, {"message": {}}),

@@ -1,16 +1,16 @@
 """Addresses of upstreams in text."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.redaction import REMOVED, Redaction
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 HOSTS = ("agent.svc.cluster.local", "10.0.0.7", "support", "support:8000", "[::1]:9000", "localhost")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "cleaned"),
     [
         ("see http://10.0.0.7:8000/docs/x, then go", f"see {REMOVED} then go"),
@@ -29,7 +29,7 @@ def test_the_whole_word_around_a_host_goes(text: str, cleaned: str) -> None:
     assert Redaction(HOSTS).clean(text) == cleaned
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Customer support agent",
@@ -54,7 +54,7 @@ def test_many_texts_are_cleaned_at_once_and_each_as_if_it_were_alone() -> None:
     }
 
 
-@pytest.mark.parametrize("odd", ["x\ufdd0y", "%25ef%25bf%25bf", "//u %ef%b7%90@support %ef%b7%90 //u p@support"])
+@for_each("odd", ["x\ufdd0y", "%25ef%25bf%25bf", "//u %ef%b7%90@support %ef%b7%90 //u p@support"])
 def test_a_text_that_holds_what_stands_between_texts_costs_them_all(odd: str) -> None:
     assert Redaction(HOSTS).replacements([odd, "10.0.0.7", "x"]) == dict.fromkeys([odd, "10.0.0.7", "x"], REMOVED)
 
@@ -98,7 +98,7 @@ def test_only_words_that_name_a_host_go_unless_all_do(text: str, others: list[st
     assert cleaned == REMOVED or cleaned.endswith("".join(f" {word}" for word in others))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "cleaned"),
     [
         ("http://\u017fupport/x or y", f"{REMOVED} or y"),
@@ -112,7 +112,7 @@ def test_no_letter_and_no_gap_hides_a_host(text: str, cleaned: str) -> None:
     assert Redaction(HOSTS).clean(text) == cleaned
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["/" * 250_000, "//a" * 80_000, "@" * 250_000, "//" + "a@" * 100_000, "support:" * 30_000, "%2f" * 80_000]
 )
 def test_hostile_text_is_searched_without_much_work(text: str) -> None:

@@ -15,13 +15,14 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, referenced_ids
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall, read_rest
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
-from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, pair_name, pairs, vector
+from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, pairs, vector
 from tests.a2a.sample import CONTEXT, TASK
 from tests.doubles.grpc_bytes import text_field
+from tests.table import for_each
 
 V0_1, V0_3, V1_0 = Version.V0_1, Version.V0_3, Version.V1_0
 SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -47,7 +48,7 @@ def over_grpc(operation: Operation, version: Version, *, more: bytes = b"", **me
 def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
     """What a call names, however it was read: as it came, or from the bytes alone."""
     found = referenced_ids(call)
-    unread = replace(call, params=NOTHING)
+    unread = replace(call, params=NO_PARAMS)
     if call.dialect.binding is not Binding.GRPC:
         again = referenced_ids(unread)
         assert (set(again.tasks), again.context, again.webhooks) == (set(found.tasks), found.context, found.webhooks)
@@ -67,14 +68,14 @@ def expected(file: str, dialect: Dialect) -> ReferencedIds:
     return ReferencedIds((TASK,), webhooks=hooks)
 
 
-@pytest.mark.parametrize(("file", "name"), VECTORS, ids=str)
+@for_each(("file", "name"), VECTORS)
 def test_what_the_vectors_name_is_found_in_every_dialect(file: str, name: str) -> None:
     call = call_of(vector(file)["request"][name], DIALECTS[name])
     assert referenced_ids(call) == expected(file, DIALECTS[name])
     assert named(call)
 
 
-@pytest.mark.parametrize("pair", pairs(), ids=pair_name)
+@for_each("pair", pairs())
 def test_what_an_agent_is_asked_names_what_its_client_named(pair: list[Case]) -> None:
     for case in pair:
         _names_what_its_client_named(case)
@@ -136,7 +137,7 @@ SENDS: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...], str | None]]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("params", "tasks", "references", "context"), SENDS, ids=str)
+@for_each(("params", "tasks", "references", "context"), SENDS)
 def test_a_send_may_name_them_in_many_places(
     params: dict[str, Any], tasks: tuple[str, ...], references: tuple[str, ...], context: str | None
 ) -> None:
@@ -161,7 +162,7 @@ OLDEST: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...], str | None]
 ]
 
 
-@pytest.mark.parametrize(("params", "tasks", "references", "context"), OLDEST, ids=str)
+@for_each(("params", "tasks", "references", "context"), OLDEST)
 def test_a_send_of_0_1_names_its_task_and_its_session(
     params: dict[str, Any], tasks: tuple[str, ...], references: tuple[str, ...], context: str | None
 ) -> None:
@@ -169,9 +170,7 @@ def test_a_send_of_0_1_names_its_task_and_its_session(
         assert named(rpc(method, params)) == (tasks, references, context)
 
 
-@pytest.mark.parametrize(
-    "written", ['{"reference_task_ids_compat":["r"]}', '{"\\u0072eference_task_ids_compat":["r"]}']
-)
+@for_each("written", ['{"reference_task_ids_compat":["r"]}', '{"\\u0072eference_task_ids_compat":["r"]}'])
 def test_what_0_1_keeps_of_references_becomes_references(written: str) -> None:
     params = {"id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": {"k": 1}}}
     body = rpc("tasks/send", params).body.replace(b'{"k": 1}', written.encode())
@@ -226,14 +225,14 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...], str | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "params", "tasks", "context"), OTHERS, ids=str)
+@for_each(("method", "params", "tasks", "context"), OTHERS)
 def test_any_other_operation_may_too(
     method: str, params: dict[str, Any], tasks: tuple[str, ...], context: str | None
 ) -> None:
     assert named(rpc(method, params)) == (tasks, (), context)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "tasks", "context"),
     [
         (b"taskId=u&contextId=c", ("t", "u"), "c"),
@@ -250,7 +249,7 @@ def test_the_query_of_a_json_rpc_request_is_a_place(query: bytes, tasks: tuple[s
     assert named(rpc("SendMessage", {"message": {**SAID, "taskId": "t"}}, query)) == (tasks, (), context)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "body", "query"),
     [
         ("GET", "tasks/t", None, b"historyLength=1&id=t&name=tasks/t"),
@@ -268,7 +267,7 @@ def test_over_http_the_path_names_the_task(method: str, path: str, body: object,
         assert named(over_http(method, path, body, query, version)) == (("t",), (), None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "context"),
     [(b"contextId=c&pageSize=1", "c"), (b"context_id=c%2B", "c+"), (b"contextId=", None), (b"", None)],
 )
@@ -311,7 +310,7 @@ def test_the_references_that_a_candidate_of_1_0_finds_in_a_message_of_0_3_are_fo
         referenced_ids(over_grpc(Operation.SEND_MESSAGE, V0_3, more=b"\x0a\x03\x42\x01\xff"))
 
 
-@pytest.mark.parametrize("operation", [each for each in Operation if each.kind in (Kind.TASK, Kind.PUSH)])
+@for_each("operation", [each for each in Operation if each.kind in (Kind.TASK, Kind.PUSH)])
 def test_any_other_operation_over_grpc_has_it_in_a_field_or_a_name(operation: Operation) -> None:
     if operation is Operation.LIST_TASKS:
         assert referenced_ids(over_grpc(operation, V1_0, context_id="c")) == ReferencedIds(context="c")
@@ -341,7 +340,7 @@ def test_a_push_configuration_over_grpc_has_its_webhook() -> None:
 # ---- Webhooks --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("push", "token"),
     [
         ({}, False),
@@ -370,7 +369,7 @@ def test_of_several_configurations_every_webhook_is_told() -> None:
     assert {hook.url for hook in referenced_ids(call).webhooks} == {"a", "b", "c"}
 
 
-@pytest.mark.parametrize("push", [{}, {"url": ""}, {"url": None}, {"token": "s"}])
+@for_each("push", [{}, {"url": ""}, {"url": None}, {"token": "s"}])
 def test_a_configuration_without_a_url_has_no_webhook(push: dict[str, Any]) -> None:
     assert referenced_ids(rpc("SendMessage", {"message": SAID, "pushNotificationConfig": push})).webhooks == ()
 

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey
 from gateway.a2a.ids import MOST_REFERENCED_TASKS, referenced_ids
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from tests.a2a.test_referenced_ids import HOOK, SAID, over_http, rpc
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("wrong", [1, True, {}, [], ["t"], 1.5])
-@pytest.mark.parametrize("name", ["taskId", "task_id", "contextId", "context_id", "id", "sessionId", "session_id"])
+@for_each("wrong", [1, True, {}, [], ["t"], 1.5])
+@for_each("name", ["taskId", "task_id", "contextId", "context_id", "id", "sessionId", "session_id"])
 def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: object) -> None:
     with pytest.raises(BadParams):
         referenced_ids(rpc("message/send", {"message": SAID, name: wrong}))
@@ -25,8 +26,8 @@ def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: objec
             referenced_ids(rpc("tasks/send", {"id": "t", "message": {**SAID, name: wrong}}))
 
 
-@pytest.mark.parametrize("wrong", ["r", {}, [1], [None], ["r", {}], 1, True])
-@pytest.mark.parametrize("name", ["referenceTaskIds", "reference_task_ids"])
+@for_each("wrong", ["r", {}, [1], [None], ["r", {}], 1, True])
+@for_each("name", ["referenceTaskIds", "reference_task_ids"])
 def test_what_is_no_list_of_references_is_refused(name: str, wrong: object) -> None:
     with pytest.raises(BadParams, match=name):
         referenced_ids(rpc("message/send", {"message": {**SAID, name: wrong}}))
@@ -39,7 +40,7 @@ def test_a_list_under_both_spellings_is_refused() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [
         {"message": {**SAID, "contextId": "c"}, "contextId": "d"},
@@ -59,15 +60,13 @@ def test_a_query_that_names_another_context_is_refused() -> None:
         referenced_ids(rpc("SendMessage", {"message": {**SAID, "contextId": "c"}}, b"contextId=d"))
 
 
-@pytest.mark.parametrize(
-    "push", [{"url": 1}, {"url": HOOK, "token": []}, {"url": HOOK, "authentication": "s"}, {"taskId": 1}]
-)
+@for_each("push", [{"url": 1}, {"url": HOOK, "token": []}, {"url": HOOK, "authentication": "s"}, {"taskId": 1}])
 def test_a_push_configuration_of_a_wrong_shape_is_refused(push: dict[str, Any]) -> None:
     with pytest.raises(BadParams):
         referenced_ids(rpc("SendMessage", {"message": SAID, "configuration": {"taskPushNotificationConfig": push}}))
 
 
-@pytest.mark.parametrize("name", ["URL", "Url", "uRl"])
+@for_each("name", ["URL", "Url", "uRl"])
 def test_a_webhook_in_another_case_is_refused(name: str) -> None:
     """Parsers of Go take it."""
     for push in ({"url": HOOK, name: "https://10.0.0.1"}, {name: "https://10.0.0.1"}):
@@ -91,4 +90,4 @@ def test_twins_in_a_body_that_nobody_has_read_are_refused() -> None:
     call = rpc("SendMessage", {"message": {**SAID, "taskId": "t"}})
     body = call.body.replace(b'"taskId": "t"', b'"taskId": "t", "taskId": "u"')
     with pytest.raises(DuplicateKey):
-        referenced_ids(replace(call, params=NOTHING, body=body))
+        referenced_ids(replace(call, params=NO_PARAMS, body=body))

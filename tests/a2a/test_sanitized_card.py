@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.redaction import REMOVED
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
 DUAL: Tree = VECTORS["dual (one document read by 0.3 and 1.0 clients)"]
@@ -69,7 +71,7 @@ def test_skills_say_nothing_of_security() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "javascript:alert(1)",
@@ -249,12 +251,14 @@ def _listed(count: int) -> Tree:
     return {"supportedInterfaces": places[::2], "additionalInterfaces": places[1::2]}
 
 
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 HOSTILE_TEXTS = ("h1:1 ", "h1:2 ", "//", "%2f ", "%252f", "%", "% ", "\xe9%2f", "//h1@", "//u x@h1 ", "h1:", "h1.x ")
 WORST: Mapping[str, Tree] = {
     **{
         f"text of {unit!r}, {found!r} in it": {"description": found + _long(unit)}
-        for unit in HOSTILE_TEXTS
-        for found in ("", "h1:1 ", "h1%3a1 ")
+        for number, unit in enumerate(HOSTILE_TEXTS)
+        # The long run takes all of them.
+        for found in (("", "h1:1 ", "h1%3a1 ") if LONG else ("h1%3a1 " if number % 2 else "h1:1 ",))
     },
     **{
         f"strings with {unit!r}": {"skills": [{"id": "a", "tags": [f"{unit}{number}" for number in range(14_000)]}]}
@@ -270,8 +274,8 @@ WORST: Mapping[str, Tree] = {
 """Cards as long as any may be, of the shapes that cost most."""
 
 
-@pytest.mark.parametrize("hosts", [2, 60])
-@pytest.mark.parametrize("shape", WORST)
+@for_each("hosts", [2, 60] if LONG else [60])
+@for_each("shape", WORST)
 def test_no_card_of_the_longest_kind_costs_much(shape: str, hosts: int) -> None:
     raw = json.dumps({"name": "x", **_listed(hosts), **WORST[shape]}, separators=(",", ":")).encode()
     assert len(raw) <= 2 * MAX_CARD

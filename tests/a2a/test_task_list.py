@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from a2a.types import a2a_pb2
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
@@ -17,7 +18,8 @@ from gateway.a2a.task_list import LONGEST_PAGE, Listing, can_list
 from gateway.a2a.translation import Translation
 from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_params, hub_result, vector
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, LIST, PAIRS, REST, listed, page_of, result_of
-from tests.a2a.versions.trees import HUB, Hub
+from tests.a2a.versions.trees import HUB, MORE, Hub
+from tests.table import for_each
 
 TASK: Tree = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}
 
@@ -28,8 +30,8 @@ agents = pytest.mark.parametrize("theirs", CLIENTS, ids=str)
 # ---- What is asked ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
-@pytest.mark.parametrize("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+@for_each("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+@for_each("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
 def test_the_lists_of_the_vectors_say_the_same_in_the_agents_dialect(ours: str, theirs: str) -> None:
     content = vector("ListTasks")
     listing = Listing(call_of(content["request"][ours], DIALECTS[ours]), DIALECTS[theirs], tenant="acme")
@@ -61,18 +63,17 @@ def test_a_page_of_a_size_that_is_out_of_bounds_is_refused(ours: Dialect, size: 
     assert caught.value.field == "pageSize"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [{"status": "done"}, {"contextId": 1}, {"pageToken": 1}, {"statusTimestampAfter": "now"}, {"historyLength": -1}],
-    ids=str,
 )
-@pytest.mark.parametrize("ours", [JSONRPC, JSONRPC_0_3], ids=str)
+@for_each("ours", [JSONRPC, JSONRPC_0_3])
 def test_parameters_that_are_none_are_refused_with_their_name(ours: Dialect, params: Tree) -> None:
     with pytest.raises(BadParams):
         Listing(listed(ours, **params), JSONRPC)
 
 
-@pytest.mark.parametrize("ours", [JSONRPC, JSONRPC_0_3], ids=str)
+@for_each("ours", [JSONRPC, JSONRPC_0_3])
 def test_two_spellings_of_one_parameter_are_one(ours: Dialect) -> None:
     listing = Listing(listed(ours, page_token="sealed", page_size=3, lastUpdatedAfter="2026-02-03T04:05:06Z"), REST)
     assert (listing.page_token, listing.page_size) == ("sealed", 3)
@@ -81,14 +82,14 @@ def test_two_spellings_of_one_parameter_are_one(ours: Dialect) -> None:
         Listing(listed(ours, page_token="one", pageToken="another"), REST)
 
 
-@pytest.mark.parametrize("ours", [JSONRPC, JSONRPC_0_3], ids=str)
+@for_each("ours", [JSONRPC, JSONRPC_0_3])
 def test_a_parameter_that_nobody_knows_stays_behind(ours: Dialect) -> None:
     # To the agent it may be another word for a page, or for whose tasks are wanted.
     listing = Listing(listed(ours, cursor="dGhlaXJz", PageToken="dGhlaXJz", metadata={"owner": "globex"}), JSONRPC)
     assert hub_params(asked(listing.ask("", 50))) == {"pageSize": 50}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "filters", "is_filtered"),
     [
         ({"contextId": "c"}, ("", "c", "", ""), False),
@@ -98,7 +99,6 @@ def test_a_parameter_that_nobody_knows_stays_behind(ours: Dialect) -> None:
         ({"statusTimestampAfter": "2026-02-03T05:05:06+01:00"}, ("", "", "", "2026-02-03T04:05:06Z"), True),
         ({"includeArtifacts": True, "historyLength": 0, "pageSize": 3, "pageToken": "t"}, ("", "", "", ""), False),
     ],
-    ids=str,
 )
 def test_filters_are_what_leaves_tasks_out(params: Tree, filters: tuple[str, ...], is_filtered: bool) -> None:  # noqa: FBT001 - a parameter of the test
     listing = Listing(listed(**params), JSONRPC)
@@ -120,7 +120,7 @@ def test_the_tenant_is_told_as_the_agents_dialect_tells_it(ours: Dialect, theirs
         assert call.verb == "GET"
 
 
-@pytest.mark.parametrize("token", ["a\x00b", "t" * 9000], ids=["control", "long"])
+@for_each("token", ["a\x00b", "t" * 9000])
 def test_a_token_of_the_agents_that_no_query_can_carry_is_the_agents_fault(token: str) -> None:
     with pytest.raises(UpstreamProtocol):
         Listing(listed(), REST).ask(token, 50)
@@ -147,8 +147,8 @@ def test_a_dialect_without_lists_cannot_be_asked() -> None:
 # ---- What is answered ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
-@pytest.mark.parametrize("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+@for_each("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
+@for_each("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
 def test_the_pages_of_the_vectors_say_the_same_in_the_clients_dialect(ours: str, theirs: str) -> None:
     content = vector("ListTasks")
     call = call_of(content["request"][ours], DIALECTS[ours])
@@ -178,10 +178,10 @@ MARKED = Hub(marks="nobodyKnows").results[LIST]
 EXACT = [pair for pair in PAIRS if pair[0] in (JSONRPC, REST) and pair[1] in (JSONRPC, REST)]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), EXACT, ids=str)
-@settings(max_examples=25)
-@given(result=MARKED)
-def test_members_that_nobody_knows_survive(ours: Dialect, theirs: Dialect, result: Tree) -> None:
+@MORE
+@given(pair=st.sampled_from(EXACT), result=MARKED)
+def test_members_that_nobody_knows_survive(pair: tuple[Dialect, Dialect], result: Tree) -> None:
+    ours, theirs = pair
     listing = Listing(listed(ours, pageSize=9), theirs)
     page = listing.read(page_of(theirs, result["tasks"], result["nextPageToken"]))
     assert page.next_token == result["nextPageToken"]
@@ -192,10 +192,10 @@ def test_members_that_nobody_knows_survive(ours: Dialect, theirs: Dialect, resul
 TRANSLATED = [pair for pair in PAIRS if pair[1].version is Version.V1_0]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), TRANSLATED, ids=str)
-@settings(max_examples=25)
-@given(result=HUB.results[LIST])
-def test_a_task_is_told_as_a_translation_tells_it(ours: Dialect, theirs: Dialect, result: Tree) -> None:
+@MORE
+@given(pair=st.sampled_from(TRANSLATED), result=HUB.results[LIST])
+def test_a_task_is_told_as_a_translation_tells_it(pair: tuple[Dialect, Dialect], result: Tree) -> None:
+    ours, theirs = pair
     call = listed(ours, pageSize=50)
     listing, translation = Listing(call, theirs), Translation(call, theirs)
     try:
@@ -240,7 +240,7 @@ def rpc(tasks: str, more: str = "") -> bytes:
 GOOD = '{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_WORKING"}}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "task",
     [
         '{"id":"t-2"}',
@@ -268,17 +268,17 @@ def test_nor_does_it_over_grpc() -> None:
     assert page.broken.keys() == {"t-2"}
 
 
-@pytest.mark.parametrize("name", ["nextPageToken", "next_page_token"])
+@for_each("name", ["nextPageToken", "next_page_token"])
 def test_the_next_token_has_two_spellings(name: str) -> None:
     assert Listing(listed(), JSONRPC).read(rpc("[]", f',"{name}":"n"')).next_token == "n"
 
 
-@pytest.mark.parametrize("more", ["", ',"nextPageToken":""', ',"nextPageToken":null'])
+@for_each("more", ["", ',"nextPageToken":""', ',"nextPageToken":null'])
 def test_a_page_without_a_next_token_is_the_last(more: str) -> None:
     assert Listing(listed(), JSONRPC).read(rpc("[]", more)).next_token == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         b"",
@@ -296,14 +296,13 @@ def test_a_page_without_a_next_token_is_the_last(more: str) -> None:
         rpc("[]", ',"nextPageToken":"a","next_page_token":"b"'),
         rpc('[{"id":"t","metadata":' + '{"a":' * 50_000 + "1" + "}" * 50_001 + "]"),
     ],
-    ids=range(14),
 )
 def test_what_is_no_page_is_the_agents_fault(frame: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         Listing(listed(), JSONRPC).read(frame)
 
 
-@pytest.mark.parametrize("frame", [b"\xff", a2a_pb2.ListTasksResponse(tasks=[{}]).SerializeToString()])
+@for_each("frame", [b"\xff", a2a_pb2.ListTasksResponse(tasks=[{}]).SerializeToString()])
 def test_nor_is_every_message_a_page(frame: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         Listing(listed(), GRPC).read(frame)
@@ -317,7 +316,7 @@ def test_a_task_without_an_id_is_the_agents_fault_in_every_dialect(theirs: Diale
         listing.read(frame)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ours", "make"), [(GRPC, lambda: Decimal("1e400")), (GRPC, lambda: deep(50_000)), (JSONRPC, lambda: deep(50_000))]
 )
 def test_what_the_clients_dialect_has_no_place_for_is_the_agents_fault(ours: Dialect, make: Callable[[], Any]) -> None:

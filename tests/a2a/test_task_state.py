@@ -1,11 +1,10 @@
 """States of tasks, as each generation spells them."""
 
-import pytest
-
 from gateway.a2a.task_state import SPOKEN, STATES, state_of
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("state", STATES)
+@for_each("state", STATES)
 def test_each_state_is_meant_by_its_word_of_each_generation(state: str) -> None:
     assert state_of(state) == state
     if state != "unknown":

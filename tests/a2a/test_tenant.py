@@ -1,15 +1,14 @@
 """The A2A `tenant`: what can be one, and what of it a path can say."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.paths import PathCall
-from gateway.a2a.query import of_card
-from gateway.a2a.tenant import RESERVED, fits_path, is_opaque, is_tenant
+from gateway.a2a.params import of_card
+from gateway.a2a.paths import RESERVED, PathCall, fits_path, is_opaque, is_tenant
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tenant",
     ["acme", "orgs/42", "Tasks", "../a", " a", "a ", "Zoë", "x" * 256, "ä" * 128, "a\u200db", "a%2fb", "'\"\\"],
 )
@@ -17,7 +16,7 @@ def test_a_tenant_is_any_text_without_control_characters(tenant: str) -> None:
     assert is_tenant(tenant)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tenant", ["", "a\0", "\n", "a\rb", "\x1b[0m", "\x7f", "\x80", "a\x9fb", "x" * 257, "ä" * 129, "\ud800", "a\udfff"]
 )
 def test_any_other_is_none(tenant: str) -> None:
@@ -25,7 +24,7 @@ def test_any_other_is_none(tenant: str) -> None:
     assert not is_opaque(tenant)
 
 
-@pytest.mark.parametrize("tenant", sorted(RESERVED))
+@for_each("tenant", sorted(RESERVED))
 def test_a_word_of_the_protocols_paths_is_none_anywhere(tenant: str) -> None:
     assert is_opaque(tenant)
     assert not is_tenant(tenant)
@@ -42,7 +41,7 @@ def test_a_path_can_say_plain_segments_alone() -> None:
     assert not any(fits_path(each) for each in ("orgs/42", "..", "v1", "tasks", "a b", "ä", "x" * 65, "a\n", "acme\n"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "tenant"),
     [
         (b"tenant=orgs%2F42", "orgs/42"),

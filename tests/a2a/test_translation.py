@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from gateway.a2a.dialect import Binding
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.translation import Translation
@@ -19,14 +17,14 @@ from tests.a2a.dialects import (
     hub_params,
     hub_result,
     is_final,
-    pair_name,
     pairs,
     told,
     vector,
 )
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("pair", pairs(), ids=pair_name)
+@for_each("pair", pairs())
 def test_a_request_says_the_same_in_the_agents_dialect(pair: list[Case]) -> None:
     for case in pair:
         _says_the_same(case)
@@ -44,7 +42,7 @@ def _says_the_same(case: Case) -> None:
     assert comparable(found, loose=loose) == comparable(expected, loose=loose), case
 
 
-@pytest.mark.parametrize("pair", pairs(having="response"), ids=pair_name)
+@for_each("pair", pairs(having="response"))
 def test_an_answer_says_the_same_in_the_clients_dialect(pair: list[Case]) -> None:
     for case in pair:
         _answers_the_same(case)
@@ -71,7 +69,7 @@ def _answers_the_same(case: Case) -> None:
         assert found == comparable(hub_result(call, expected), loose=loose), case
 
 
-@pytest.mark.parametrize("pair", pairs(having="events"), ids=pair_name)
+@for_each("pair", pairs(having="events"))
 def test_a_stream_says_the_same_in_the_clients_dialect(pair: list[Case]) -> None:
     for case in pair:
         _streams_the_same(case)

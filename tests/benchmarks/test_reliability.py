@@ -4,10 +4,9 @@ import re
 from datetime import date
 from pathlib import Path
 
-import pytest
-
 from benchmarks.edge.contestant import ROOT
 from benchmarks.reliability import PAGE, ROWS, Found, Row, page, read, table
+from tests.table import for_each
 
 ROW = Row(
     "R5", "it dies", "says so", ("tests/e2e/test_x.py::test_a", "tests/e2e/test_x.py::test_b"), ("tests/test_y.py",)
@@ -31,7 +30,7 @@ def test_there_is_a_row_for_each_fault_in_order() -> None:
     assert [row.name for row in ROWS] == [f"R{number}" for number in range(1, 27)]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@for_each("row", ROWS)
 def test_what_keeps_a_row_is_there(row: Row) -> None:
     for node in row.told:
         file, _, test = node.partition("::")

@@ -18,6 +18,7 @@ from gateway.a2a.sanitized_card import Discretion
 from gateway.cards import fetch
 from gateway.cards.fetch import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
 from tests.cards.double import ECHO, Asked, agent, always, choose, reply
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -341,7 +342,7 @@ async def test_a_cancelled_first_attempt_lets_waiters_go(client: httpx.AsyncClie
 NAMES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("backend", "card", "asked"),
     [
         ("http://a.example", None, [f"http://a.example{name}" for name in NAMES]),

@@ -17,6 +17,7 @@ from gateway.cards.fetch_grpc import GrpcCards
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from tests.doubles.grpc_agent import Answer, GrpcAgent, by_path, fails, grpc_agent, hangs, says
 from tests.doubles.scripted import WAIT
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -110,14 +111,14 @@ async def test_a_generation_that_the_file_writes_is_the_only_one_asked() -> None
         assert [asked.path for asked in agent.asked] == [OLD]
 
 
-@pytest.mark.parametrize("code", ["UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED"])
+@for_each("code", ["UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED"])
 async def test_what_anybody_may_say_in_front_of_an_agent_tells_nothing_of_it(code: str) -> None:
     async with source(by_path({NEW: fails(code, "no"), OLD: fails(code, "no")})) as (read, _):
         await read.refresh()
         assert spoken(read) == []
 
 
-@pytest.mark.parametrize("code", ["INTERNAL", "UNKNOWN", "NOT_FOUND", "FAILED_PRECONDITION"])
+@for_each("code", ["INTERNAL", "UNKNOWN", "NOT_FOUND", "FAILED_PRECONDITION"])
 async def test_who_fails_in_a_method_has_it(code: str) -> None:
     async with source(by_path({OLD: fails(code, "broken")})) as (read, _):
         assert await read.refresh() is CardReport.REFUSED
@@ -174,7 +175,7 @@ async def test_a_card_that_is_gone_is_kept() -> None:
         assert "10.1.2.3" not in str(read.error)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "report"),
     [
         (says(b"\xff\xff\xff"), CardReport.REFUSED),
@@ -183,7 +184,6 @@ async def test_a_card_that_is_gone_is_kept() -> None:
         (says(a2a_pb2.AgentCard(name="n" * 300_000).SerializeToString()), CardReport.REFUSED),
         (hangs(), CardReport.UNREACHABLE),
     ],
-    ids=["garbage", "denied", "unauthenticated", "too-long", "silence"],
 )
 async def test_what_is_no_card_is_an_attempt_that_failed(answer: Answer, report: CardReport) -> None:
     deadline = 0.5 if report is CardReport.UNREACHABLE else WAIT

@@ -10,6 +10,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
 from gateway.cards.fetch_stdio import StdioCards
 from gateway.upstream.stdio.agent import Agent, CardQuery, Handshake
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +77,7 @@ async def test_who_gives_no_card_may_still_have_shown_its_generation() -> None:
     assert (told.card, [each.dialect.version for each in told.spoken]) == (None, [Version.V1_0])
 
 
-@pytest.mark.parametrize("card", [b"[]", b"{", b'{"description": 1}', b'"x"', b'{"name": "%b"}' % (b"x" * 20_000)])
+@for_each("card", [b"[]", b"{", b'{"description": 1}', b'"x"', b'{"name": "%b"}' % (b"x" * 20_000)])
 async def test_what_is_no_card_is_refused(card: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
         await cards(Told(card)).ask(1, 10_000)

@@ -9,6 +9,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.cards.serve import offered
 from tests.cards.serving import LEGACY, cards, extended, places
 from tests.doubles.gateway import card_of
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +19,7 @@ GRPC_0_3, GRPC_1_0 = Dialect(Binding.GRPC, Version.V0_3), Dialect(Binding.GRPC, 
 BOTH = (Binding.JSONRPC, Binding.REST)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spoken", "exposed", "listed"),
     [
         ((JSONRPC_1_0,), BOTH, (JSONRPC_1_0, REST_1_0, JSONRPC_0_3, REST_0_3)),
@@ -62,7 +63,7 @@ SPEAKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("agent", SPEAKS)
+@for_each("agent", SPEAKS)
 async def test_a_card_lists_every_dialect_whatever_the_agent_speaks(agent: str) -> None:
     async with cards(**SPEAKS[agent]) as made:
         found = made.shown()

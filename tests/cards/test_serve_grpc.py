@@ -15,6 +15,7 @@ from gateway.routing.route import AgentRules, Reach, Route, Rule
 from gateway.routing.table import Table
 from tests.cards.serving import HERE, HOSTED, LEGACY, OWN, SHARED, WILD, cards, extended
 from tests.doubles.gateway import card_of
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -157,7 +158,7 @@ async def test_two_rules_at_one_path_have_two_cards_where_grpc_tells_them_apart(
 # ---- Extended cards ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("exposed", [EVERY, EVERY[:2]])
+@for_each("exposed", [EVERY, EVERY[:2]])
 async def test_an_extended_card_that_was_asked_for_over_grpc_has_the_urls_of_the_file(
     exposed: tuple[Binding, ...],
 ) -> None:

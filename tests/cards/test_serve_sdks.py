@@ -25,6 +25,7 @@ from gateway.routing.route import AgentRules, Route, Rule
 from gateway.routing.table import Table
 from tests.cards.serving import HOSTED, OWN, cards
 from tests.e2e.previous import interpreter
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -52,8 +53,8 @@ def run(command: list[str], card: dict[str, Any], *, cwd: Path | None = None) ->
     )
 
 
-@pytest.mark.parametrize("modern", [False, True])
-@pytest.mark.parametrize("named", RULES)
+@for_each("modern", [False, True])
+@for_each("named", RULES)
 async def test_the_sdk_of_1_0_takes_http_where_it_may_and_over_grpc_says_the_tenant(
     named: str, *, modern: bool
 ) -> None:
@@ -96,8 +97,8 @@ json.dump({"found": found, "schemes": sorted(card.security_schemes)}, sys.stdout
 """
 
 
-@pytest.mark.parametrize("old", [False, True])
-@pytest.mark.parametrize("named", RULES)
+@for_each("old", [False, True])
+@for_each("named", RULES)
 async def test_the_sdk_of_0_3_reads_the_card_and_finds_no_grpc_where_it_does_not_get_through(
     named: str, *, old: bool
 ) -> None:
@@ -131,11 +132,11 @@ def node_version() -> int:
 
 @pytest.mark.skipif(node_version() < 20, reason="there is no node of 20 or newer")
 @pytest.mark.skipif(not (JAVASCRIPT / "node_modules").exists(), reason="tests/check installs the SDKs of JavaScript")
-@pytest.mark.parametrize(
+@for_each(
     ("sdk", "edition"),
     [("a2a-0.3", ""), ("a2a-0.3", "old"), ("a2a-1.3", ""), ("a2a-1.3", "old"), ("a2a-1.3", "modern")],
 )
-@pytest.mark.parametrize("named", RULES)
+@for_each("named", RULES)
 async def test_the_sdks_of_javascript_read_the_card_and_call_over_http(named: str, sdk: str, edition: str) -> None:
     command = ["node", "--input-type=module", "--eval", SCRIPT, "x", sdk]
     card = await shown(RULES[named], old=edition == "old", modern=edition == "modern")

@@ -6,6 +6,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.commands.find_agent import Found, OnlyGrpc, check_url, find_card, open_client
 from gateway.commands.output import CommandFailed
 from tests.doubles.answering import Answering, answering
+from tests.table import for_each
 
 CARD = (
     b'{"name":"A","supportedInterfaces":['
@@ -42,7 +43,7 @@ def test_the_newest_version_is_called_and_then_the_first_of_the_card() -> None:
         assert found(server).interface.dialect == Dialect(Binding.REST, Version.V1_0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "words"),
     [
         ((404, b""), "there is no agent card"),
@@ -82,7 +83,7 @@ def test_nobody_listening_is_told_with_the_address() -> None:
         find_card(client, f"{url}/agent")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",
@@ -102,14 +103,14 @@ def test_only_plain_http_urls_are_asked(url: str) -> None:
     assert failed.value.code == 2
 
 
-@pytest.mark.parametrize("typed", ["grpc://127.0.0.1:50051", "grpcs://agents.example.com", "GRPC://x:1"])
+@for_each("typed", ["grpc://127.0.0.1:50051", "grpcs://agents.example.com", "GRPC://x:1"])
 def test_an_address_of_grpc_is_refused_with_where_it_belongs(typed: str) -> None:
     with pytest.raises(CommandFailed, match="is written into the file, this as its `backend`") as failed:
         check_url(typed)
     assert failed.value.code == 2
 
 
-@pytest.mark.parametrize("typed", ["127.0.0.1:8080/echo", "localhost:1", "agents.example.com", "[::1]:1/a"])
+@for_each("typed", ["127.0.0.1:8080/echo", "localhost:1", "agents.example.com", "[::1]:1/a"])
 def test_who_leaves_the_scheme_out_is_told_what_was_meant(typed: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         check_url(typed)

@@ -12,6 +12,7 @@ from gateway.commands.output import CommandFailed
 from gateway.config.load import load
 from gateway.demo.fleet import serving
 from tests.doubles.answering import Answer, answering
+from tests.table import for_each
 
 INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
 
@@ -30,7 +31,7 @@ def test_an_agent_that_answers_gets_a_configuration_without_problems() -> None:
     assert backend.url == f"{url}/echo"
 
 
-@pytest.mark.parametrize("name", ["Billing & Tax", "no", "tasks", "…", "", "\n# x: y\nagents: {}", "a" * 200, "1e3"])
+@for_each("name", ["Billing & Tax", "no", "tasks", "…", "", "\n# x: y\nagents: {}", "a" * 200, "1e3"])
 def test_no_name_of_a_card_breaks_the_file(name: str) -> None:
     text = composed(name, "http://127.0.0.1:1/.well-known/agent-card.json")
     loaded = load(Path("gateway.yaml"), {}, text)
@@ -97,7 +98,7 @@ def stub(command: str, **more: object) -> dict[str, object]:
     return {"name": "Notes", "url": command, "preferredTransport": "stdio", **more}
 
 
-@pytest.mark.parametrize("url", ["https://cards.example.com/notes.json", "http://127.0.0.1:1/notes.json"])
+@for_each("url", ["https://cards.example.com/notes.json", "http://127.0.0.1:1/notes.json"])
 def test_a_card_that_names_a_command_gets_the_lines_that_run_it(url: str) -> None:
     command = "MODE=fast KEEP='${HOME} x' npx run \"my agent\"@0.3.0 --say 'a|b' $HOME #1 '' é"
     config = load(Path("gateway.yaml"), {}, compose(Found(stub(command), url))).config
@@ -118,7 +119,7 @@ def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called
     assert written["agents"]["notes"]["card"] == url
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "command", "why"),
     [
         ("http://cards.internal/notes.json", "notes", "over plain http"),

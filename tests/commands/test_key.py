@@ -7,6 +7,7 @@ import yaml
 
 from gateway.commands.key import new_key
 from gateway.commands.output import CommandFailed
+from tests.table import for_each
 
 
 def test_a_key_has_192_random_bits_and_says_what_it_is() -> None:
@@ -23,7 +24,7 @@ def test_the_configuration_holds_the_hash_and_not_the_key() -> None:
     assert yaml.safe_load(made.yaml) == {"auth": {"api_keys": {"bot": {"sha256": made.sha256, "tenant": "acme"}}}}
 
 
-@pytest.mark.parametrize("name", ["no", "010", "12e3", "on", "Null", "1.5", "-x"])
+@for_each("name", ["no", "010", "12e3", "on", "Null", "1.5", "-x"])
 def test_names_that_yaml_takes_for_something_else_are_quoted(name: str) -> None:
     made = new_key(name, name)
     assert yaml.safe_load(made.yaml)["auth"]["api_keys"] == {name: {"sha256": made.sha256, "tenant": name}}
@@ -41,7 +42,7 @@ def test_what_is_left_to_do_is_told_beside_the_lines() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "tasks", "ä", "a/b"])
+@for_each("name", ["", "a b", "x" * 65, "tasks", "ä", "a/b"])
 def test_what_can_be_no_name_is_refused(name: str) -> None:
     for both in ((name, "acme"), ("bot", name)):
         with pytest.raises(CommandFailed) as failed:

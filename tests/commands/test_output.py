@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import pytest
+from tests.table import for_each
 
 SCRIPT = """\
 import socket, sys
@@ -21,7 +21,7 @@ sys.exit(",".join(closed) + "|" if "stderr" not in closed else 7)
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("shell", "closed", "code"),
     [
         ("</dev/null", "", 1),

@@ -8,6 +8,7 @@ from gateway.commands.output import CommandFailed
 from gateway.commands.route import as_text, explain_route, read_claims
 from gateway.config.check import examine
 from gateway.config.explain import Inquiry
+from tests.table import for_each
 
 FILE = """\
 version: 1
@@ -67,7 +68,7 @@ def test_claims_are_json_where_they_can_be() -> None:
     assert claims == {"agent": "research", "level": 3, "beta": True, "aud": ["a", "b"], "x": "a=b", "n": "3"}
 
 
-@pytest.mark.parametrize("pair", ["agent", "=x", ""])
+@for_each("pair", ["agent", "=x", ""])
 def test_a_claim_without_a_value_is_refused(pair: str) -> None:
     with pytest.raises(CommandFailed, match="name=value"):
         read_claims([pair])

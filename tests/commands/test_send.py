@@ -14,6 +14,7 @@ from gateway.commands.send import Message, Shown, render, safe, send
 from gateway.demo.fleet import serving
 from tests.doubles.ancient_agent import ancient_agent
 from tests.doubles.answering import Answer, Answering, answering
+from tests.table import for_each
 
 CARD_PATH = "/agent/.well-known/agent-card.json"
 DONE = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
@@ -79,7 +80,7 @@ def test_raw_output_is_one_json_document_a_line(fleet: str) -> None:
     assert [msgspec.json.decode(line)["result"]["message"]["parts"] for line in lines] == [[{"text": "hi"}]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("binding", "version", "path", "answer", "sent"),
     [
         (
@@ -120,9 +121,7 @@ def test_every_dialect_is_spoken_as_it_is_spelled(
     assert message == sent
 
 
-@pytest.mark.parametrize(
-    ("binding", "path"), [("JSONRPC", "/agent/call"), ("HTTP+JSON", "/agent/call/acme/message:send")]
-)
+@for_each(("binding", "path"), [("JSONRPC", "/agent/call"), ("HTTP+JSON", "/agent/call/acme/message:send")])
 def test_the_tenant_of_the_card_is_in_the_request_where_the_binding_wants_it(binding: str, path: str) -> None:
     answer = {"result": DONE, **DONE}
     with answering({}) as server:
@@ -169,7 +168,7 @@ def test_a_credential_never_goes_to_an_origin_that_was_not_typed() -> None:
         assert other.asked == []
 
 
-@pytest.mark.parametrize("errand", [Message("http://x", "x", "a", "b"), Message("http://x", "x", key="a\r\nb")])
+@for_each("errand", [Message("http://x", "x", "a", "b"), Message("http://x", "x", key="a\r\nb")])
 def test_odd_credentials_are_refused_before_anything_is_sent(errand: Message) -> None:
     with pytest.raises(CommandFailed) as failed:
         send(errand, print)
@@ -181,7 +180,7 @@ RPC_ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no
 REST_ERROR = {"error": {"code": 404, "status": "NOT_FOUND", "message": "no such task", "details": [INFO]}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("binding", "answer", "words"),
     [
         ("JSONRPC", (200, msgspec.json.encode(RPC_ERROR)), "error -32001 TASK_NOT_FOUND: no such task (request r-1)"),
@@ -215,7 +214,7 @@ def test_nothing_is_not_said() -> None:
     assert failed.value.code == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("errand", "words"),
     [
         (Message("", "x"), "Show a credential: --key or --token"),
@@ -272,7 +271,7 @@ ANCIENT_STATUS = {
 REST_STATUS = {"state": "TASK_STATE_INPUT_REQUIRED", "update": {"role": "ROLE_AGENT", "content": PARTS}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         {"statusUpdate": {"taskId": "t", "contextId": "c", "status": STATUS}},
@@ -285,7 +284,7 @@ def test_a_status_is_its_state_and_what_was_said(event: dict[str, Any]) -> None:
     assert render(event) == Shown("[input-required] hello\n", "input-required", "t", "c")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         {"message": {"messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "parts": PARTS}},
@@ -297,7 +296,7 @@ def test_a_message_is_its_text(event: dict[str, Any]) -> None:
     assert render(event) == Shown("hello\n", "", "", "c")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         {

@@ -8,6 +8,7 @@ from gateway.commands.output import CommandFailed
 from gateway.commands.serve import single_agent
 from gateway.config.agent import Agent
 from gateway.config.check import examine
+from tests.table import for_each
 
 
 def served(url: str) -> tuple[str, Agent]:
@@ -19,7 +20,7 @@ def served(url: str) -> tuple[str, Agent]:
     return name, agent
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "name", "backend", "card"),
     [
         ("http://127.0.0.1:9001", "agent", "http://127.0.0.1:9001", None),

@@ -29,6 +29,7 @@ from gateway.tasks import opening
 from gateway.tasks.key_ring import CARDS, NOTIFICATIONS, REFRESH, KeyRing
 from gateway.tasks.store import Figures, Note, Observed, Owner
 from tests.doubles.redis_server import needs_redis, redis_server
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -293,7 +294,7 @@ def test_a_place_is_typed_as_the_configuration_writes_it(monkeypatch: pytest.Mon
     assert state_from_url("memory", {}).state.kind == "memory"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "told"),
     [
         ("mysql://user:hunter2@h", "a state URL starts with mysql:, and there is no such store"),

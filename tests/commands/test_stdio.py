@@ -5,7 +5,6 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from tests.doubles.bridged import bridged, fronting, scripted, sse, until
 from tests.doubles.gateway import RESULT, keys, running, secret
 from tests.doubles.scripted import SSE, answers, chunk, refused_port, whole
 from tests.doubles.stdio_host import message
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +25,10 @@ ROOT = Path(__file__).parents[2]
 FRAMINGS = ("lsp", "ndjson")
 
 
-def texts(task: Any) -> str:
-    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
-
-
 # ---- Agents ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@for_each("framing", FRAMINGS)
 async def test_every_operation_of_1_0_is_there(fleet: tuple[str, int], framing: str) -> None:
     async with bridged(f"{fleet[0]}/travel", framing=framing) as host:
         asked = (await host.ask("SendMessage", message("To Lisbon")))["task"]
@@ -63,7 +59,7 @@ async def test_0_3_is_spoken_to_the_same_agents(fleet: tuple[str, int]) -> None:
         assert (await host.ask("tasks/get", {"id": asked["id"]}))["status"]["state"] == "completed"
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@for_each("framing", FRAMINGS)
 async def test_an_agent_behind_grpc_is_called_likewise(fleet: tuple[str, int], framing: str) -> None:
     async with bridged(f"grpc://127.0.0.1:{fleet[1]}", tenant="clock", framing=framing) as host:
         for method, older in (("SendStreamingMessage", False), ("message/stream", True)):
@@ -122,7 +118,7 @@ async def test_a_stream_may_have_a_thousand_events() -> None:
         assert told == [str(number) for number in range(1000)]
 
 
-@pytest.mark.parametrize("place", ["echo", "a2a/travel", "rest"])
+@for_each("place", ["echo", "a2a/travel", "rest"])
 async def test_a_gateway_whose_public_prefix_was_taken_away_is_called_where_it_was_found(
     fleet: tuple[str, int], place: str
 ) -> None:
@@ -146,7 +142,7 @@ async def test_a_gateway_whose_public_prefix_was_taken_away_is_called_where_it_w
             assert len(await host.stream("message/stream", message("To Faro", older=True))) > 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "advertised", "path"),
     [
         ("http://gw/support", "https://public/a2a/support", "/support"),
@@ -235,7 +231,7 @@ async def test_the_card_is_that_of_the_agent_with_this_program_as_the_way_to_it(
             assert "stdio.invalid" not in json.dumps(card)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("found", "framing", "command"),
     [
         (
@@ -276,7 +272,7 @@ async def test_an_extended_card_is_shown_and_what_keeps_it_from_the_host_is_told
         assert "error" in await host.ask("GetExtendedAgentCard")
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@for_each("framing", FRAMINGS)
 async def test_a_refusal_from_before_the_body_was_read_reaches_the_call_that_it_refuses(
     fleet: tuple[str, int], framing: str
 ) -> None:
@@ -295,9 +291,7 @@ async def test_a_refusal_from_before_the_body_was_read_reaches_the_call_that_it_
             assert host.strays == []
 
 
-@pytest.mark.parametrize(
-    "status", [b"200 OK", b"400 Bad Request", b"429 Too Many Requests", b"503 Service Unavailable"]
-)
+@for_each("status", [b"200 OK", b"400 Bad Request", b"429 Too Many Requests", b"503 Service Unavailable"])
 async def test_an_agents_error_without_an_id_reaches_its_call(status: bytes) -> None:
     refused = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}'
     async with scripted(answers(*[whole(refused, status=status)] * 2)) as (host, _):
@@ -370,7 +364,7 @@ def file(more: str, gateway: str = "") -> Examined:
     return examined
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "gateway", "tenant", "url"),
     [
         ("  a: http://127.0.0.1:1", "", None, "http://127.0.0.1:8080/a"),

@@ -1,10 +1,8 @@
 """What goes wrong between a host and its agent, and how the program that stands between them ends."""
 
 import asyncio
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +16,8 @@ from tests.doubles.bridged import bridged, fronting, scripted, served, sse
 from tests.doubles.gateway import RESULT, agent, card_of, secret
 from tests.doubles.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
 from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
+from tests.program import run
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -56,23 +56,6 @@ async def test_a_stream_without_a_last_word_is_ended_by_one() -> None:
         await host.answer(stream)
         assert (await host.answer(stream))["result"] is None
         assert host.headers[-1]["a2a-stream"] == "end"
-
-
-async def test_a_call_that_is_given_up_leaves_the_others_alone() -> None:
-    async def script(wire: Wire) -> None:
-        asked = await wire.request()
-        if b'"wait"' in asked.body:
-            await wire.hang()
-        else:
-            await wire.send(whole(RESULT.replace(b'"id":1', b'"id":2')))
-            await wire.hang()
-
-    async with scripted(script) as (host, backend):
-        waiting = await host.send("SendMessage", message("wait"))
-        await backend.until(lambda: len(backend.requests) == 1)
-        await host.write(frame(b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}'))
-        assert (await host.answer(waiting))["error"]["code"] == -32800
-        assert "message" in await host.ask("SendMessage", message("hi"))
 
 
 async def test_a_stream_that_is_given_up_is_let_go_of_at_the_agent() -> None:
@@ -159,7 +142,7 @@ async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_e
             assert await host.ended() == 0
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+@for_each("ending", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signals) -> None:
     async def never(wire: Wire) -> None:
         await wire.request()
@@ -206,18 +189,6 @@ async def test_a_host_that_is_gone_is_outlived_by_nothing(fleet: tuple[str, int]
 
 
 def test_what_was_typed_wrong_is_told_by_the_exit_code(tmp_path: Path) -> None:
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "gateway", "stdio", *options],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
     for options, code, words in (
         ((), 2, "--agent"),
         (("--agent", "http://127.0.0.1:1", "-c", "x.yaml"), 2, "give the URL"),
@@ -225,6 +196,6 @@ def test_what_was_typed_wrong_is_told_by_the_exit_code(tmp_path: Path) -> None:
         (("--agent", "echo"), 1, "gateway.yaml"),
         (("--agent", "http://127.0.0.1:1", "--key", "a", "--token", "b"), 2, "one credential"),
     ):
-        done = run(*options)
-        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        done = run("stdio", *options, cwd=tmp_path, code=code)
+        assert done.stdout == ""
         assert words in done.stderr

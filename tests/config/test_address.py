@@ -14,9 +14,10 @@ from gateway.config.address import (
     read_url,
     same_place,
 )
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "host", "port", "loopback"),
     [
         ("127.0.0.1:8080", "127.0.0.1", 8080, True),
@@ -33,7 +34,7 @@ def test_an_address_to_listen_at_has_a_host_and_a_port(text: str, host: str, por
     assert listen.is_any == (host in ("0.0.0.0", "::"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "collide"),
     [
         ("127.0.0.1:80", "127.0.0.1:80", True),
@@ -58,22 +59,20 @@ def test_two_listeners_collide_where_they_would_bind_the_same(one: str, other: s
     assert read_listen(other).collides(read_listen(one)) is collide
 
 
-@pytest.mark.parametrize(
-    "text", ["", ":8080", "8080", "localhost", "1.2.3:80", "[::g]:1", "::1:80", "a:65536", "a:-1", "a b:1"]
-)
+@for_each("text", ["", ":8080", "8080", "localhost", "1.2.3:80", "[::g]:1", "::1:80", "a:65536", "a:-1", "a b:1"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"address|port"):
         read_listen(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["http://a", "https://a.example:8443/x/y", "http://[::1]:80/", "http://127.0.0.1", "https://my_svc.ns.svc"]
 )
 def test_a_url_that_can_be_dialled_is_taken(text: str) -> None:
     assert read_url(text).geturl() == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "a", "http://", "http:///x", "http://a:0", "http://a:99999", "http://a:b", "http://a:", "http://u@a", "http://u:p@a",
      "http://@a", "http://a?x", "http://a?", "http://a#x", "http://a/#", "ftp://a", "http://a b", "http://a\\b", "http://a/../b",
@@ -88,7 +87,7 @@ def test_any_other_url_is_refused_with_a_fact_that_does_not_repeat_it(text: str)
     assert remedy
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "host", "port"),
     [
         ("grpc://127.0.0.1:50051", "127.0.0.1", 50051),
@@ -105,7 +104,7 @@ def test_an_agent_behind_grpc_is_a_host_and_a_port(text: str, host: str, port: i
     assert read_backend("http://a/x").path == "/x"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["grpc://", "grpc://a", "grpc:a:1", "grpc://a:0", "grpc://a:65536", "grpc://a:", "grpcs://a:", "grpc://a:1/",
      "grpc://a:1/x", "grpc://a:1?x", "grpc://a:1#", "grpc://u@a:1", "grpc://u:p@a:1", "grpc://a b:1", "grpc://a..b:1",
@@ -117,7 +116,7 @@ def test_any_other_agent_is_refused_with_a_fact_and_a_remedy(text: str) -> None:
     assert len(caught.value.args) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "host", "port"),
     [
         ("grpc.example.com:443", "grpc.example.com", 443),
@@ -130,7 +129,7 @@ def test_what_clients_of_grpc_dial_is_a_host_and_a_port(text: str, host: str, po
     assert read_authority(text) == (host, port)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "fact"),
     [
         ("https://a:1", "has a scheme, which clients of gRPC do not know"),
@@ -171,7 +170,7 @@ def test_spellings_of_one_backend_are_the_same_place() -> None:
     assert same_place("grpc://127.0.0.1:1") == same_place("grpc://localhost:1") != same_place("http://localhost:1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.0.0.1.", "127.9.9.9", "[::1]", "[0:0:0:0:0:0:0:1]",
      "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "127.1", "0x7f000001"],

@@ -1,9 +1,8 @@
 """What `check` says of agents whose cards list gRPC, which has no paths."""
 
-import pytest
-
 from gateway.config.problem import spell
 from tests.config.reading import HASH, examined, warnings
+from tests.table import for_each
 
 HEAD = "version: 1\ngateway: { listen_grpc: '127.0.0.1:0'%s }\n"
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: x }} }} }}\ntenants: {{ x: '*', z: '*' }}\n"
@@ -24,7 +23,7 @@ SPLIT = "by_tenant: { x: http://127.0.0.1:8, z: http://127.0.0.1:9 }"
 NEEDED = "only its path picks it, and the `tenant` that could stand for a path is for tenants of its own"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         agents(
@@ -45,7 +44,7 @@ def test_an_agent_that_is_reached_or_lists_no_grpc_is_fine(text: str) -> None:
     assert warnings(text) == []
 
 
-@pytest.mark.parametrize("own", [SPLIT, at(0, "require_tenant: true", "")])
+@for_each("own", [SPLIT, at(0, "require_tenant: true", "")])
 def test_a_path_of_an_agent_with_tenants_of_its_own_leads_nowhere(own: str) -> None:
     assert warnings(agents(f"{own}, expose: [rest, grpc]")) == [
         ("agents.a0.expose", f"clients of gRPC cannot reach it: {NEEDED}")
@@ -85,7 +84,7 @@ def test_a_tenant_of_a_split_agent_that_another_match_asks_for_is_told_of_both()
 FACT = "over gRPC no host picks an agent: it is not seen there"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("match", "more", "remedy"),
     [
         ("{ host: h.example }", "", "clients of gRPC name the tenant 'a0'; add a match without `host` to say so"),
@@ -114,7 +113,7 @@ def test_an_agent_that_takes_any_tenant_shares_the_field_with_names() -> None:
     assert warnings(agents(at(0, "match: { path: /p, tenant: t1 }, upstream_tenant: keep"), at(1))) == []
 
 
-@pytest.mark.parametrize("own", [SPLIT, at(0, "require_tenant: true", ""), at(0, "upstream_tenant: keep", "")])
+@for_each("own", [SPLIT, at(0, "require_tenant: true", ""), at(0, "upstream_tenant: keep", "")])
 def test_a_credential_at_a_path_that_is_taken_for_all_of_grpc_is_told(own: str) -> None:
     first = f"{own}, match: {{ path: /x, key: bot }}"
     text = agents(first, at(1, more=""), at(2, "match: { path: /y, tenant: t2 }", ""), head=AUTH)

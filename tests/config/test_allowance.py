@@ -1,6 +1,5 @@
-import pytest
-
 from tests.config.reading import HASH, errors, warnings
+from tests.table import for_each
 
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\n"
 B = "http://127.0.0.1:1"
@@ -15,8 +14,8 @@ def text(*, tenant: str = "", default: str = "", agent: str = "", entry: str = "
     )
 
 
-@pytest.mark.parametrize("limit", ["burst: 5", "queue: 5", "queue_timeout: 2s"])
-@pytest.mark.parametrize(
+@for_each("limit", ["burst: 5", "queue: 5", "queue_timeout: 2s"])
+@for_each(
     ("where", "path"),
     [
         ("tenant", "tenants.acme.limits"),
@@ -34,7 +33,7 @@ def test_a_limit_that_means_nothing_alone_is_told(where: str, path: str, limit: 
     assert {fact.rpartition(" ")[2] for _, fact in broken} == {"rate", "number"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         {"default": "concurrency: 5", "agent": "queue: 0"},
@@ -67,7 +66,7 @@ def test_limits_that_something_else_decides_are_told() -> None:
     assert warnings(text(agent="concurrency: 5") + several) == []
 
 
-@pytest.mark.parametrize("where", ["tenant", "default", "agent", "entry"])
+@for_each("where", ["tenant", "default", "agent", "entry"])
 def test_a_burst_that_nobody_could_count_is_refused(where: str) -> None:
     assert errors(text(**{where: "requests: 999999999/s, burst: 1000000000"})) == []
     [(path, fact)] = errors(text(**{where: "requests: 5/s, burst: 999999999999999"}))

@@ -1,8 +1,7 @@
 """Which pages may call is written as browsers say it, or the file is refused."""
 
-import pytest
-
 from tests.config.reading import errors, examined, good
+from tests.table import for_each
 
 REST = "agents: { a: http://127.0.0.1:1 }\n"
 
@@ -11,7 +10,7 @@ def cors(entry: str) -> str:
     return f"version: 1\ngateway: {{ cors: {{ {entry} }} }}\n{REST}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         "origins: ['https://console.example.com']",
@@ -25,7 +24,7 @@ def test_origins_as_browsers_write_them_are_fine(entry: str) -> None:
     assert errors(cors(entry)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("origin", "remedy"),
     [
         ("https://Console.example.com", "write https://console.example.com"),
@@ -62,7 +61,7 @@ def test_somebody_must_be_allowed() -> None:
     assert [fact for _, fact in errors(cors("origins: []"))] == ["no origin may call"]
 
 
-@pytest.mark.parametrize("name", ["*", "X Region", "", "X_Region", "Cookie", "Sec-Fetch-Mode", "proxy-x", "te", "Host"])
+@for_each("name", ["*", "X Region", "", "X_Region", "Cookie", "Sec-Fetch-Mode", "proxy-x", "te", "Host"])
 def test_a_header_that_no_page_sends_is_refused(name: str) -> None:
     [(path, _)] = errors(cors(f"origins: 'https://a.test', headers: [X-Region, '{name}']"))
     assert path == "gateway.cors.headers[1]"

@@ -1,13 +1,12 @@
 """What `card.set` sets is served, and anything else is refused."""
 
-import pytest
-
 from gateway.a2a.sanitized_card import OVERRIDABLE
 from gateway.config.checks.agents import _SETTABLE
 from tests.config.reading import errors, examined, good
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "path", "fact"),
     [
         (

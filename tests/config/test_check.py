@@ -3,12 +3,13 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import examine
 from gateway.config.load import load
 from tests.config.reading import HASH, NAME, TODAY, examined, good, warnings
+from tests.table import for_each
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 SECRETS = ("hunter2", HASH)
@@ -18,7 +19,7 @@ def test_there_are_broken_files_of_every_kind() -> None:
     assert len(BROKEN) >= 50
 
 
-@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@for_each("path", BROKEN)
 def test_a_broken_file_is_refused_with_its_place_and_a_remedy(path: Path) -> None:
     expected = re.fullmatch(r"# expect: (\d+):(\d+) (.+)", path.read_text().splitlines()[0])
     assert expected is not None
@@ -30,7 +31,7 @@ def test_a_broken_file_is_refused_with_its_place_and_a_remedy(path: Path) -> Non
     assert found.config is None
 
 
-@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@for_each("path", BROKEN)
 def test_no_message_about_a_broken_file_tells_a_secret_or_how_it_was_read(path: Path) -> None:
     told = "\n".join(
         text
@@ -148,7 +149,6 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=12).map("\n".join), st.lists(WORDS).map(" ".join)))
 def test_no_text_is_too_odd_to_be_examined(text: str) -> None:
     found = examine(Path("gateway.yaml"), {"A": "x"}, text=text, today=TODAY)
@@ -158,7 +158,6 @@ def test_no_text_is_too_odd_to_be_examined(text: str) -> None:
         problem.as_text()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=120))
 def test_no_bytes_are_too_odd_to_be_loaded(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "odd.yaml"
@@ -198,7 +197,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["gateway", "auth", "tenants", "defaults", "agents", "tests", "observe", "push"]), VALUES

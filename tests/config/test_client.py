@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gateway.config.client import LONGEST_NAME, ClientName, ClientPattern
 from gateway.routing.table import path_segments
+from tests.table import for_each
 
 MESH = "spiffe://mesh.test/ns/{tenant}/sa/*"
 
@@ -18,7 +19,7 @@ def dns(text: str) -> ClientPattern:
     return ClientPattern.parse("dns", text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "pattern", "name", "tenant"),
     [
         ("uri", MESH, "spiffe://mesh.test/ns/acme/sa/x", "acme"),
@@ -83,7 +84,7 @@ def test_a_pattern_of_uris_fits_nothing_else(name: str) -> None:
     assert uri(MESH).tenant_of(ClientName("uri", name)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["acme.test", "x.y.acme.test", "*.acme.test", ".acme.test", "x.acme.test.", "-x.acme.test", "x\0.acme.test", "",
      "x .acme.test", "x.acme.test\n", f"{'x' * 64}.acme.test", "xn--é.acme.test"],
@@ -92,7 +93,7 @@ def test_a_pattern_of_dns_names_fits_one_whole_label(name: str) -> None:
     assert dns("*.acme.test").tenant_of(ClientName("dns", name)) is None
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 65, "\x7f", "a\u202eb", "a\u2028b"])
+@for_each("name", ["", "a\0b", "a\nb", "x" * 65, "\x7f", "a\u202eb", "a\u2028b"])
 def test_a_common_name_is_a_line_of_visible_text(name: str) -> None:
     assert ClientPattern.parse("common_name", "*").tenant_of(ClientName("common_name", name)) is None
 
@@ -151,7 +152,7 @@ def test_the_narrower_pattern_fits_less_wherever_they_differ() -> None:
         assert not narrow.is_narrower(wide)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "meets"),
     [
         ("spiffe://x/a/*", "spiffe://x/*/b", True),
@@ -168,8 +169,6 @@ def test_patterns_that_cross_meet_and_neither_is_the_narrower(one: str, other: s
     assert not dns("a.test").meets(ClientPattern.parse("common_name", "a.test"))
 
 
-@pytest.mark.parametrize(
-    "name", [ClientName("uri", "urn:a"), ClientName("dns", "a.test"), ClientName("common_name", "CN=x")]
-)
+@for_each("name", [ClientName("uri", "urn:a"), ClientName("dns", "a.test"), ClientName("common_name", "CN=x")])
 def test_a_subject_is_read_as_the_name_that_it_is(name: ClientName) -> None:
     assert ClientName.read(name.subject) == name

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.config.client import Client, ClientName, Clients, UnknownClient
+from tests.table import for_each
 
 CLIENTS: dict[str, Any] = {
     "mesh": {"uri": "spiffe://m/ns/{tenant}/sa/*"},
@@ -41,7 +42,7 @@ def test_a_common_name_counts_only_where_there_is_no_other_name() -> None:
     assert find("CN=fax", "acme.test")[1] == "acme"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("subjects", "why"),
     [
         ((), "a certificate without names"),

@@ -1,6 +1,5 @@
-import pytest
-
 from tests.config.reading import HASH, OTHER_HASH, errors, examined, good, warnings
+from tests.table import for_each
 
 REST = "tenants: { acme: [a] }\nagents: { a: http://127.0.0.1:1 }\n"
 
@@ -44,14 +43,12 @@ def test_an_expired_key_is_worth_a_warning_and_one_that_soon_will_be() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "day", ["2026-13-01", "01.02.2026", "1767225600", "2026-1-1", "2026-W01-1", "2026-01-01T00:00:00"]
-)
+@for_each("day", ["2026-13-01", "01.02.2026", "1767225600", "2026-1-1", "2026-W01-1", "2026-01-01T00:00:00"])
 def test_a_day_is_written_as_year_month_and_day(day: str) -> None:
     assert [path for path, _ in errors(keys(f"sha256: {HASH}, expires: {day}"))] == ["auth.api_keys.k0.expires"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         GOOD,
@@ -65,7 +62,7 @@ def test_an_issuer_has_keys_that_come_safely(entry: str) -> None:
     assert errors(issuer(entry)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "path"),
     [
         (GOOD.replace("https", "http"), "issuer"),

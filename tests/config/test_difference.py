@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config.check import examine
 from gateway.config.diff import changes
 from gateway.config.model import Config
+from tests.table import for_each
 
 
 def config(text: str) -> Config:
@@ -24,7 +23,7 @@ NEXT = '~ agents.one.backend[1].url: "http://127.0.0.1:2" → "http://127.0.0.1:
 KEY = "auth: {{ api_keys: {{ k: {{ sha256: {}, tenant: acme }} }} }}\ntenants: {{ acme: [one] }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "told"),
     [
         (ONE, ONE, []),
@@ -63,7 +62,7 @@ THIRD = "  - { name: a third, request: /x, expect: { reason: no_route } }\n"
 MATCH = "agents: {{ one: {{ backend: 'http://127.0.0.1:1', match: [{}] }} }}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "told"),
     [
         (TESTS, TESTS.replace("expect: two", "expect: one"), ['~ tests[1].expect.agent: "two" → "one"']),
@@ -89,7 +88,7 @@ def test_of_lists_it_is_told_what_in_them_is_another(old: str, new: str, told: l
     assert [str(change) for change in changes(config(old), config(new))] == told
 
 
-@pytest.mark.parametrize("number", [0, 19, 39, 40, 41, 60, 99])
+@for_each("number", [0, 19, 39, 40, 41, 60, 99])
 def test_of_two_long_values_what_is_shown_has_the_difference_in_it(number: int) -> None:
     origins = [f"https://{each:03}.example" for each in range(100)]
     other = [*origins[:number], "https://x.example", *origins[number + 1 :]]

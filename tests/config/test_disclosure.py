@@ -1,6 +1,5 @@
-import pytest
-
 from tests.config.reading import HASH, warnings
+from tests.table import for_each
 
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\n"
 FACT = "callers can tell that tenants exist which they may not reach ({}): an unknown one is answered here"
@@ -15,20 +14,20 @@ def text(tenants: str, other: str, match: str = "") -> str:
     return f"version: 1\n{AUTH}tenants: {{ {tenants} }}\nagents: {{ {general}, {other} }}\n"
 
 
-@pytest.mark.parametrize("match", ["", ", match: { path: /a }", ", match: [{ path: /a }]"])
+@for_each("match", ["", ", match: { path: /a }", ", match: [{ path: /a }]"])
 def test_a_tenant_that_is_hidden_from_a_caller_of_the_general_agent_is_worth_a_warning(match: str) -> None:
     ((path, fact),) = warnings(text("acme: [a, b], globex: [a]", MATCHED, match))
     assert path.startswith("agents.a")
     assert fact == FACT.format("'x' of 'b'")
 
 
-@pytest.mark.parametrize("tenants", ["acme: [b], anonymous: [a]", "acme: [b], '*': [a]"])
+@for_each("tenants", ["acme: [b], anonymous: [a]", "acme: [b], '*': [a]"])
 def test_callers_without_a_name_can_tell_too(tenants: str) -> None:
     found = warnings(text(tenants, MATCHED).replace("tenants:", "gateway: { anonymous: true }\ntenants:"))
     assert FACT.format("'x' of 'b'") in [fact for _, fact in found]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "match"),
     [
         ("acme: [a, b], globex: [a, b]", ""),

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config.check import examine
 from gateway.config.problem import spell
 from gateway.config.routes import divided
+from tests.table import for_each
 
 HEAD = "version: 1\n"
 OWNED = "defaults: { isolation: tenant }\nagents: { one: 'http://127.0.0.1:1' }\n"
@@ -26,12 +25,12 @@ def found(text: str, processes: int) -> list[str]:
     return [spell(problem.path) for problem in divided(examined.config, examined.marks, processes)]
 
 
-@pytest.mark.parametrize("kept", [OWNED, "push: { mode: relay }\nagents: { one: 'http://127.0.0.1:1' }\n"])
+@for_each("kept", [OWNED, "push: { mode: relay }\nagents: { one: 'http://127.0.0.1:1' }\n"])
 def test_what_is_kept_in_memory_would_be_each_ones_own(kept: str) -> None:
     assert found(MEMORY + kept, 2) == ["gateway.state"]
 
 
-@pytest.mark.parametrize("state", ["", "gateway: { state: 'sqlite://state.db' }\n", REDIS])
+@for_each("state", ["", "gateway: { state: 'sqlite://state.db' }\n", REDIS])
 def test_a_file_or_a_redis_is_for_several_and_a_file_is_what_there_is_by_default(state: str) -> None:
     assert found(state + OWNED, 2) == []
 

@@ -1,6 +1,5 @@
-import pytest
-
 from tests.config.reading import HASH, errors, warnings
+from tests.table import for_each
 
 AUTH = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: t }} }} }}\ntenants: {{ t: '*' }}\n"
 
@@ -12,12 +11,12 @@ def agents(*matches: str, head: str = "") -> str:
     return f"version: 1\n{head}agents:\n{''.join(lines)}"
 
 
-@pytest.mark.parametrize("path", ["/", "/a", "/a/b.c", "/A_b~c-d/1"])
+@for_each("path", ["/", "/a", "/a/b.c", "/A_b~c-d/1"])
 def test_a_path_of_whole_segments_is_taken(path: str) -> None:
     assert errors(agents(f"match: {{ path: {path} }}")) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "fact"),
     [
         ("a", "'a' does not start with a slash"),
@@ -38,14 +37,12 @@ def test_any_other_path_is_refused(path: str, fact: str) -> None:
     assert errors(agents(f'match: {{ path: "{path}" }}')) == [("agents.a0.match.path", fact)]
 
 
-@pytest.mark.parametrize("host", ["a", "a.example.com", "*.example.com", "10.0.0.1", "a-b_c.x"])
+@for_each("host", ["a", "a.example.com", "*.example.com", "10.0.0.1", "a-b_c.x"])
 def test_a_host_in_lower_case_is_taken(host: str) -> None:
     assert errors(agents(f'match: {{ host: "{host}" }}')) == []
 
 
-@pytest.mark.parametrize(
-    "host", ["", "A.example", "a:80", "*", "*.", "a.*", "a..b", ".a", "a.", "-a", "http://a", "[::1]"]
-)
+@for_each("host", ["", "A.example", "a:80", "*", "*.", "a.*", "a..b", ".a", "a.", "-a", "http://a", "[::1]"])
 def test_any_other_host_is_refused(host: str) -> None:
     assert errors(agents(f'match: {{ host: "{host}" }}')) == [("agents.a0.match.host", f"{host!r} is no host")]
 
@@ -66,7 +63,7 @@ def test_order_and_spelling_do_not_make_two_matches_differ() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("{ path: /p }", "{ path: /p, tenant: x }"),
@@ -81,7 +78,7 @@ def test_matches_that_differ_in_a_key_stand_side_by_side(one: str, other: str) -
     assert errors(agents(f"match: {one}", f"match: {other}", head=AUTH)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("{ path: /a2a, tenant: x }", "{ path: /a2a/x }"),

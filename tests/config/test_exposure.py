@@ -1,10 +1,10 @@
 from pathlib import Path
 
-import pytest
 import trustme
 
 from gateway.config.check import examine
 from tests.config.reading import HASH, errors, warnings
+from tests.table import for_each
 
 ONE = "a: http://127.0.0.1:1"
 EXPOSED = "a: { backend: http://127.0.0.1:1, expose: [jsonrpc, grpc] }"
@@ -17,7 +17,7 @@ def gateway(entry: str, rest: str = "") -> str:
     return f"version: 1\ngateway: {{ {entry} }}\n{rest}{REST}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         gateway("listen: localhost:0, admin: localhost:0"),
@@ -38,39 +38,18 @@ def test_a_gateway_that_is_as_open_as_its_author_thinks_is_fine(text: str) -> No
     assert errors(text) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "paths"),
     [
-        (gateway("listen: 0.0.0.0:8080"), ["gateway.listen", "gateway.listen"]),
-        (gateway(f"listen: 0.0.0.0:8080, {PUBLIC}"), ["gateway.listen"]),
-        (gateway("listen: 0.0.0.0:8080", AUTH), ["gateway.listen"]),
-        (gateway("listen: 'localhost'"), ["gateway.listen"]),
-        (gateway("admin: { listen: 0.0.0.0:9090 }"), ["gateway.admin.listen"]),
+        # More of them are among the broken files.
         (gateway("admin: { token: '' }"), ["gateway.admin.token"]),
-        (gateway("admin: { listen: 0.0.0.0:9090, token: abcdefghijklmno }"), ["gateway.admin.token"]),
         (gateway("admin: { listen: 0.0.0.0:9090, token: 'abcdefghijklmno  ' }"), ["gateway.admin.token"]),
-        (gateway("admin: 127.0.0.1:8080"), ["gateway.admin"]),
-        (gateway("listen: 127.0.0.1:9090"), ["gateway.listen"]),
-        (gateway("listen: localhost:9090"), ["gateway.listen"]),
         (gateway(f"listen: 0.0.0.0:9090, anonymous: true, {PUBLIC}"), ["gateway.listen"]),
-        (gateway("admin: localhost:8080"), ["gateway.admin"]),
         (gateway("listen: '[::1]:9090', admin: localhost:9090"), ["gateway.admin"]),
         (gateway("prefix_stripped: true"), ["gateway.prefix_stripped"]),
-        (gateway("public_url: gw.example.com"), ["gateway.public_url"]),
         (gateway("public_url: 'https://u@gw.example.com'"), ["gateway.public_url"]),
-        (gateway("public_url: 'https://gw.example.com/?a'"), ["gateway.public_url"]),
-        (gateway("public_url: 'https://gw.example.com/#a'"), ["gateway.public_url"]),
-        (gateway("listen_grpc: nowhere"), ["gateway.listen_grpc"]),
-        (gateway("listen_grpc: '127.0.0.1:8080'"), ["gateway.listen_grpc"]),
-        (gateway("listen_grpc: '127.0.0.1:9090'"), ["gateway.listen_grpc"]),
         (gateway("listen_grpc: '0.0.0.0:8080', anonymous: true"), ["gateway.listen_grpc"]),
-        (gateway("listen_grpc: '0.0.0.0:50051'"), ["gateway.listen_grpc"]),
-        (gateway("listen_grpc: '0.0.0.0:50051'", AUTH).replace(ONE, EXPOSED), ["gateway.listen_grpc"]),
-        (gateway("public_grpc: 'h:1'"), ["gateway.public_grpc"]),
-        (gateway("listen_grpc: '127.0.0.1:0', public_grpc: 'grpc://h:1'"), ["gateway.public_grpc"]),
-        (gateway("listen_grpc: '127.0.0.1:0', public_grpc: h"), ["gateway.public_grpc"]),
         (gateway("listen_grpc: '127.0.0.1:0', public_grpc: '0.0.0.0:1'"), ["gateway.public_grpc"]),
-        (gateway("trusted_proxies: '::/0'"), ["gateway.trusted_proxies"]),
         (gateway("trusted_proxies: [10.0.0.1/8]"), ["gateway.trusted_proxies[0]"]),
         (gateway("body_limit: 0"), ["gateway.body_limit"]),
     ],
@@ -114,7 +93,7 @@ def test_keys_over_plain_http_are_worth_a_warning() -> None:
 ISOLATED = "a: { backend: http://127.0.0.1:1, isolation: none }"
 
 
-@pytest.mark.parametrize("name", ["'*'", "anonymous"])
+@for_each("name", ["'*'", "anonymous"])
 def test_nobody_without_a_name_acts_for_others(name: str) -> None:
     text = gateway("anonymous: true", AUTH.replace("acme: [a]", f"acme: [a], {name}: {{ agents: [a], act_for: acme }}"))
     assert len(errors(text.replace("a: http://127.0.0.1:1", ISOLATED))) == 1

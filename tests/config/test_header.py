@@ -1,14 +1,13 @@
-import pytest
-
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from tests.config.reading import errors, good
+from tests.table import for_each
 
 
 def agent(text: str, backend: str = "http://127.0.0.1:1") -> str:
     return f"version: 1\nagents: {{ a: {{ backend: {backend}, {text} }} }}\n"
 
 
-@pytest.mark.parametrize("header", ["X-Api-Key", "Authorization", "x-key", "Cookie"])
+@for_each("header", ["X-Api-Key", "Authorization", "x-key", "Cookie"])
 def test_a_credential_goes_in_a_header_of_its_own(header: str) -> None:
     config = good(agent(f"upstream_auth: {{ header: {{ {header}: abc def }} }}"))
     auth = config.agents["a"].upstream_auth
@@ -23,11 +22,11 @@ def test_a_header_may_be_written_with_its_name_and_value() -> None:
     assert list(config.agents["a"].upstream_auth.header) == ["X-Key"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("auth", "path", "fact"),
     [
-        ("{}", "", "it needs exactly one of `bearer` and `header`"),
-        ("{ bearer: a, header: { X: b } }", "", "it needs exactly one of `bearer` and `header`"),
+        ("{}", "", "it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`"),
+        ("{ bearer: a, header: { X: b } }", "", "it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`"),
         ('{ bearer: "" }', ".bearer", "the token is empty or has characters that a token cannot have"),
         ("{ bearer: Bearer abc }", ".bearer", "the token is empty or has characters that a token cannot have"),
         ('{ bearer: "a\\r\\nb: c" }', ".bearer", "the token is empty or has characters that a token cannot have"),
@@ -46,7 +45,7 @@ def test_a_credential_that_cannot_be_sent_is_refused(auth: str, path: str, fact:
     assert errors(agent(f"upstream_auth: {auth}")) == [(f"agents.a.upstream_auth{path}", fact)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "Connection", "Host", "Cookie", "X-A2A-Subject", "X-Forwarded-For", "Proxy-X", "te",
@@ -60,7 +59,7 @@ def test_a_header_that_could_mislead_the_agent_is_not_forwarded(name: str) -> No
     assert "belongs to the connection" in fact
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [name.decode() for name in sorted((TO_AGENT | NEVER_FORWARDED) - {b"authorization", b"x-api-key", b"cookie"})],
 )
@@ -70,7 +69,7 @@ def test_a_credential_takes_no_name_that_the_gateway_sets_or_forwards(name: str)
     ]
 
 
-@pytest.mark.parametrize(("forwarded", "name"), [("X-Key", "X-Key"), ("x-key", "X-KEY"), ("X-Key", "x_key")])
+@for_each(("forwarded", "name"), [("X-Key", "X-Key"), ("x-key", "X-KEY"), ("X-Key", "x_key")])
 def test_a_client_cannot_send_the_gateways_own_credential(forwarded: str, name: str) -> None:
     forward = f"forward_headers: [X-Region, {forwarded}]"
     fact = f"`upstream_auth` sets {forwarded!r}: a client could add a credential to the gateway's own"
@@ -87,7 +86,7 @@ def test_the_content_type_is_not_forwarded_a_second_time() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["X_Region", "a b", "", "ä", "*", "X-*"])
+@for_each("name", ["X_Region", "a b", "", "ä", "*", "X-*"])
 def test_a_header_that_is_none_is_not_forwarded(name: str) -> None:
     assert errors(agent(f'forward_headers: "{name}"')) == [
         ("agents.a.forward_headers", f"{name!r} is no header name that can be forwarded")
@@ -135,7 +134,7 @@ def test_agents_are_told_who_calls_by_headers_of_any_name() -> None:
 OWN = {b"x-a2a-tenant", b"x-a2a-subject", b"remote-user", b"x-remote-user"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *(name.decode() for name in sorted((TO_AGENT | NEVER_FORWARDED) - OWN)),
@@ -149,7 +148,7 @@ def test_a_header_that_means_something_else_tells_nobody_who_calls(name: str) ->
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "key", "other"),
     [
         ("tenant: X-Who, subject: x-who", "subject", "tenant"),
@@ -173,13 +172,13 @@ def test_what_an_agent_says_is_held_against_what_the_defaults_say() -> None:
     assert errors(own.replace("session: X-Org", "session: X-Org, tenant: null")) == []
 
 
-@pytest.mark.parametrize("name", ["X-Org", "x-ORG"])
+@for_each("name", ["X-Org", "x-ORG"])
 def test_a_client_cannot_say_who_it_is(name: str) -> None:
     told = "identity_headers: { tenant: X-Org }"
     assert errors(agent(f"{told}, forward_headers: [{name}]")) == [
         (
             "agents.a.forward_headers[0]",
-            f"`identity_headers` tells by {name!r} who calls: a client could say that it is another",
+            f"`identity_headers` names the caller in {name!r}: a client could say that it is another",
         )
     ]
     defaults = f"version: 1\ndefaults: {{ {told} }}\nagents: {{ a: {{ backend: http://127.0.0.1:1, %s }} }}\n"

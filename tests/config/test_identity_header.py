@@ -1,15 +1,14 @@
 """Identity headers whose values are claims."""
 
-import pytest
-
 from tests.config.reading import errors
+from tests.table import for_each
 
 
 def headers(written: str) -> str:
     return f"version: 1\nagents: {{ a: {{ backend: 'http://127.0.0.1:1', identity_headers: {written} }} }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "fact"),
     [
         ("{ session: 'claim:' }", "no claim is named"),

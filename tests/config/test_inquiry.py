@@ -10,6 +10,7 @@ from gateway.config.routes import table
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
 from tests.config.test_client_trust import checked
+from tests.table import for_each
 
 CONFIG = good(f"""\
 version: 1
@@ -46,7 +47,7 @@ def test_a_key_that_the_file_has_not_is_said_to_the_operator() -> None:
         reply(CONFIG, TABLE, Inquiry("/a", key="bat"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inquiry", "words"),
     [
         (Inquiry("/a", key="bot", as_="globex"), "the API key 'bot' is of the tenant 'acme', not of 'globex'"),
@@ -88,15 +89,13 @@ def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be(
     assert reply(config, table(config, Marks()), Inquiry("/base/a"))["hint"] is None
 
 
-@pytest.mark.parametrize(
-    ("path", "meant"), [("a", "/a"), ("https://gw.example/a/tasks", "/a/tasks"), ("http://gw", "/")]
-)
+@for_each(("path", "meant"), [("a", "/a"), ("https://gw.example/a/tasks", "/a/tasks"), ("http://gw", "/")])
 def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> None:
     said = reply(CONFIG, TABLE, Inquiry(path, as_="acme"))
     assert (said["reason"], said["hint"]) == ("bad_request", f"a path starts with a slash: write {meant}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inquiry", "fact"),
     [
         (Inquiry("/a/tasks/b%2fc", "GET", as_="acme"), "the path has an escape that is not allowed"),
@@ -113,7 +112,7 @@ def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquir
     assert (said["agent"], said["reason"], said["hint"]) == (None, "bad_request", fact)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inquiry", "fact"),
     [
         (Inquiry("/a", "post"), "'post' is no method of HTTP: write POST"),
@@ -130,7 +129,7 @@ def test_what_no_client_can_send_is_no_question(inquiry: Inquiry, fact: str) -> 
         reply(CONFIG, TABLE, inquiry)
 
 
-@pytest.mark.parametrize("host", ["a.example", "A.Example.", "a.example:8443", "[::1]:8080", "", None])
+@for_each("host", ["a.example", "A.Example.", "a.example:8443", "[::1]:8080", "", None])
 def test_a_host_is_read_as_that_of_a_request(host: str | None) -> None:
     assert reply(CONFIG, TABLE, Inquiry("/a", host=host, as_="acme"))["agent"] == "a"
 

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.config.check import examine
 from gateway.config.problem import spell
+from tests.table import for_each
 
 SECRET = "s3cr3t-of-a-test"
 ENVIRONMENT = {"REF": SECRET, "PLAIN": "x"}
@@ -71,7 +72,7 @@ DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "path"), PLACES + DEFAULTS)
+@for_each(("text", "path"), PLACES + DEFAULTS)
 def test_a_secret_is_found_wherever_one_is_written_out(text: str, path: str) -> None:
     [(where, line, column, _)] = found(text.replace("SECRET", SECRET))
     assert where == path
@@ -89,7 +90,7 @@ def test_a_reference_to_a_secret_is_none(
     assert found(text.replace("SECRET", reference)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         gateway(f"}}\nauth: {{ api_keys: {{ k: {{ sha256: {'a' * 64}, tenant: t }} }} }}\ntenants: {{ t: [a] "),

@@ -6,6 +6,7 @@ from gateway.a2a.operation import Operation
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
 from tests.config.reading import HASH, errors, good
+from tests.table import for_each
 
 
 def test_short_forms_are_widened_everywhere() -> None:
@@ -65,7 +66,7 @@ def test_secrets_are_not_in_the_words_of_a_configuration() -> None:
     assert isinstance(config, Config)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "fact"),
     [
         ("gateway: {http: {header_count: 0}}", "is not enough"),
@@ -119,7 +120,7 @@ def test_a_value_that_cannot_be_is_refused(text: str, fact: str) -> None:
     assert fact in told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("agent", "fact"),
     [
         ("{ backend: http://127.0.0.1:1, cards: { ttl: 0s } }", "is no time to wait"),
@@ -149,7 +150,7 @@ def test_a_value_of_an_agent_that_cannot_be_is_refused_without_its_secrets(agent
     assert "swordfish" not in told
 
 
-@pytest.mark.parametrize("number", ["4", "18999", "20000", "536870911"])
+@for_each("number", ["4", "18999", "20000", "536870911"])
 def test_the_scope_has_any_number_that_is_free(number: str) -> None:
     assert (
         errors(f"version: 1\nagents: {{ a: http://127.0.0.1:1 }}\ngateway: {{ grpc: {{ scope_field: {number} }} }}\n")

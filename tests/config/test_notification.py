@@ -1,6 +1,5 @@
-import pytest
-
 from tests.config.reading import errors, warnings
+from tests.table import for_each
 
 AGENTS = "agents: { a: http://127.0.0.1:1 }\n"
 
@@ -9,7 +8,7 @@ def text(push: str) -> str:
     return f"version: 1\npush: {{ {push} }}\n{AGENTS}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "push",
     [
         "mode: none",
@@ -24,7 +23,7 @@ def test_a_policy_that_can_be_followed_is_good(push: str) -> None:
     assert warnings(text(push)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "fact"),
     [
         ("http://hooks.acme.example", "plain http goes nowhere while private networks are blocked"),
@@ -43,8 +42,8 @@ def test_plain_http_and_private_addresses_need_both_words(pattern: str, fact: st
     assert [path for path, _ in broken] == ["push.block_private_networks"]
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "0.0.0.0", "[::]", "224.0.0.1"])
-@pytest.mark.parametrize("more", ["", ", block_private_networks: false"])
+@for_each("host", ["169.254.169.254", "[fe80::1]", "0.0.0.0", "[::]", "224.0.0.1"])
+@for_each("more", ["", ", block_private_networks: false"])
 def test_what_no_word_opens_is_not_listed(host: str, more: str) -> None:
     for scheme in ("https", "http"):
         found = errors(text(f"allow: ['{scheme}://{host}']{more}"))
@@ -57,7 +56,7 @@ def test_private_networks_are_opened_to_what_is_listed_alone() -> None:
     assert "opens nothing" in fact
 
 
-@pytest.mark.parametrize("mode", ["passthrough", "none"])
+@for_each("mode", ["passthrough", "none"])
 def test_what_is_said_of_deliveries_is_in_vain_where_there_are_none(mode: str) -> None:
     said = "max_per_task: 2, max_per_tenant: 9, sign: true, deliver: { attempts: 2 }"
     fact = f"it says how the gateway calls webhooks, and it calls none: `push.mode` is {mode}"

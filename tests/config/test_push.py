@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gateway.config.push import Push, WebhookPattern, read_pattern
 from tests.config.reading import good
+from tests.table import for_each
 
 PORTS = {"http": 80, "https": 443}
 
@@ -16,7 +17,7 @@ def matches(pattern: str, url: str) -> bool:
     return read_pattern(pattern).matches(parts.scheme, parts.hostname or "", port, parts.path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "pattern"),
     [
         ("https://hooks.example.com", WebhookPattern("https", "hooks.example.com", 443)),
@@ -40,7 +41,7 @@ def test_a_pattern_is_a_scheme_a_host_and_perhaps_a_port_and_a_path(text: str, p
     assert read_pattern(str(pattern)) == pattern
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *("", "*", "hooks.example.com", "https://", "https://*", "https://*.", "https://*:443", "https://*/x"),
@@ -74,7 +75,7 @@ def test_anything_else_is_refused_with_a_fact_and_a_remedy(text: str) -> None:
     assert remedy
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "url"),
     [
         ("https://hooks.example.com", "https://hooks.example.com"),
@@ -96,7 +97,7 @@ def test_what_is_meant_matches(pattern: str, url: str) -> None:
     assert matches(pattern, url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "url"),
     [
         ("https://hooks.example.com", "http://hooks.example.com"),

@@ -1,7 +1,6 @@
-import pytest
-
 from gateway.config.agent import replica_name
 from tests.config.reading import errors, good, warnings
+from tests.table import for_each
 
 A, B = "http://127.0.0.1:1", "http://127.0.0.1:2"
 
@@ -10,7 +9,7 @@ def agent(backend: str, more: str = "", top: str = "") -> str:
     return f"version: 1\n{top}agents: {{ a: {{ backend: {backend}{more} }} }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "path", "fact"),
     [
         ("health: { path: healthz }", "health.path", "'healthz' is no path"),

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gateway.config.check import examine
 from gateway.config.diff import until_restart
+from tests.table import for_each
 
 HEAD = "version: 1\nagents: {}\n"
 
@@ -20,7 +19,7 @@ def told(running: str, written: str, *, has_store: bool = True) -> tuple[list[tu
     return [(each.as_json()["path"], each.place.line) for each in waiting], shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("running", "written", "path"),
     [
         ("", "gateway: { listen: '127.0.0.1:1' }", "gateway.listen"),
@@ -42,7 +41,7 @@ def test_what_is_opened_once_waits(running: str, written: str, path: str) -> Non
     assert path in [each for each, _ in waiting]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         "gateway: { drain: 1s }",

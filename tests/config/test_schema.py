@@ -12,6 +12,7 @@ from gateway.config.secrets import Interpolation
 from gateway.config.values import every_part
 from gateway.config.yaml import read
 from tests.config.reading import HASH, OTHER_HASH, TODAY
+from tests.table import for_each
 
 FOLDER = Path(__file__).parents[2] / "config"
 FILES = sorted(FOLDER.rglob("*.yaml"))
@@ -20,7 +21,7 @@ ENVIRON = {
     "ACME_BATCH_KEY_SHA256": HASH,
     "REPORTS_BOT_SHA256": OTHER_HASH,
     "BILLING_TOKEN": "billing",
-    "RESEARCH_KEY": "research",
+    "RESEARCH_SECRET": "research",
     "CRM_GLOBEX_TOKEN": "crm",
 }
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -92,7 +93,7 @@ def test_every_key_has_a_description() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "version: 1\nagents: { a: http://x }\n",
@@ -117,7 +118,7 @@ def test_short_forms_and_references_are_accepted(text: str) -> None:
     assert accepts(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "agents: {}\n",

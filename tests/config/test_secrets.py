@@ -1,11 +1,11 @@
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.config.secrets import Interpolation, Masks, Span, guess, is_reference, is_secret, is_unknown, quote
 from tests.config.reading import examined
+from tests.table import for_each
 
 SECRET = "hunter2" * 10
 TEXT = f"""\
@@ -51,7 +51,7 @@ def test_what_is_filled_in_is_not_looked_at_again() -> None:
     assert Interpolation({"A": "${B}", "B": "x"}).fill("${A}", Path())[0] == "${B}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "fact"),
     [
         ("${NONE}", "the environment variable NONE is not set"),
@@ -82,7 +82,7 @@ def test_a_file_that_holds_no_text_is_refused(tmp_path: Path) -> None:
     assert facts == ["'binary' is not UTF-8", "'large' is larger than 256 KiB"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         ("auth", "api_keys", "bot", "sha256", 0),
@@ -101,7 +101,7 @@ def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
     assert is_secret(path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         (),
@@ -112,6 +112,8 @@ def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
         ("agents", "echo", "match", 0, "claim", "token_use"),
         ("agents", "echo", "match", 0, "key"),
         ("agents", "echo", "upstream_auth", "oauth2", "client_id"),
+        ("agents", "echo", "upstream_auth", "exchange", "resource", 0),
+        ("agents", "echo", "by_tenant", "acme", "upstream_auth", "exchange", "tls", "ca"),
     ],
 )
 def test_names_that_operators_give_make_no_secret(path: tuple[str | int, ...]) -> None:

@@ -1,7 +1,6 @@
-import pytest
-
 from gateway.config.routes import places, reach, shared
 from tests.config.reading import HASH, OTHER_HASH, good
+from tests.table import for_each
 
 AUTH = f"""\
 auth:
@@ -14,7 +13,7 @@ def text(tenants: str, agents: str, more: str = AUTH) -> str:
     return f"version: 1\n{more}tenants: {{ {tenants} }}\nagents: {{ {agents} }}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents", "keys"),
     [
         ("acme: [a], globex: [a]", A, {"a"}),
@@ -42,7 +41,7 @@ def test_several_owners_reach_a_backend(tenants: str, agents: str, keys: set[str
     assert shared(good(text(tenants, agents))) == keys
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents"),
     [
         ("acme: [a], globex: []", A),

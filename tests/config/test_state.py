@@ -7,11 +7,12 @@ from gateway.config.state import LONGEST_NAME, StateUrl, default_state, may_be_s
 from gateway.tasks.opening import make
 from gateway.tasks.store import Observed, Owner, Task
 from tests.config.reading import examined, good
+from tests.table import for_each
 
 FOLDER = Path("/etc/gateway")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "path"),
     [
         ("sqlite:///var/lib/a2a-gateway/state.db", "/var/lib/a2a-gateway/state.db"),
@@ -31,7 +32,7 @@ def test_what_follows_sqlite_is_a_path(text: str, path: str) -> None:
     assert not state.is_shared
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "label"),
     [
         ("redis://redis", "redis://redis"),
@@ -79,7 +80,7 @@ def test_memory_is_memory() -> None:
     assert StateUrl("memory").label == "memory"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *(
@@ -146,7 +147,7 @@ def test_anything_else_is_refused_without_being_repeated(text: str) -> None:
     assert "hunter2" not in fact + remedy
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("memory", True), ("sqlite:///var/lib/state.db", True), ("redis://redis:6379/0", True), ("redis://redis", True),
@@ -160,7 +161,7 @@ def test_only_what_surely_holds_no_password_may_be_shown(text: str, *, shown: bo
     assert may_be_shown(text) is shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "path"),
     [
         ({}, "/srv/state/a2a-gateway.db"),
@@ -182,7 +183,7 @@ def test_a_file_of_an_earlier_release_is_used_where_it_lies(tmp_path: Path) -> N
     assert default_state({}, tmp_path).path == own
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "same"),
     [
         ("sqlite:///a/b.db", "sqlite:///a/../a/b.db", True),
@@ -212,14 +213,14 @@ def test_one_place_is_known_by_its_names(one: str, other: str, *, same: bool) ->
 SECRET = "hunter2-hunter2"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "state",
     [
         f"redis://user:{SECRET}@redis:6379/0", f"redis://user:{SECRET}", f"redis://h?password={SECRET}", SECRET,
         f"[redis://:{SECRET}@h]", f"{{ url: redis://:{SECRET}@h }}", f"redis://:a/{SECRET}@h", f"mysql://{SECRET}",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("beside", ["", "listn: x, ", "replicas: 0, ", "replicas: 2, "])
+@for_each("beside", ["", "listn: x, ", "replicas: 0, ", "replicas: 2, "])
 def test_no_message_tells_a_password_of_it(state: str, beside: str) -> None:
     found = examined(f"version: 1\ngateway: {{ {beside}state: {state} }}\nagents: {{ a: http://127.0.0.1:1 }}\n")
     told = "\n".join(f"{one.as_text()} {one.as_github()} {one.as_json()}" for one in found.problems)

@@ -1,9 +1,8 @@
 from pathlib import Path
 
-import pytest
-
 from gateway.config.check import examine
 from tests.config.reading import errors, warnings
+from tests.table import for_each
 
 AGENTS = "agents: { a: http://127.0.0.1:1 }\n"
 
@@ -12,7 +11,7 @@ def text(gateway: str = "", observe: str = "") -> str:
     return f"version: 1\ngateway: {{ {gateway} }}\nobserve: {{ {observe} }}\n{AGENTS}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "gateway",
     [
         *("replicas: 1", "state: memory", "replicas: 3, state: 'redis://h'", "replicas: 3, state: 'rediss://h'"),
@@ -51,7 +50,7 @@ def test_audit_events_are_not_written_over_the_state() -> None:
     assert errors(text("state: 'sqlite://y.db'", "audit: x.db")) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ledger", "key"),
     [("ended: 91d", "ended"), ("open: 7d", "open"), ("ended: 10d, open: 9d", "ended")],
 )
@@ -60,6 +59,6 @@ def test_tasks_that_are_over_should_not_outlive_those_that_are_not(ledger: str, 
     assert warnings(text(f"ledger: {{ {ledger} }}")) == [(f"gateway.ledger.{key}", fact)]
 
 
-@pytest.mark.parametrize("ledger", ["", "ended: 90d", "open: 30d", "ended: 5d, open: 5d"])
+@for_each("ledger", ["", "ended: 90d", "open: 30d", "ended: 5d, open: 5d"])
 def test_as_long_is_no_longer(ledger: str) -> None:
     assert warnings(text(f"ledger: {{ {ledger} }}")) == []

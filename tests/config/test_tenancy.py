@@ -1,6 +1,5 @@
-import pytest
-
 from tests.config.reading import HASH, OTHER_HASH, errors, warnings
+from tests.table import for_each
 
 AUTH = f"""\
 auth:
@@ -16,7 +15,7 @@ A = "a: http://127.0.0.1:1"
 NONE = "a: { backend: http://127.0.0.1:1, isolation: none }"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents", "path", "fact"),
     [
         ("acme: [b], globex: [a]", A, "tenants.acme", "there is no agent 'b'"),
@@ -80,7 +79,7 @@ def test_an_agent_that_nobody_may_call_is_worth_a_warning() -> None:
     ]
 
 
-@pytest.mark.parametrize("written", ["key: bot", "claim: { x: z }"])
+@for_each("written", ["key: bot", "claim: { x: z }"])
 def test_a_match_by_credential_needs_credentials(written: str) -> None:
     found = errors(
         f"version: 1\nagents: {{ a: {{ backend: http://127.0.0.1:1, match: {{ path: /x, {written} }} }} }}\n"
@@ -96,7 +95,7 @@ def test_a_match_by_a_key_that_may_not_call_is_worth_a_warning() -> None:
 # ---- whose tasks they are ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents", "who"),
     [
         ("acme: [a], globex: [a]", "a: { backend: http://127.0.0.1:1, unknown_tasks: adopt }", "'a' (acme, globex)"),
@@ -137,7 +136,7 @@ def test_adopting_tasks_is_told_where_it_is_written() -> None:
 BOTH = A + ", b: http://localhost:1/"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents", "path", "first"),
     [
         ("acme: [a], globex: [b]", BOTH, "agents.b", "a"),
@@ -157,7 +156,7 @@ def test_two_names_of_one_backend_are_worth_a_warning(tenants: str, agents: str,
     assert warnings(text(tenants, agents)) == [(path, fact)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents"),
     [
         ("acme: [a, b], globex: []", BOTH),

@@ -1,8 +1,7 @@
 """What the file says of tokens: tenants by a map, other subjects, and what agents require."""
 
-import pytest
-
 from tests.config.reading import HASH, errors, good, warnings
+from tests.table import for_each
 
 REST = "tenants: { acme: [a] }\nagents: { a: http://127.0.0.1:1 }\n"
 
@@ -27,7 +26,7 @@ def test_a_claim_may_be_mapped_to_tenants() -> None:
     assert config.auth.issuers["corp"].principal_claim == "sub"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "path", "fact"),
     [
         ("tenant_claim: tid, tenant_map: { x: nobody }", "tenant_map.x", "there is no tenant 'nobody'"),
@@ -47,7 +46,7 @@ def test_a_map_is_of_a_claim_and_to_tenants_of_the_file(entry: str, path: str, f
     assert errors(issuer(entry)) == [(f"auth.issuers.corp.{path}", fact)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "path", "fact"),
     [
         ("{}", "", "it requires nothing"),

@@ -10,6 +10,7 @@ from gateway.principal import Principal
 from gateway.routing.explain import Question, ask
 from tests.config.reading import HASH, errors, examined, good
 from tests.config.test_client_trust import checked
+from tests.table import for_each
 
 TEXT = f"""\
 version: 1
@@ -40,7 +41,7 @@ def config(text: str = TEXT) -> Config:
 ACME = Principal("acme", method="jwt")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "expected"),
     [
         (Question("/a", "POST", principal=ACME), "a"),
@@ -93,7 +94,7 @@ def failed(tests: str) -> list[str]:
     return [one.fact for one in found.failed]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "test",
     [
         "{ name: t1, key: bot, request: /a, expect: a }",
@@ -108,7 +109,7 @@ def test_a_test_that_holds_says_nothing(test: str) -> None:
     assert failed(test) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("test", "fact"),
     [
         ("{ name: t1, tenant: acme, request: /a, expect: x }", "expected x, got a at http://127.0.0.1:1"),
@@ -128,7 +129,7 @@ def test_a_test_that_fails_says_what_came_instead_and_why(test: str, fact: str) 
     assert all(one.remedy for one in examined(TEXT + f"tests: [{test}]\n").failed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("test", "path"),
     [
         ("{ name: t1, key: bat, request: /a, expect: a }", "key"),
@@ -172,7 +173,7 @@ GRPC = TEXT.replace("auth:", "gateway: { listen_grpc: '127.0.0.1:0', public_url:
 SEND, SCOPED = "/lf.a2a.v1.A2AService/SendMessage", "/a2a.v1.ScopedA2AService/SendMessage"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "expected"),
     [
         (Question(SEND, principal=ACME, tenant="a"), "a"),

@@ -1,10 +1,9 @@
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 from gateway.config.secrets import Interpolation
 from gateway.config.yaml import DEEPEST, LARGEST_FILE, Source, Value, plain, read, surprise
+from tests.table import for_each
 
 
 def source(text: str) -> Source:
@@ -49,7 +48,7 @@ def test_the_first_of_duplicate_keys_is_kept_and_the_second_read_to_its_end() ->
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("path: &x 1\n", (1, 7, "&x is an anchor")),
@@ -122,7 +121,7 @@ def test_a_file_with_an_impossible_name_is_not_read() -> None:
     assert problem.fact.startswith("the file cannot be read")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("true", True), ("False", False), ("", None), ("~", None), ("null", None), ("0", 0), ("-12", -12), ("+7", 7),
@@ -135,7 +134,7 @@ def test_a_plain_word_is_a_boolean_nothing_a_decimal_number_or_text(text: str, v
     assert type(plain(text)) is type(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["no", "Yes", "ON", "off", "y", "N", "tRUE", "nULL", "010", "08", "0o17", "0x1F", "0b1", "1_000", "1e3", "1.", ".5",
      "-.5", ".inf", "-.INF", ".nan", "12:30", "1:2:3.5", "=", "9" * 19, "1.5e3"],
@@ -146,14 +145,14 @@ def test_a_word_that_other_tools_read_as_something_else_is_a_surprise(text: str)
     assert f'"{text}"' in told[1]
 
 
-@pytest.mark.parametrize("text", ["9" * 19, "-1" + "0" * 18, "1" + "0" * 5000])
+@for_each("text", ["9" * 19, "-1" + "0" * 18, "1" + "0" * 5000])
 def test_a_number_with_too_many_digits_is_not_told_to_be_written_in_digits(text: str) -> None:
     told = surprise(text)
     assert told is not None
     assert told[1].endswith("or write a number of at most 18 digits")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["2027-06-30", "127.0.0.1", "10.0.0.0/8", "1.0.0", "acme", "nobody", "yes-men", "10MiB", "3s", "a:b", "-", "."],
 )

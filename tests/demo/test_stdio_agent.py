@@ -17,6 +17,7 @@ import pytest
 from gateway.demo import stdio_agent
 from tests.doubles.scripted import WAIT
 from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ def rewritten(folder: Path, old: str, new: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@for_each("framing", FRAMINGS)
 async def test_a_message_is_answered_by_a_message_or_a_task(framing: str) -> None:
     async with agent(framing=framing) as host:
         said = await host.ask("SendMessage", message("hallo, wörld"))
@@ -62,7 +63,7 @@ async def test_a_message_is_answered_by_a_message_or_a_task(framing: str) -> Non
         assert (await host.ask("ListTasks", {"contextId": "another"}))["tasks"] == []
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@for_each("framing", FRAMINGS)
 async def test_a_stream_begins_with_the_task_and_ends_when_it_rests(framing: str) -> None:
     async with agent(framing=framing) as host:
         first, *middle, last = await host.stream("SendStreamingMessage", message("count 1000"))
@@ -127,7 +128,7 @@ async def test_the_card_names_the_command_that_started_it() -> None:
 # ---- Errors ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "params", "code", "reason"),
     [
         ("GetTask", {"id": "none"}, -32001, "TASK_NOT_FOUND"),
@@ -213,7 +214,7 @@ async def test_work_that_nobody_waits_for_ends_with_stdin() -> None:
         await host.ask("SendMessage", params)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "broken",
     [
         b"hello\r\n\r\n",
@@ -232,7 +233,7 @@ def test_a_broken_frame_ends_it_with_a_word(broken: bytes) -> None:
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@for_each("number", [signal.SIGTERM, signal.SIGINT])
 async def test_it_ends_at_once_on_a_signal(number: signal.Signals) -> None:
     async with hosting(*COMMAND, *NEVER) as host:
         await host.answer(await host.send("SendStreamingMessage", message("count 5")))

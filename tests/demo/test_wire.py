@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from gateway.demo.fleet import serving
+from tests.table import for_each
 
 SAY = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 OLD = {"message": {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}}
@@ -28,7 +29,7 @@ def events(answer: httpx.Response) -> list[dict[str, object]]:
     return [msgspec.json.decode(block.split("data: ", 1)[1]) for block in answer.text.split("\n\n") if block]
 
 
-@pytest.mark.parametrize("name", ["agent-card.json", "agent.json"])
+@for_each("name", ["agent-card.json", "agent.json"])
 def test_the_card_is_at_both_well_known_names(http: httpx.Client, name: str) -> None:
     for agent in ("echo", "clock", "travel", "flaky"):
         card = http.get(f"/{agent}/.well-known/{name}").json()
@@ -36,7 +37,7 @@ def test_the_card_is_at_both_well_known_names(http: httpx.Client, name: str) -> 
         assert http.head(f"/{agent}/.well-known/{name}").status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "code"),
     [
         (b"", -32700),
@@ -55,7 +56,7 @@ def test_what_is_no_request_is_refused_without_an_id(http: httpx.Client, body: b
     assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, code)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "params", "code"),
     [
         ("Nothing", {}, -32601),
@@ -78,7 +79,7 @@ def test_errors_carry_their_code_and_the_id(http: httpx.Client, method: str, par
     assert answer.json()["error"]["data"][0]["domain"] == "a2a-protocol.org"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "status", "reason"),
     [
         ("GET", "/echo/tasks/nothing", 404, "TASK_NOT_FOUND"),

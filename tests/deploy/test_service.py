@@ -28,3 +28,11 @@ def test_it_waits_until_the_gateway_is_ready_and_can_have_it_read_again() -> Non
     # `notify-reload` is a word of systemd 253; older ones pass over it, and know neither.
     assert "Type=notify" in lines
     assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="there is no systemd here that could say so")
+def test_it_is_confined() -> None:
+    assert ANALYZE is not None
+    command = [ANALYZE, "security", "--offline=true", "--threshold=30", str(UNIT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout[-200:]

@@ -53,7 +53,7 @@ async def test_a_signal_ends_an_idle_gateway_with_exit_code_0(
 async def test_an_open_stream_is_ended_with_an_error_event(
     agent: Agent, tmp_path: Path, number: signal.Signals, path: str
 ) -> None:
-    with gateway_process(configuration(agent, drain="300ms"), tmp_path, forked=False) as process:
+    with gateway_process(configuration(agent, drain="300ms"), tmp_path) as process:
         body = message("wait") if path else None
         content = frame("SendStreamingMessage", message("wait"))
         async with (
@@ -75,7 +75,7 @@ async def test_an_open_stream_is_ended_with_an_error_event(
 
 
 async def test_a_call_that_ends_in_time_gets_its_answer(agent: Agent, tmp_path: Path) -> None:
-    with gateway_process(configuration(agent), tmp_path, forked=False) as process:
+    with gateway_process(configuration(agent), tmp_path) as process:
         async with open_http(V1) as http, asyncio.TaskGroup() as group:
             open_call = group.create_task(
                 http.post(process.url + "/steady", content=frame("SendMessage", message("wait")))
@@ -102,7 +102,7 @@ async def _draining(process: GatewayProcess) -> None:
 
 
 async def test_a_second_signal_waits_for_nobody(agent: Agent, tmp_path: Path) -> None:
-    with gateway_process(configuration(agent), tmp_path, forked=False) as process:
+    with gateway_process(configuration(agent), tmp_path) as process:
         async with open_http(V1) as http, asyncio.TaskGroup() as group:
             open_call = group.create_task(
                 http.post(process.url + "/steady", content=frame("SendMessage", message("wait")))
@@ -120,7 +120,7 @@ async def test_a_second_signal_waits_for_nobody(agent: Agent, tmp_path: Path) ->
 
 def test_a_file_with_mistakes_ends_with_exit_code_1_and_no_traceback(tmp_path: Path) -> None:
     file = write({"agents": {"a": {"backend": "ftp://x", "pathh": "/y"}}}, tmp_path)
-    process = GatewayProcess(file)
+    process = GatewayProcess(file, forked=True)
     try:
         assert process.wait() == 1
     finally:
@@ -132,7 +132,8 @@ def test_a_file_with_mistakes_ends_with_exit_code_1_and_no_traceback(tmp_path: P
 
 @pytest.mark.parametrize("key", ["listen", "listen_grpc"])
 async def test_an_address_that_is_taken_ends_with_exit_code_1(agent: Agent, tmp_path: Path, key: str) -> None:
-    process = GatewayProcess(write(configuration(agent, **{key: f"127.0.0.1:{agent.port}"}), tmp_path))
+    file = write(configuration(agent, **{key: f"127.0.0.1:{agent.port}"}), tmp_path)
+    process = GatewayProcess(file, forked=True)
     try:
         assert await ended(process) == 1
     finally:

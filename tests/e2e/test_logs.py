@@ -142,7 +142,7 @@ def raving(folder: Path, ground: Grounds, form: str, level: str) -> Iterator[tup
             },
             "observe": {"log": {"format": form, "level": level}},
         }
-        process = GatewayProcess(write(configuration, folder))
+        process = GatewayProcess(write(configuration, folder), forked=True)
         try:
             url = process.await_serving().url
             sent = sum(rave(url, evil) for evil in EVIL.values())

@@ -57,7 +57,7 @@ async def test_accepted_notifications_are_delivered_in_order_after_a_kill(tmp_pa
         file = configuration(backend, receiver, tmp_path)
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
         brought = {"taskPushNotificationConfig": {"url": f"{receiver.url}/hook", "token": "tok"}}
-        killed = GatewayProcess(write(file, tmp_path))
+        killed = GatewayProcess(write(file, tmp_path), forked=True)
         try:
             await asyncio.to_thread(killed.await_serving)
             async with open_http({**V1, **ACME}) as http:

@@ -89,7 +89,7 @@ async def test_a_config_map_that_is_swapped_is_noticed(fleet: str, tmp_path: Pat
         write(site(fleet, name, reload={"poll": "0s"}), tmp_path / f"..{number}")
     (tmp_path / "..data").symlink_to("..0")
     (tmp_path / "gateway.yaml").symlink_to("..data/gateway.yaml")
-    process = GatewayProcess(tmp_path / "gateway.yaml")
+    process = GatewayProcess(tmp_path / "gateway.yaml", forked=True)
     try:
         process.await_serving()
         await reached(process, "one")

@@ -39,15 +39,15 @@ from tests.identity.issuance import sha256
 FRAMINGS = ("lsp", "ndjson")
 AGENTS = tuple(f"{generation}-{framing}" for generation in ("new", "old") for framing in FRAMINGS)
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
+MEETINGS = [
+    pytest.param(
+        name, binding, marks=[] if number % len(BINDINGS) == place else pytest.mark.long, id=f"{name}-{binding}"
+    )
+    for number, name in enumerate(AGENTS)
+    for place, binding in enumerate(BINDINGS)
+]
+"""What could mix on a pipe does not depend on the binding in front: the check takes each agent over one of them."""
 CANCELED = TaskState.TASK_STATE_CANCELED
-
-
-def size(most: int, name: str, binding: str) -> int:
-    """How much of something is asked for: all of it of each agent over one binding, a tenth over the others.
-
-    What could mix on a pipe does not depend on the binding in front, and each binding has an agent that gets all.
-    """
-    return most if BINDINGS[AGENTS.index(name) % len(BINDINGS)] == binding else most // 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,7 @@ def _with_key(details: Any) -> Any:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("binding", BINDINGS)
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(("name", "binding"), MEETINGS)
 class TestClientOf10:
     """Every operation of a client of 1.0, over every binding."""
 
@@ -170,43 +169,31 @@ class TestClientOf10:
 
     async def test_a_stream_of_many_events_comes_whole(self, pipes: Pipes, name: str, binding: str) -> None:
         async with calling(pipes, name, binding) as caller:
-            await streams(caller, name, size(1000, name, binding))
+            await streams(caller, name, 1000)
 
     async def test_of_many_calls_at_a_time_each_gets_its_own_answer(
         self, pipes: Pipes, name: str, binding: str
     ) -> None:
         async with calling(pipes, name, binding) as caller:
-            await answers_each(caller, name, size(200, name, binding))
+            await answers_each(caller, name, 200)
 
 
-@pytest.fixture(params=BINDINGS)
-def binding_of_0_3(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=AGENTS)
-def previous(pipes: Pipes, request: pytest.FixtureRequest, binding_of_0_3: str) -> PreviousClient:
+def found(pipes: Pipes, name: str, binding: str) -> PreviousClient:
     """A client of 0.3 that has found the agent: by a key where it means gRPC, which has no place for a path."""
-    name: str = request.param
-    path, key = (f"/{name}/", ACME_KEY) if binding_of_0_3 != "GRPC" else ("", key_of(name))
-    where = {"url": pipes.gateway.url + path, "headers": api_key(key)}
-    card = pipes.client.do("connect", binding=binding_of_0_3, **where)
+    path, key = (f"/{name}/", ACME_KEY) if binding != "GRPC" else ("", key_of(name))
+    card = pipes.client.do("connect", binding=binding, url=pipes.gateway.url + path, headers=api_key(key))
     assert card["name"] == name
     assert "stdio" not in str(card)
     return pipes.client
 
 
-def test_a_client_of_0_3_notices_nothing(
-    previous: PreviousClient, binding_of_0_3: str, request: pytest.FixtureRequest
-) -> None:
-    name = request.node.callspec.params["previous"]
-    asks_all(previous, name, binding_of_0_3, events=size(1000, name, binding_of_0_3))
+@pytest.mark.parametrize(("name", "binding"), MEETINGS)
+def test_a_client_of_0_3_notices_nothing(pipes: Pipes, name: str, binding: str) -> None:
+    asks_all(found(pipes, name, binding), name, binding, events=1000)
 
 
-def test_of_many_calls_of_0_3_at_a_time_each_gets_its_own_answer(
-    previous: PreviousClient, binding_of_0_3: str, request: pytest.FixtureRequest
-) -> None:
-    name = request.node.callspec.params["previous"]
-    asked = [f"number {number}" for number in range(size(200, name, binding_of_0_3))]
-    answers = previous.do("send_all", texts=asked)
+@pytest.mark.parametrize(("name", "binding"), MEETINGS)
+def test_of_many_calls_of_0_3_at_a_time_each_gets_its_own_answer(pipes: Pipes, name: str, binding: str) -> None:
+    asked = [f"number {number}" for number in range(200)]
+    answers = found(pipes, name, binding).do("send_all", texts=asked)
     assert [words(task) for [task] in answers] == [[f"{name}: {text}"] for text in asked]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.doubles.stdio_agent import FILE
 from tests.e2e.process import WAIT, GatewayProcess, write
-from tests.test_stdio_misbehaving import call, left
+from tests.stdio.test_stdio_misbehaving import call, left
 
 MODES = ("behaves", "ignores-eof", "ignores-term", "wraps", "wraps-away", "forks-stubborn")
 
@@ -48,7 +48,7 @@ def started(
         }
         for mode in modes
     }
-    gateway = GatewayProcess(write({"agents": agents}, folder))
+    gateway = GatewayProcess(write({"agents": agents}, folder), forked=True)
     gateway.await_serving()
     with httpx.Client(trust_env=False, timeout=WAIT) as http:
         for mode in modes:
@@ -102,7 +102,9 @@ def test_a_second_signal_leaves_no_process_behind_either(tmp_path: Path) -> None
 
 def test_what_an_agent_complains_of_is_in_the_gateways_log(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo 'no model found' >&2; exit 3"]
-    gateway = GatewayProcess(write({"agents": {"notes": {"backend": {"stdio": {"command": command}}}}}, tmp_path))
+    gateway = GatewayProcess(
+        write({"agents": {"notes": {"backend": {"stdio": {"command": command}}}}}, tmp_path), forked=True
+    )
     try:
         gateway.await_serving()
         line = json.loads(gateway.said("no model found"))

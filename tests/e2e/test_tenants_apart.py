@@ -27,7 +27,16 @@ pytestmark = pytest.mark.anyio
 CARD = "/.well-known/agent-card.json"
 SPOKEN = tuple(Speech(version, binding) for version in ("1.0", "0.3") for binding in BINDINGS)
 every_speech = pytest.mark.parametrize("speech", SPOKEN, ids=str)
-every_agent = pytest.mark.parametrize("agent", ["new", "new-rest", "old", "old-rest"])
+AGENTS = ("new", "new-rest", "old", "old-rest")
+every_speech_and_agent = pytest.mark.parametrize(
+    ("speech", "agent"),
+    [
+        # The check takes each agent over either binding and in either version, the long run all there is.
+        pytest.param(speech, agent, marks=[] if (way + place) % 2 == 0 else pytest.mark.long, id=f"{speech}-{agent}")
+        for way, speech in enumerate(SPOKEN)
+        for place, agent in enumerate(AGENTS)
+    ],
+)
 
 ADA, BOB = bearer(token(sub="ada", agent=...)), bearer(token(sub="bob", agent=...))
 """Two users of acme."""
@@ -84,8 +93,7 @@ def shared(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             yield Shared(gateway, new, old, listed)
 
 
-@every_speech
-@every_agent
+@every_speech_and_agent
 async def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(
     shared: Shared, agent: str, speech: Speech
 ) -> None:
@@ -93,8 +101,7 @@ async def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(
         await check_apart(acme, globex, shared.witness(agent), asked_in(agent, speech))
 
 
-@every_speech
-@every_agent
+@every_speech_and_agent
 async def test_one_word_for_a_context_is_two_conversations(shared: Shared, agent: str, speech: Speech) -> None:
     async with shared.party(ACME, agent, speech) as acme, shared.party(GLOBEX, agent, speech) as globex:
         await check_two_conversations(acme, globex, shared.witness(agent), asked_in(agent, speech))

@@ -20,8 +20,15 @@ pytestmark = pytest.mark.anyio
 CARD = "/.well-known/agent-card.json"
 OLD = {"old-grpc": "GRPC", "old-rpc": "JSONRPC", "old-rest": "HTTP+JSON"}
 """Ways to the agent of 0.3."""
-every_agent = pytest.mark.parametrize("agent", [*BINDINGS, *OLD])
-every_version = pytest.mark.parametrize("version", ["1.0", "0.3"])
+every_agent_and_version = pytest.mark.parametrize(
+    ("agent", "version"),
+    [
+        # The check takes each agent in one version, the long run in both.
+        pytest.param(agent, version, marks=[] if (place + number) % 2 == 0 else pytest.mark.long)
+        for place, agent in enumerate([*BINDINGS, *OLD])
+        for number, version in enumerate(["1.0", "0.3"])
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +79,7 @@ def asked_in(agent: str) -> Speech:
     return Speech("0.3", OLD[agent]) if agent in OLD else Speech("1.0", BINDINGS[agent])
 
 
-@every_version
-@every_agent
+@every_agent_and_version
 async def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(
     tmp_path: Path, old: PreviousAgent, agent: str, version: str
 ) -> None:
@@ -81,8 +87,7 @@ async def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(
         await check_apart(acme, globex, witness, asked_in(agent))
 
 
-@every_version
-@every_agent
+@every_agent_and_version
 async def test_one_word_for_a_context_is_two_conversations(
     tmp_path: Path, old: PreviousAgent, agent: str, version: str
 ) -> None:

@@ -244,7 +244,7 @@ async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_t
             assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
 
 
-# It is waited for; `tests/test_reload_refused.py` has what is told without that.
+# It is waited for; `tests/reload/test_reload_refused.py` has what is told without that.
 @pytest.mark.long
 async def test_a_worker_that_is_not_heard_of_is_told_of(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -346,7 +346,7 @@ def _runs(pid: int) -> bool:
 def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_path: Path) -> None:
     text = {**site(fleet), "defaults": {"isolation": "tenant"}}
     text["gateway"]["state"] = "memory"
-    process = GatewayProcess(write(text, tmp_path), "--workers", "2")
+    process = GatewayProcess(write(text, tmp_path), "--workers", "2", forked=True)
     try:
         assert process.wait() == 1
     finally:
@@ -358,7 +358,7 @@ def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_p
 def test_an_address_that_is_taken_ends_it_with_exit_code_1(fleet: str, tmp_path: Path, key: str) -> None:
     text = site(fleet)
     text["gateway"][key] = fleet.removeprefix("http://")
-    process = GatewayProcess(write(text, tmp_path), "--workers", "2")
+    process = GatewayProcess(write(text, tmp_path), "--workers", "2", forked=True)
     try:
         assert process.wait() == 1
     finally:

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,9 @@ from tests.doubles.scripted import Received, ScriptedBackend, Wire, whole
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.foreign import check_apart, tasks_of
-from tests.e2e.process import ROOT
 from tests.e2e.shared_site import ACME, GLOBEX, Speech, party
 from tests.e2e.sharing import COUNT, Caller, callers, configuration, only, pids, workers
+from tests.program import run
 
 pytestmark = pytest.mark.anyio
 
@@ -296,9 +294,9 @@ async def test_each_takes_up_another_key_soon_and_without_a_restart(agent: Agent
                 assert found == ([told["kid"]] if option else [first, told["kid"]])
 
 
-def _rotate(folder: Path, *options: str) -> bytes:
-    command = [sys.executable, "-m", "gateway", "state", "rotate-key", "-c", str(folder / "gateway.yaml")]
-    return subprocess.run([*command, "--output", "json", *options], cwd=ROOT, check=True, capture_output=True).stdout
+def _rotate(folder: Path, *options: str) -> str:
+    file = str(folder / "gateway.yaml")
+    return run("state", "rotate-key", "-c", file, "--output", "json", *options, cwd=folder).stdout
 
 
 # ---- Beside that -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from tests.identity.issuance import (
     sha256,
     token,
 )
+from tests.table import for_each
 
 KEY = b"a2a_key_0123456789abcdef"
 KEYS = {"batch": {"sha256": sha256(KEY), "tenant": "acme"}}
@@ -38,7 +39,7 @@ def by_header(value: bytes) -> Credentials:
     return Credentials(api_key=(value,))
 
 
-@pytest.mark.parametrize("shown", [NOTHING, bearer(b"x"), by_header(b"x"), Credentials((b"Basic x", b"y"), (b"z",))])
+@for_each("shown", [NOTHING, bearer(b"x"), by_header(b"x"), Credentials((b"Basic x", b"y"), (b"z",))])
 def test_a_gateway_without_auth_asks_nobody(shown: Credentials) -> None:
     for anonymous in (True, False):
         assert identify(Authenticator(None, anonymous=anonymous, key_sets={}), shown) is ANONYMOUS
@@ -49,8 +50,8 @@ def test_who_shows_nothing_is_anonymous_only_where_that_is_admitted() -> None:
     assert identify(authenticator(anonymous=True), NOTHING) is ANONYMOUS
 
 
-@pytest.mark.parametrize("shown", [bearer(KEY), by_header(KEY), Credentials((b"bEaReR  " + KEY + b" ",))])
-@pytest.mark.parametrize("who", [BOTH, ONLY_KEYS])
+@for_each("shown", [bearer(KEY), by_header(KEY), Credentials((b"bEaReR  " + KEY + b" ",))])
+@for_each("who", [BOTH, ONLY_KEYS])
 def test_an_api_key_is_shown_in_either_header(who: Authenticator, shown: Credentials) -> None:
     principal = identify(who, shown)
     assert principal is not None
@@ -74,7 +75,7 @@ TWO = {
 }
 
 
-@pytest.mark.parametrize("shown", TWO.values(), ids=TWO.keys())
+@for_each("shown", TWO.values())
 def test_two_credentials_are_none(shown: Credentials) -> None:
     with pytest.raises(AuthInvalid, match="show one credential"):
         identify(BOTH, shown)
@@ -97,8 +98,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("shown", BAD.values(), ids=BAD.keys())
-@pytest.mark.parametrize("anonymous", [True, False])
+@for_each("shown", BAD.values())
+@for_each("anonymous", [True, False])
 def test_what_is_offered_and_bad_is_refused_and_never_falls_through(shown: Credentials, *, anonymous: bool) -> None:
     with pytest.raises(AuthInvalid) as caught:
         identify(authenticator(settings=auth(KEYS), anonymous=anonymous), shown)

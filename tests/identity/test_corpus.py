@@ -27,6 +27,7 @@ from tests.identity.issuance import (
     rsa_key,
     run,
 )
+from tests.table import for_each
 
 TOKENS = tokens(NOW)
 KEY_SETS = poisoned()
@@ -57,7 +58,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(KEY_SETS) > 50
 
 
-@pytest.mark.parametrize("name", TOKENS)
+@for_each("name", TOKENS)
 def test_a_bad_token_is_refused_and_the_next_good_one_is_not(name: str) -> None:
     asked = who()
     with pytest.raises(AuthMissing) as caught:
@@ -69,7 +70,7 @@ def test_a_bad_token_is_refused_and_the_next_good_one_is_not(name: str) -> None:
     assert principal.tenant == "acme"
 
 
-@pytest.mark.parametrize("name", TOKENS)
+@for_each("name", TOKENS)
 def test_without_keys_a_bad_token_is_no_better(name: str) -> None:
     with pytest.raises((AuthMissing, AuthUnavailable)):
         identify(authenticator(down().key_set, SETTINGS), bearer(TOKENS[name]))
@@ -95,7 +96,7 @@ def test_a_bad_token_takes_no_time() -> None:
     assert cpu_seconds(judge_all) < 0.0005 * len(TOKENS)
 
 
-@pytest.mark.parametrize("name", KEY_SETS)
+@for_each("name", KEY_SETS)
 def test_a_poisoned_key_set_changes_nothing(name: str) -> None:
     before = read()
     if name.startswith("whole: "):
@@ -109,7 +110,7 @@ def test_a_poisoned_key_set_changes_nothing(name: str) -> None:
     assert keys.ignored == 2
 
 
-@pytest.mark.parametrize("name", [name for name in KEY_SETS if name.startswith("beside: ")])
+@for_each("name", [name for name in KEY_SETS if name.startswith("beside: ")])
 def test_a_poisoned_key_set_lets_nobody_in_even_if_it_is_the_first(name: str) -> None:
     asked = who(KEY_SETS[name])
     for kid in ("k1", "evil"):

@@ -12,6 +12,7 @@ from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good
 from tests.identity.front import front, key_header, shown
 from tests.identity.issuance import sha256
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ agents: {{ echo: {{ backend: "{url}", upstream_auth: {{ bearer: {OURS} }} }} }}
     )
 
 
-@pytest.mark.parametrize("status", [b"301 Moved", b"302 Found", b"303 See", b"307 Temporary", b"308 Permanent"])
+@for_each("status", [b"301 Moved", b"302 Found", b"303 See", b"307 Temporary", b"308 Permanent"])
 async def test_an_agent_that_redirects_gets_nobody_anything(status: bytes) -> None:
     with answering({"/": (200, RESULT)}) as elsewhere:
         location = b"Location: " + elsewhere.url.encode() + b"/"
@@ -130,7 +131,7 @@ agents:
         assert (OURS + "-two").encode() not in b"".join(bytes(wire.buffer) for wire in one.wires)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "echoed",
     [
         b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"boom"}}',
@@ -138,7 +139,7 @@ agents:
         b"",
     ],
 )
-@pytest.mark.parametrize("status", [b"200 OK", b"400 Bad", b"401 Who", b"500 Oops"])
+@for_each("status", [b"200 OK", b"400 Bad", b"401 Who", b"500 Oops"])
 async def test_an_agents_error_tells_nothing_of_the_headers_it_was_sent(status: bytes, echoed: bytes) -> None:
     challenge = b'WWW-Authenticate: Bearer realm="' + OURS.encode() + b'"'
     async with (

@@ -14,6 +14,7 @@ from tests.identity.corpus.key_set import poisoned
 from tests.identity.front import Front, Header, front, issuer, key_header, shown
 from tests.identity.issuance import compact, ec_key, jwk, rsa_key, segment
 from tests.identity.provider import KEYS, provider
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ async def sees(gateway: Running, **issuers: str) -> None:
     assert {f"keys of {name}": said for name, said in issuers.items()}.items() <= answer.json["checks"].items()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "head",
     [
         b"HTTP/1.1 500 Oops\r\n",

@@ -11,6 +11,7 @@ from tests.doubles.gateway import CALL, JSON, Answer, request
 from tests.identity.corpus.genuine import good
 from tests.identity.corpus.token import tokens
 from tests.identity.front import Header, front, key_header, shown
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +62,7 @@ async def test_every_bad_token_is_a_401_and_the_good_one_after_it_a_200(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR or record.exc_info] == []
 
 
-@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\0", b"\x01", b"\x7f", b"\x80"])
+@for_each("ending", [b"\n", b"\r\n", b"\0", b"\x01", b"\x7f", b"\x80"])
 async def test_what_no_header_may_hold_is_no_credential(ending: bytes) -> None:
     async with front(PLENTY) as place:
         token = good(time.time())
@@ -86,7 +87,7 @@ TWO: dict[str, Callable[[bytes], list[Header]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TWO)
+@for_each("name", TWO)
 async def test_two_credentials_in_one_request_are_none(name: str) -> None:
     async with front() as place:
         answer = await place.call(*TWO[name](good(time.time())))

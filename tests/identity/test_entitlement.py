@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gateway.config.client import Client, Clients
 from gateway.config.model import Auth
 from gateway.identity.entitlement import Entitlement
 from gateway.principal import ANONYMOUS_TENANT, Principal
+from tests.table import for_each
 
 HASH = "0" * 64
 AUTH = Auth.model_validate(
@@ -35,7 +34,7 @@ def test_a_key_stands_as_the_file_has_it_now_and_until_its_end() -> None:
     assert proven("acme", "/ann", now=LAST_DAY) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenant", "principal"),
     [
         ("globex", "/ann"),
@@ -57,7 +56,7 @@ def test_of_tokens_the_issuer_counts() -> None:
         assert proven(tenant, principal) == Principal(tenant, subject, "jwt", issuer)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenant", "principal", "stands"),
     [
         ("acme", "mtls/spiffe://m/acme/x", True),
@@ -145,7 +144,7 @@ def test_the_end_of_a_key_that_was_known_when_it_was_shown_ends_nothing() -> Non
     assert again(replace(ANN, expires=LAST_DAY + 86_400), now=LAST_DAY - 1) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "principal",
     [
         replace(ANN, subject="eve"),
@@ -188,7 +187,7 @@ def by(**issuer: Any) -> Auth:
     return Auth.model_validate({"issuers": {"corp": settings}})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("issuer", "stands"),
     [
         ({"tenant_map": {"t-1": "acme"}}, True),
@@ -205,7 +204,7 @@ def test_a_stream_goes_on_where_its_token_would_be_the_same_callers(issuer: dict
     assert (found is CALLER) is stands
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mapped", "tenant", "stands"),
     [
         ({"t-1": "acme"}, "acme", True),
@@ -227,7 +226,7 @@ def of_clients(**entry: Any) -> Entitlement:
     return Entitlement(auth, anonymous=False, clients=Clients({"mesh": Client.model_validate(written)}))
 
 
-@pytest.mark.parametrize("trusted", [True, False])
+@for_each("trusted", [True, False])
 def test_whom_a_client_spoke_for_stands_as_long_as_it_is_trusted(*, trusted: bool) -> None:
     now = of_clients(trust_identity_headers=trusted)
     caller = Principal(

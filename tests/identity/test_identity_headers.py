@@ -14,6 +14,7 @@ from tests.doubles.gateway import CALL, JSON, Running, bearer, keys
 from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good
 from tests.identity.front import Front, front, key_header, shown
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +49,7 @@ async def claiming(written: str) -> AsyncIterator[Front]:
         yield place
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "claims", "expected"),
     [
         ('{ session: "claim:sid" }', {"sid": "s 1"}, (b"acme", b"ada", b"s%201")),

@@ -33,6 +33,7 @@ from tests.identity.issuance import (
     run,
     token,
 )
+from tests.table import for_each
 
 ALL = frozenset(ALGORITHMS)
 
@@ -60,7 +61,7 @@ FITTING = [
 ]
 
 
-@pytest.mark.parametrize(("keys", "found"), FITTING)
+@for_each(("keys", "found"), FITTING)
 def test_a_key_verifies_what_its_type_its_issuer_and_its_name_allow(
     keys: list[dict[str, object]], found: dict[str, set[str]]
 ) -> None:
@@ -104,7 +105,7 @@ def bad_keys() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", bad_keys())
+@for_each("name", bad_keys())
 def test_a_bad_key_is_ignored_and_the_good_ones_stay(name: str) -> None:
     keys = parse_keys(json.dumps({"keys": [bad_keys()[name], jwk(ec_key(1), "a")]}).encode(), ALL)
     assert (keys.ignored, usable(keys)) == (1, {"a": {"ES256"}})
@@ -180,21 +181,21 @@ ASTRAY: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("changes", ASTRAY)
+@for_each("changes", ASTRAY)
 def test_discovery_leads_nowhere_else(changes: dict[str, object]) -> None:
     keys = discovered(**changes)
     assert not keys.read()
     assert (keys.key_set.ready, keys.asked) == (False, [DISCOVERY])
 
 
-@pytest.mark.parametrize("document", [b"", b"<html>", b"[]", b"{}", b"[" * 100_000])
+@for_each("document", [b"", b"<html>", b"[]", b"{}", b"[" * 100_000])
 def test_what_is_no_discovery_document_leads_nowhere(document: bytes) -> None:
     keys = discovered()
     keys.documents[DISCOVERY] = document
     assert not keys.read()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "good"),
     [
         ("http://localhost/keys", True),
@@ -259,7 +260,7 @@ def test_a_key_that_was_withdrawn_is_good_for_nothing_and_the_order_is_no_change
     assert (keys.key_set.version, keys.key_set.find("k1", "RS256")) == (2, None)
 
 
-@pytest.mark.parametrize(("written", "pause"), [({}, 10.0), ({"keys_on_demand": "30s"}, 30.0)])
+@for_each(("written", "pause"), [({}, 10.0), ({"keys_on_demand": "30s"}, 30.0)])
 def test_a_storm_of_unknown_keys_causes_one_reading_in_ten_seconds_or_as_the_file_says(
     written: dict[str, str], pause: float
 ) -> None:

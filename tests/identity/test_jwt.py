@@ -40,6 +40,7 @@ from tests.identity.issuance import (
     token,
     unchecked_auth,
 )
+from tests.table import for_each
 
 FAR = NOW + 10**6
 
@@ -69,7 +70,7 @@ def verifies(private: Private, algorithm: str) -> None:
             identify(who, bearer(signed + b"." + segment(forged)))
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@for_each("algorithm", ALGORITHMS)
 def test_every_algorithm_of_the_issuer_is_good(algorithm: str) -> None:
     verifies(private_for(algorithm), algorithm)
 
@@ -78,7 +79,7 @@ def test_ed448_is_eddsa_too() -> None:
     verifies(Ed448PrivateKey.generate(), "EdDSA")
 
 
-@pytest.mark.parametrize("audience", ["agents", ["x", "agents"], ["agents"]])
+@for_each("audience", ["agents", ["x", "agents"], ["agents"]])
 def test_the_audience_is_one_string_or_a_list_that_names_us(audience: object) -> None:
     assert proven(token(aud=audience)).tenant == "acme"
 
@@ -109,7 +110,7 @@ BAD_HEADERS = {
 }
 
 
-@pytest.mark.parametrize("header", BAD_HEADERS.values(), ids=BAD_HEADERS.keys())
+@for_each("header", BAD_HEADERS.values())
 def test_the_header_decides_nothing(header: dict[str, object]) -> None:
     keys = published()
     run(keys.exhaust())
@@ -118,7 +119,7 @@ def test_the_header_decides_nothing(header: dict[str, object]) -> None:
         identify(authenticator(keys.key_set), bearer(token(key, header=header)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [
         {"jwk": HOSTILE_KEY},
@@ -126,7 +127,6 @@ def test_the_header_decides_nothing(header: dict[str, object]) -> None:
         {"x5u": "http://127.0.0.1:1/"},
         {"x5c": ["MIIB"]},
     ],
-    ids=["jwk", "jku", "x5u", "x5c"],
 )
 def test_keys_that_a_token_brings_along_are_not_looked_at(header: dict[str, object]) -> None:
     assert proven(token(header=header)).tenant == "acme"
@@ -194,7 +194,7 @@ BAD_CLAIMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", BAD_CLAIMS.values(), ids=BAD_CLAIMS.keys())
+@for_each("changes", BAD_CLAIMS.values())
 def test_a_true_token_that_says_something_odd_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(AuthInvalid) as caught:
         proven(token(**changes))
@@ -370,7 +370,7 @@ def test_as_many_tokens_are_remembered_as_the_file_says_and_bad_ones_evict_no_go
     assert identify(who, bearer(shown[0])) is not first
 
 
-@pytest.mark.parametrize("step", [60.0, -7200.0, 7200.0])
+@for_each("step", [60.0, -7200.0, 7200.0])
 def test_a_clock_that_is_set_costs_no_session(step: float) -> None:
     assert ages(authenticator(), token(exp=NOW + 8000), step, step + 1)[1]
 

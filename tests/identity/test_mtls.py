@@ -11,6 +11,7 @@ from gateway.certificate import Certificate
 from gateway.config.client import Mtls
 from gateway.identity.mtls import Certificates, read_certificate
 from tests.doubles.certificates import DAY, Authority
+from tests.table import for_each
 
 MTLS = Mtls.model_validate(
     {
@@ -39,7 +40,7 @@ def test_names_issuer_and_end_are_read() -> None:
     assert not found.void
 
 
-@pytest.mark.parametrize("der", [b"", b"\x30\x00", b"nothing of the kind"])
+@for_each("der", [b"", b"\x30\x00", b"nothing of the kind"])
 def test_what_cannot_be_read_is_nobodys(der: bytes) -> None:
     found = read_certificate(der)
     assert (found.uris, found.dns, found.common_names) == ((), (), ())

@@ -8,6 +8,7 @@ from gateway.a2a.fault import AuthInvalid, AuthMissing, TenantNotMapped
 from gateway.principal import Principal
 from gateway.routing.route import Requirement
 from tests.identity.issuance import auth, authenticator, bearer, identify, token
+from tests.table import for_each
 
 DIRECTORY = "9188040d-6c67-4c5b-b112-36a304b66dad"
 OTHER_DIRECTORY = "72f988bf-86f1-41af-91ab-2d7cd011db47"
@@ -52,18 +53,15 @@ def who(claims: dict[str, Any], *, tenants: frozenset[str] = frozenset(), **issu
     return principal
 
 
-@pytest.mark.parametrize(
-    "organization", [["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme"], ids=repr
-)
+@for_each("organization", [["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme"])
 def test_an_organization_of_keycloak_is_a_tenant(organization: object) -> None:
     principal = who({**KEYCLOAK, "organization": organization}, tenant_claim="organization")
     assert (principal.tenant, principal.subject) == ("acme", KEYCLOAK["sub"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "organization",
     [["acme", "globex"], {"acme": {}, "globex": {}}, [], {}, [["acme"]], 7, True, None, ..., ["-"], "anonymous"],
-    ids=repr,
 )
 def test_several_organizations_or_none_are_no_tenant(organization: object) -> None:
     with pytest.raises(AuthInvalid, match="names no tenant"):
@@ -115,7 +113,7 @@ def test_a_refusal_by_the_map_is_remembered_and_told_alike() -> None:
     assert words == [(TenantNotMapped, "this tenant is not admitted", 403)] * 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "subject"),
     [("sub", ENTRA["sub"]), ("preferred_username", "ada@contoso.com"), ("nowhere", ""), ("x.y", "n")],
 )
@@ -123,13 +121,13 @@ def test_another_claim_may_say_who_calls(path: str, subject: str) -> None:
     assert who({**ENTRA, "x": {"y": "n"}}, tenant_claim="tid", principal_claim=path).subject == subject
 
 
-@pytest.mark.parametrize("value", [7, None, ["ada"], {"ada": 1}, "a\nb"], ids=repr)
+@for_each("value", [7, None, ["ada"], {"ada": 1}, "a\nb"])
 def test_who_calls_is_a_printable_text(value: object) -> None:
     with pytest.raises(AuthInvalid, match="malformed"):
         who({**ENTRA, "oid": value}, tenant_claim="tid", principal_claim="oid")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claims", "requirement"),
     [
         (KEYCLOAK, Requirement(("agents.call",), ("operator",), (("resource_access.app.roles", "reader"),))),
@@ -146,7 +144,7 @@ def test_what_an_agent_requires_is_found_in_the_tokens_of_providers(
     assert requirement.lacking(Principal("acme", claims=claims)) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "requirement",
     [
         Requirement(("agents.cal",)),

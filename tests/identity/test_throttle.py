@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.identity.throttle import FailureLimit, VerificationQueue, network_of
 from tests.identity.issuance import run
+from tests.table import for_each
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -18,7 +19,7 @@ def fail(failures: FailureLimit, address: str, now: float, times: int) -> None:
         failures.add(address, now)
 
 
-@pytest.mark.parametrize("count", [1, 3, 7, 600, 9999])
+@for_each("count", [1, 3, 7, 600, 9999])
 def test_as_many_as_a_period_allows_may_fail_at_once(count: int) -> None:
     failures = FailureLimit((float(count), 60.0), 10)
     fail(failures, HERE, 1000.0, count)
@@ -61,7 +62,7 @@ def test_a_clock_that_stands_still_or_goes_back_forgives_nothing() -> None:
         assert failures.delay(HERE, now) > 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("2001:db8::1", "2001:db8:0:0:ffff::9"),
@@ -75,7 +76,7 @@ def test_these_are_one_neighbour(one: str, other: str) -> None:
     assert network_of(one) == network_of(other)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("192.0.2.1", "192.0.2.2"),

@@ -157,7 +157,7 @@ async def test_the_token_is_compared_in_constant_time(site: Site, monkeypatch: p
         compared.append((one, other))
         return one == other
 
-    monkeypatch.setattr("gateway.listener.admin.hmac.compare_digest", compare)
+    monkeypatch.setattr("gateway.listener.admin_session.hmac.compare_digest", compare)
     assert (await site.gateway.get("/metrics", [(b"Authorization", b"Bearer wrong")], admin=True)).status == 401
     assert compared == [(b"wrong", TOKEN.encode())]
 
@@ -351,11 +351,6 @@ async def test_a_question_that_is_none_is_refused_in_words(site: Site, body: byt
     answer = await site.raw_route(body)
     assert answer.status == status
     assert says in answer.json["error"]
-
-
-async def test_the_admin_port_leaves_the_open_files_to_the_other_one(site: Site) -> None:
-    public, admin = site.gateway.gateway._listeners.servers
-    assert admin._edge.limits.connections < public._edge.limits.connections / 10
 
 
 async def test_a_question_that_never_ends_is_not_kept(site: Site) -> None:

@@ -18,15 +18,13 @@ from gateway.a2a.framing.grpc import frame
 from gateway.listener import grpc as listener
 from tests.doubles.http2_client import REQUEST, SEND, STREAM
 from tests.listener.grpc_front import fronting, patient, streams
-from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 LISTS = ServerReflectionRequest(list_services="").SerializeToString()
 OK = (200, b"0", [b"ok"])
-
-anyio_backend = both_loops
 
 
 def asking(path: str) -> list[tuple[bytes, bytes]]:
@@ -50,7 +48,7 @@ async def test_methods_of_a2a_are_answered_by_the_pipeline() -> None:
         assert front.unread == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/a2a.v1.A2AService/Nothing",
@@ -180,7 +178,7 @@ async def test_a_head_is_not_kept_when_no_call_has_had_it_for_a_while(monkeypatc
         assert one.cache is not again.cache
 
 
-@pytest.mark.parametrize("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])
+@for_each("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])
 async def test_a_value_that_would_end_a_line_reaches_nobody(value: bytes) -> None:
     async with fronting() as front:
         client = await front.client()

@@ -10,6 +10,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub  # type: ignore[import-unt
 
 from gateway.a2a.bindings.grpc_method import SERVICES
 from tests.listener.grpc_front import Front, fronting
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ async def healthy() -> AsyncIterator[tuple[Front, HealthStub]]:
         yield front, HealthStub(channel)
 
 
-@pytest.mark.parametrize("service", ["", *SERVICES])
+@for_each("service", ["", *SERVICES])
 async def test_the_gateway_and_its_services_are_healthy_while_it_takes_calls(service: str) -> None:
     async with healthy() as (front, stub):
         asked = HealthCheckRequest(service=service)

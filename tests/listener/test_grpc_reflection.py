@@ -21,6 +21,7 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (  # type: ignore[import
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPED_0_3, SERVICES
 from tests.listener.grpc_front import fronting
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +64,7 @@ async def test_the_services_are_listed() -> None:
         assert names == {*SERVICES, "grpc.health.v1.Health"}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@for_each("service", SERVICES)
 async def test_every_method_is_described_with_all_that_it_needs(service: str) -> None:
     async with reflecting() as stub:
         described = (await schema(stub, service)).FindServiceByName(service)
@@ -85,7 +86,7 @@ async def test_requests_of_the_scoped_service_have_a_scope_beside_the_rest() -> 
         assert method.output_type.full_name == "a2a.v1.Task"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("service", "method", "paths"),
     [
         ("lf.a2a.v1.A2AService", "GetTask", ["/tasks/{id=*}", "/{tenant}/tasks/{id=*}"]),
@@ -122,7 +123,7 @@ async def test_files_are_told_by_their_names() -> None:
         assert first.package == "lf.a2a.v1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "asked",
     [
         {"file_containing_symbol": "a2a.v1.Nothing"},

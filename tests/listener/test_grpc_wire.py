@@ -14,14 +14,12 @@ from gateway.listener.grpc_responder import GrpcWire
 from tests.doubles.http2_client import REQUEST, SEND, STREAM
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.grpc_front import LONGEST, Front, fronting, patient, streams
-from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
 NOT_FOUND = trailers(Status(5, "nö, 100 % gone", b"\x08\x05details"))
-
-anyio_backend = both_loops
 
 
 # ---- Its message ---------------------------------------------------------------------------------------------------
@@ -78,7 +76,7 @@ async def _status_alone(front: Front, head: Head, wire: GrpcWire) -> None:
     await wire.answer(200, [(b"x-request-id", b"1"), *NOT_FOUND], b"")
 
 
-@pytest.mark.parametrize("path", [SEND, STREAM])
+@for_each("path", [SEND, STREAM])
 async def test_a_status_alone_has_its_words_and_details(path: str) -> None:
     async with fronting(_status_alone) as front, front.channel() as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -111,7 +109,7 @@ async def _breaks(front: Front, head: Head, wire: GrpcWire) -> None:
     await wire.write(frame(b"first"))
 
 
-@pytest.mark.parametrize("path", [SEND, STREAM])
+@for_each("path", [SEND, STREAM])
 async def test_an_answer_that_broke_off_is_no_success(path: str) -> None:
     async with fronting(_breaks) as front, front.channel() as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -241,7 +239,7 @@ async def test_a_client_that_leaves_within_its_message_is_gone() -> None:
         assert front.faults == []
 
 
-@pytest.mark.parametrize("serve", [patient, streams])
+@for_each("serve", [patient, streams])
 @undisturbed(0.1)
 async def test_a_deadline_ends_the_call(serve: object) -> None:
     async with fronting(serve) as front, front.channel() as channel:  # type: ignore[arg-type] # one of the two

@@ -4,6 +4,7 @@ import pytest
 
 from tests.doubles.gateway import CALL, JSON, RESULT, Running, card_of, fronted, request
 from tests.doubles.scripted import answers, chunk, head, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ async def test_health_answers_on_the_public_port_and_is_no_exchange() -> None:
         assert (await gateway.line())["path"] == "/nothing"
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
+@for_each("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
 async def test_health_is_only_looked_at(method: str) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, _):
         for path in ("/-/live", "/-/ready"):
@@ -40,7 +41,7 @@ async def test_health_is_only_looked_at(method: str) -> None:
             assert len(answer.id) == 16
 
 
-@pytest.mark.parametrize("path", ["/-/started", "/-/config", "/-/agents", "/metrics", "/-/live/", "/-/", "/"])
+@for_each("path", ["/-/started", "/-/config", "/-/agents", "/metrics", "/-/live/", "/-/", "/"])
 async def test_nothing_else_of_the_admin_port_is_on_the_public_one(path: str) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, _):
         answer = await gateway.get(path)
@@ -66,7 +67,7 @@ async def test_no_server_is_named() -> None:
         assert b"uvicorn" not in (await raw(gateway, b"nonsense\r\n\r\n")).lower()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "status"),
     [
         (b"nonsense\r\n\r\n", 400),
@@ -127,7 +128,7 @@ async def test_a_credential_in_a_trailer_is_none() -> None:
         assert received.header(b"trailer") is None
 
 
-@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "PATCH", "BREW"])
+@for_each("method", ["TRACE", "CONNECT", "PATCH", "BREW"])
 async def test_a_method_that_a_path_is_not_for_is_told_so(method: str) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         answer = await gateway.ask(method, "/echo")

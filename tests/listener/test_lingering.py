@@ -16,7 +16,7 @@ from tests.doubles.gateway import CALL, JSON, RESULT, fronted, request
 from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, fronting, refuses
-from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -24,9 +24,6 @@ MIB = 1024 * 1024
 LONG = 5 * MIB
 READ = protocol._DRAINED + 32 * 1024
 """What a stubborn client may say: beyond what the gateway reads it must fit into the system's smallest buffers."""
-
-
-anyio_backend = both_loops
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +70,8 @@ def framed(size: int, *, chunked: bool) -> bytes:
     return opening + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * (size // 65536) + b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("chunked", [True, False])
-@pytest.mark.parametrize(("serve", "status"), [(refuses, b"401"), (too_large, b"413")])
+@for_each("chunked", [True, False])
+@for_each(("serve", "status"), [(refuses, b"401"), (too_large, b"413")])
 async def test_a_refusal_arrives_although_the_client_sends_megabytes(
     serve: Any, status: bytes, *, chunked: bool
 ) -> None:
@@ -173,7 +170,7 @@ async def test_a_body_that_is_held_back_is_asked_for_when_it_is_wanted() -> None
             assert (answer.body, answer.header("connection")) == (b"hello", None)
 
 
-@pytest.mark.parametrize(("serve", "length"), [(refuses, b"5"), (too_large, b"5000")])
+@for_each(("serve", "length"), [(refuses, b"5"), (too_large, b"5000")])
 async def test_a_body_that_is_not_wanted_is_not_asked_for(serve: Any, length: bytes) -> None:
     async with fronting(serve) as front:
         client = await front.client()

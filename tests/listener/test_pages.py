@@ -16,6 +16,7 @@ from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.wire import RecordedWire
 from tests.listener.front import Front, fronting
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +92,7 @@ async def test_an_application_that_fails_says_so_without_a_reason(caplog: pytest
     assert "secret" in caplog.text
 
 
-@pytest.mark.parametrize("fault", [BodyTooLarge, BodyTooSlow, ClientGone])
+@for_each("fault", [BodyTooLarge, BodyTooSlow, ClientGone])
 async def test_a_body_that_cannot_be_read_is_told_to_who_asks(fault: type[Fault]) -> None:
     class Broken(RecordedWire):
         async def read(self, limit: int) -> bytes:

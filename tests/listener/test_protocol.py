@@ -11,15 +11,12 @@ from tests.doubles.gateway import request
 from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, patient, streams
-from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 GET = request("GET", "/", None)
 POST = request("POST", "/", b"hello")
-
-
-anyio_backend = both_loops
 
 
 # ---- A connection serves requests one after the other --------------------------------------------------------------
@@ -44,8 +41,8 @@ async def test_every_answer_has_a_date_and_names_no_server() -> None:
         assert b"server" not in said
 
 
-@pytest.mark.parametrize("more", [b"GET", POST, b"\x00\x01garbage\r\n\r\n", b"\r\n"])
-@pytest.mark.parametrize("together", [True, False])
+@for_each("more", [b"GET", POST, b"\x00\x01garbage\r\n\r\n", b"\r\n"])
+@for_each("together", [True, False])
 async def test_what_comes_behind_a_request_before_its_answer_is_not_served(more: bytes, *, together: bool) -> None:
     for asked in (GET, POST):
         async with fronting(patient) as front:
@@ -131,7 +128,7 @@ async def test_heads_that_differ_in_the_length_alone_are_read_once_and_the_lengt
 # ---- The end of a connection ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("said", [b"close", b"Close", b"keep-alive, CLOSE", b"x-hop ,close"])
+@for_each("said", [b"close", b"Close", b"keep-alive, CLOSE", b"x-hop ,close"])
 async def test_a_client_that_wants_no_more_is_told_so_and_closed_on(said: bytes) -> None:
     async with fronting() as front:
         client = await front.client()
@@ -252,7 +249,7 @@ async def leaves_after(front: Front, sent: bytes, *, half: bool) -> None:
     await front.until(lambda: not front.state.tasks)
 
 
-@pytest.mark.parametrize("half", [True, False])
+@for_each("half", [True, False])
 async def test_a_client_that_leaves_while_it_waits_ends_its_request(*, half: bool) -> None:
     for serve in (patient, streams):
         async with fronting(serve) as front:
@@ -260,10 +257,8 @@ async def test_a_client_that_leaves_while_it_waits_ends_its_request(*, half: boo
             assert (front.gone, front.cancelled) == (1, 1)
 
 
-@pytest.mark.parametrize("half", [True, False])
-@pytest.mark.parametrize(
-    "framing", [b"Content-Length: 10\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"]
-)
+@for_each("half", [True, False])
+@for_each("framing", [b"Content-Length: 10\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"])
 async def test_a_client_that_leaves_in_its_body_ends_its_request(framing: bytes, *, half: bool) -> None:
     async with fronting() as front:
         await leaves_after(front, b"POST / HTTP/1.1\r\nHost: x\r\n" + framing, half=half)

@@ -38,13 +38,14 @@ from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import fronting, starved
 from tests.loops import FAST
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0", "0.0.0.0:0", ":0"])
+@for_each("address", ["127.0.0.1:0", "localhost:0", "[::1]:0", "0.0.0.0:0", ":0"])
 def test_an_address_is_listened_on_at_a_port_of_the_systems_choice(address: str) -> None:
     try:
         listener = bind(address)
@@ -66,7 +67,7 @@ def test_an_address_that_is_taken_is_told() -> None:
         first.close()
 
 
-@pytest.mark.parametrize("shares", [0, 1])
+@for_each("shares", [0, 1])
 def test_a_port_is_reserved_where_connections_linger_and_not_where_another_program_listens(shares: int) -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,7 +80,7 @@ def test_a_port_is_reserved_where_connections_linger_and_not_where_another_progr
             reserve(address)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1:x", "192.0.2.1:0", "no.such.host.invalid:0"])
+@for_each("address", ["127.0.0.1:99999", "127.0.0.1:x", "192.0.2.1:0", "no.such.host.invalid:0"])
 def test_an_address_that_is_none_of_ours_is_told(address: str) -> None:
     with pytest.raises(ListenFailed, match="cannot listen on"):
         bind(address)

@@ -19,15 +19,12 @@ from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, r
 from tests.doubles.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, slow_socket
-from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 GET = request("GET", "/", None)
 BIG = 10 * 1024 * 1024
-
-
-anyio_backend = both_loops
 
 
 async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:
@@ -43,7 +40,7 @@ async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:
 # ---- R24: requests that do not come --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("begun", [b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: "])
+@for_each("begun", [b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: "])
 @undisturbed(0.1)
 async def test_a_head_that_does_not_end_is_refused(begun: bytes) -> None:
     async with fronting(limits=limited(header_timeout=0.2)) as front:
@@ -77,8 +74,8 @@ async def test_a_connection_that_never_says_a_word_is_closed() -> None:
         assert front.refused == []
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
-@pytest.mark.parametrize("begun", [b"", b"3\r\nabc\r\n"])
+@for_each("framing", [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
+@for_each("begun", [b"", b"3\r\nabc\r\n"])
 async def test_a_body_that_stops_is_waited_for_no_longer_than_said(framing: bytes, begun: bytes) -> None:
     async with fronting(says_slowly, limited(body_idle=0.1)) as front:
         client = await front.client()
@@ -184,7 +181,7 @@ async def large_pieces(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.write(b"x" * 1_000_000)
 
 
-@pytest.mark.parametrize("serve", [big, long_stream, nowait_stream, large_pieces])
+@for_each("serve", [big, long_stream, nowait_stream, large_pieces])
 @undisturbed(0.2)
 async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_connection_ends(serve: Any) -> None:
     limits = limited(write_stall=0.5)

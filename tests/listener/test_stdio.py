@@ -17,6 +17,7 @@ from gateway.listener.stdio import MOST_CALLS, Dress, Pipes, StdioClient
 from gateway.proxy.responder import Responder
 from tests.doubles.scripted import WAIT
 from tests.doubles.stdio_host import PipeHost, frame, over_pipes
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +80,7 @@ def streams(*events: bytes) -> Serve:
     return serve
 
 
-@pytest.mark.parametrize("framing", ["lsp", "ndjson"])
+@for_each("framing", ["lsp", "ndjson"])
 async def test_a_frame_is_a_call_and_its_answer_one_frame(framing: str) -> None:
     async with served(echo, framing=framing) as (host, _):
         told = await host.ask(
@@ -108,7 +109,7 @@ async def test_a_call_in_words_of_0_3_says_no_version_that_its_host_does_not() -
         assert "a2a-version" not in (await host.ask("tasks/get", {"id": "t"}))["headers"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "last", "ends"),
     [
         ("SendStreamingMessage", status("TASK_STATE_COMPLETED"), True),
@@ -208,13 +209,9 @@ async def test_what_is_no_call_is_for_the_line_to_refuse() -> None:
 REFUSED = b'"jsonrpc":"2.0","error":{"code":-32029,"message":"no","data":[{"id":null}]}'
 
 
-@pytest.mark.parametrize(
-    "identity", ['"a-1"', "7", "-7", "0", "1.5", '"\\u0061"', "9007199254740993", '"%s"' % ("x" * 600)]
-)
-@pytest.mark.parametrize(
-    "said", [b'"id":null,%b', b' "id" : null ,%b', b"%b", b'%b,"id":null', b'"id":9007199254740992,%b']
-)
-@pytest.mark.parametrize("streamed", [False, True])
+@for_each("identity", ['"a-1"', "7", "-7", "0", "1.5", '"\\u0061"', "9007199254740993", '"%s"' % ("x" * 600)])
+@for_each("said", [b'"id":null,%b', b' "id" : null ,%b', b"%b", b'%b,"id":null', b'"id":9007199254740992,%b'])
+@for_each("streamed", [False, True])
 async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
     identity: str, said: bytes, *, streamed: bool
 ) -> None:
@@ -232,7 +229,7 @@ async def test_every_answer_has_the_id_of_its_call_whatever_the_line_says(
     assert len(host.answers) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [b"[]", b"nothing", b'{"id":null,"method":"GetTask"}', b'{"id":{},"method":"x"}', b'{"id":1,"id":2,"method":"x"}'],
 )
@@ -283,13 +280,13 @@ async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> Non
         host.pause()
         call = frame(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}')
         queue = host.expect(1)
-        host.writer.write(call * 5000)
+        host.writer.write(call * 2000)
         while not client.pipes.full:  # noqa: ASYNC110 - the pipe tells nobody
             await asyncio.sleep(0.001)
         # What one reading brought, and no more.
         assert asked < 1_500
         host.resume()
-        for _ in range(5000):
+        for _ in range(2000):
             await host.answer(queue)
 
 

@@ -9,7 +9,7 @@ from gateway.a2a.call import Head
 from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.listener.front import Front, fronting, limited
-from tests.loops import both_loops
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -17,9 +17,6 @@ GET = request("GET", "/", None)
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 SECOND = b"GET /second HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-anyio_backend = both_loops
 
 
 async def refused(front: Front, data: bytes, *statuses: int) -> None:
@@ -44,7 +41,7 @@ async def refused(front: Front, data: bytes, *statuses: int) -> None:
 # ---- H5: whose host ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hosts",
     [
         b"",
@@ -76,7 +73,7 @@ async def test_a_request_has_one_host_that_is_one(hosts: bytes) -> None:
         await refused(front, b"GET / HTTP/1.1\r\n" + hosts + b"\r\n", 400)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("host", "name"),
     [
         (b"A.Example", "a.example"),
@@ -93,7 +90,7 @@ async def test_a_host_is_a_name_with_or_without_a_port(host: bytes, name: str) -
         assert front.heads[0].host == name
 
 
-@pytest.mark.parametrize("goes_to", [b"http://evil/", b"HTTP://x/", b"//", b"*", b"x", b"evil:443", b"?q", b"@x"])
+@for_each("goes_to", [b"http://evil/", b"HTTP://x/", b"//", b"*", b"x", b"evil:443", b"?q", b"@x"])
 async def test_a_target_is_a_path(goes_to: bytes) -> None:
     async with fronting() as front:
         for method in (b"GET", b"OPTIONS", b"CONNECT"):
@@ -111,7 +108,7 @@ async def test_a_target_is_a_path(goes_to: bytes) -> None:
 # ---- H6: where a request ends --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "lines",
     [
         b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -152,7 +149,7 @@ async def test_a_head_that_could_be_read_in_two_ways_is_refused(lines: bytes) ->
         await refused(front, POST + lines + b"\r\nhello" + SECOND, 400)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "coding", [b"gzip", b"gzip, chunked", b"chunked, chunked", b"xchunked", b"identity", b"chunked;x=1", b'"chunked"']
 )
 async def test_only_the_chunked_coding_is_known(coding: bytes) -> None:
@@ -168,7 +165,7 @@ async def test_the_chunked_coding_is_known_in_any_case_and_not_to_http_1_0() -> 
         await refused(front, CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n" + SECOND, 400)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         b"GET  / HTTP/1.1",
@@ -197,7 +194,7 @@ async def test_a_request_line_is_three_words(line: bytes) -> None:
         await refused(front, line + b"\r\nHost: x\r\n\r\n", 400)
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\n\r"])
+@for_each("end", [b"\n", b"\r", b"\n\r"])
 async def test_lines_end_with_cr_and_lf(end: bytes) -> None:
     limits = limited(header_timeout=0.2)
     async with fronting(limits=limits) as front:
@@ -209,7 +206,7 @@ async def test_lines_end_with_cr_and_lf(end: bytes) -> None:
         assert front.heads == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "chunks",
     [
         b"0x5\r\nhello\r\n0\r\n\r\n",
@@ -278,7 +275,7 @@ async def test_chunks_of_next_to_nothing_are_bounded() -> None:
             await refused(front, CHUNKED + chunks * 1000 + b"0\r\n\r\n", 400)
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 5\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
+@for_each("framing", [b"Content-Length: 5\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
 async def test_an_answer_before_the_end_of_the_request_ends_the_connection(framing: bytes) -> None:
     async def early(front: Front, head: Head, wire: ClientWire) -> None:
         await wire.answer(200, [], b"early")
@@ -315,7 +312,7 @@ async def test_a_body_that_ends_while_its_early_answer_goes_out_keeps_nothing_op
 # ---- H7: nothing but HTTP/1 ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("upgrade", [b"websocket", b"h2c, websocket", b"TLS/1.0", b"HTTP/2.0", b""])
+@for_each("upgrade", [b"websocket", b"h2c, websocket", b"TLS/1.0", b"HTTP/2.0", b""])
 async def test_a_connection_is_not_upgraded(upgrade: bytes) -> None:
     async with fronting() as front:
         await refused(front, GET[:-2] + b"Connection: Upgrade\r\nUpgrade: " + upgrade + b"\r\n\r\n", 400)
@@ -333,7 +330,7 @@ async def test_an_offer_of_http_2_is_passed_over_and_what_follows_is_http_1() ->
         assert (await client.ended()).startswith(b"HTTP/1.1 505 ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "status"),
     [
         (b"GET / HTTP/2.0", 505),
@@ -354,7 +351,7 @@ async def test_other_versions_and_forms_are_refused(line: bytes, status: int) ->
         await refused(front, line + b"\r\nHost: x\r\n\r\n", status)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00", b"SSH-2.0-x\r\n", b"GET /\r\n", b"{", b"\x80"]
 )
 async def test_what_is_no_http_is_told_so_at_once(data: bytes) -> None:
@@ -372,7 +369,7 @@ def bomb_of_headers(count: int, size: int) -> bytes:
     return GET[:-2] + b"".join(b"x%d: %b\r\n" % (number, b"v" * size) for number in range(count)) + b"\r\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "statuses"),
     [
         (bomb_of_headers(5000, 1), (431,)),
@@ -387,7 +384,6 @@ def bomb_of_headers(count: int, size: int) -> bytes:
         (CHUNKED + b"0" * 1_000_000 + b"5\r\nhello\r\n0\r\n\r\n", (400,)),
         (CHUNKED + b"0\r\n" + b"x: y\r\n" * 200_000 + b"\r\n", (400, 431)),
     ],
-    ids=range(11),
 )
 async def test_a_bomb_is_refused_and_takes_no_memory(data: bytes, statuses: tuple[int, ...]) -> None:
     async with fronting() as front:

@@ -9,6 +9,7 @@ from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.limits import OverRate, Permit, Quota, Standing, ratelimit_headers
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
 from tests.policy.simulated import now, run, settle
+from tests.table import for_each
 
 # ---- Requests of a tenant --------------------------------------------------------------------------------------------
 
@@ -33,7 +34,7 @@ def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> Non
     assert standing(made, ACME, 20.0) == Standing(3, 60, 0, 20.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("quota", "replicas", "told", "burst"),
     [
         # The burst is one period unless it is written, and never less than one request.
@@ -66,7 +67,7 @@ RATE = re.compile(rb'"requests";q=\d{1,15};w=[1-9]\d{0,14}')
 LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("standing", "policy", "limit"),
     [
         (Standing(600, 60, 599, 0.1), b"q=600;w=60", b"r=599;t=1"),
@@ -305,8 +306,8 @@ def test_who_does_not_get_the_agents_place_gives_its_tenants_back() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("before", range(4))
-@pytest.mark.parametrize("after", range(4))
+@for_each("before", range(4))
+@for_each("after", range(4))
 def test_a_call_can_be_cancelled_at_any_turn_of_the_loop(before: int, after: int) -> None:
     async def main() -> None:
         made, _ = limits(

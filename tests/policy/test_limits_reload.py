@@ -13,6 +13,7 @@ from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.limits import LimiterState, Limits, OverRate, Permit, Quota
 from tests.policy.admission import standing
 from tests.policy.simulated import now, run, settle
+from tests.table import for_each
 
 ACME, CRM = "acme", "crm"
 
@@ -100,7 +101,7 @@ def test_calls_under_way_count_under_new_figures() -> None:
     permit.release()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tenants", "agents"),
     [
         ({ACME: Quota(concurrency=5)}, {CRM: Quota(concurrency=5)}),
@@ -108,7 +109,6 @@ def test_calls_under_way_count_under_new_figures() -> None:
         ({}, {}),
         ({"*": Quota(concurrency=5)}, {}),
     ],
-    ids=["raised", "lifted", "gone", "common"],
 )
 def test_who_waits_is_let_in_as_soon_as_it_may_be(tenants: dict[str, Quota], agents: dict[str, Quota]) -> None:
     async def main() -> None:

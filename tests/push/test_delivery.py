@@ -31,6 +31,7 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.push.support import HOST, Names, local, trusting, url, webhook
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -114,14 +115,14 @@ async def test_nothing_is_sent_without_the_signature_that_it_must_have() -> None
         assert backend.requests == []
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+@for_each("status", [200, 201, 202, 204, 299])
 async def test_any_success_is_a_delivery(status: int) -> None:
     raw = whole(b"", status=b"%d OK" % status) if status != 204 else b"HTTP/1.1 204 No Content\r\n\r\n"
     async with webhook(answers(raw)) as backend:
         assert await post(backend) == Outcome(Result.DELIVERED)
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+@for_each("status", [408, 425, 429, 500, 502, 503, 504, 599])
 async def test_what_may_pass_is_tried_again(status: int) -> None:
     async with webhook(answers(whole(b"secret", b"retry-after: 7", status=b"%d No" % status))) as backend:
         outcome = await post(backend)
@@ -129,7 +130,7 @@ async def test_what_may_pass_is_tried_again(status: int) -> None:
         assert outcome.reason == f"https://{HOST}:{backend.port} answered {status}"
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 413, 422])
+@for_each("status", [300, 301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 413, 422])
 async def test_what_will_not_pass_is_dead_and_no_redirect_is_followed(status: int) -> None:
     async with webhook(answers(OK)) as elsewhere:
         location = b"location: " + url(elsewhere).encode()
@@ -198,7 +199,7 @@ async def test_a_certificate_of_somebody_else_is_never_sent_anything() -> None:
             assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "script",
     [
         closes_at_once,
@@ -224,7 +225,7 @@ async def test_where_nobody_listens_it_is_tried_again() -> None:
         backend.port = kept
 
 
-@pytest.mark.parametrize(
+@for_each(
     "script",
     [
         answers_and_hangs(),
@@ -241,7 +242,7 @@ async def test_an_attempt_has_its_time_and_no_more(script: object) -> None:
         await backend.all_gone()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "script",
     [
         answers_and_hangs(head(b"content-length: 10")),

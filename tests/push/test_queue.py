@@ -33,6 +33,7 @@ from tests.push.support import (
     url,
     webhook,
 )
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -545,7 +546,7 @@ async def test_an_entry_of_the_last_release_is_delivered(store: Store) -> None:
         assert await works.count() == "delivered"
 
 
-@pytest.mark.parametrize("make", [SqliteStore, Remote])
+@for_each("make", [SqliteStore, Remote])
 async def test_gateways_of_one_store_lose_nothing_and_keep_the_order(make: type[SqliteStore]) -> None:
     wall, receiver, shared = Wall(), Receiver(always=OK), make()
     both = [Works(shared, receiver, wall) for _ in range(2)]

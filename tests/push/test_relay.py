@@ -47,6 +47,7 @@ from tests.push.support import (
     url,
     webhook,
 )
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ async def test_no_two_callbacks_are_alike_and_none_can_be_read_from_the_store() 
             assert secret not in note.key + note.value.decode() + note.group
 
 
-@pytest.mark.parametrize("bad", ["http://hooks.example/", "https://user@hooks.example/", "https://10.0.0.1/"])
+@for_each("bad", ["http://hooks.example/", "https://user@hooks.example/", "https://10.0.0.1/"])
 async def test_a_webhook_that_may_not_be_called_is_refused_when_it_is_set(bad: str) -> None:
     desk = Desk()
     with pytest.raises(PushDenied):
@@ -91,7 +92,7 @@ async def test_a_webhook_that_may_not_be_called_is_refused_when_it_is_set(bad: s
         await Desk(policy=WebhookPolicy(resolve=Names(("10.0.0.1",)))).register()
 
 
-@pytest.mark.parametrize("public_url", [PUBLIC_URL, "https://gateway.example:443/a2a/"])
+@for_each("public_url", [PUBLIC_URL, "https://gateway.example:443/a2a/"])
 async def test_the_gateway_s_own_callbacks_are_no_webhooks(public_url: str) -> None:
     desk = Desk(public_url=public_url)
     for own in (PREFIX + "x", "https://GATEWAY.example:443/a2a/-/push/x"):
@@ -118,7 +119,7 @@ async def test_a_task_has_no_more_webhooks_than_it_may_have() -> None:
     await desk.relay.register(dict(CLIENT, id="cfg-2"), ANN, "crm/globex", "task-7", V1_0)
 
 
-@pytest.mark.parametrize("make", [SqliteStore, Remote])
+@for_each("make", [SqliteStore, Remote])
 async def test_those_that_come_at_a_time_are_no_more_than_those_that_come_in_turn(make: Callable[[], Store]) -> None:
     names = Late()
     desk = Desk(make(), policy=WebhookPolicy(resolve=names), max_per_task=3)
@@ -255,7 +256,7 @@ async def test_what_an_agent_posts_waits_for_its_webhook() -> None:
     assert desk.counted == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {"x_a2a_notification_token": "{}"},
@@ -310,7 +311,7 @@ async def test_an_agent_of_0_1_shows_no_token_but_no_wrong_one_either() -> None:
     assert await desk.post(modern, body, authorization="Bearer its.own.signature") == 404
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "status"),
     [
         (b"", 400),
@@ -439,8 +440,8 @@ async def test_a_challenge_is_answered_by_those_that_are_there() -> None:
 # ---- Names and generations -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theirs", list(Version))
-@pytest.mark.parametrize("ours", [V0_1, V0_3, V1_0])
+@for_each("theirs", list(Version))
+@for_each("ours", [V0_1, V0_3, V1_0])
 async def test_a_client_of_any_generation_reads_what_an_agent_of_any_other_posts(
     theirs: Version, ours: Dialect
 ) -> None:

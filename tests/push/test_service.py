@@ -16,6 +16,7 @@ from gateway.tasks.store import Owner
 from gateway.telemetry.audit_log import Event
 from tests.doubles.scripted import WAIT
 from tests.push.support import CLIENT, TASK, V1_0, Names, id_of
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ def service(written: Push, store: SqliteStore | None = None) -> PushService:
     return PushService(written, "https://gw.test", store, observe=owned, count=lambda _agent, _result: None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "judges", "relays", "signs"),
     [
         (Push(), True, False, False),

@@ -14,6 +14,7 @@ from gateway.push.signing import LIFETIME, Signer
 from gateway.tasks.key_ring import ANNOUNCED, MOST, NOTIFICATIONS, OVERLAP, REFRESH, SIGNS_FOR, rotate
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +182,7 @@ async def test_there_are_no_more_keys_than_gateways_read() -> None:
     assert await Gateway(store).kids() == [told.kid]
 
 
-@pytest.mark.parametrize("damage", [b"{", b"{}", b'{"signs_from":0,"jwk":{}}', b'{"signs_from":0,"jwk":{"kty":"EC"}}'])
+@for_each("damage", [b"{", b"{}", b'{"signs_from":0,"jwk":{}}', b'{"signs_from":0,"jwk":{"kty":"EC"}}'])
 async def test_a_key_that_cannot_be_read_is_left_out(damage: bytes) -> None:
     store = Elastic()
     await store.keep(Note("secret", "push-key-000000007", damage, group="push-keys"))
@@ -202,7 +203,7 @@ async def test_known_keys_sign_while_the_store_is_away() -> None:
         await Gateway(store).kid()
 
 
-@pytest.mark.parametrize("replaced", [False, True])
+@for_each("replaced", [False, True])
 async def test_the_key_of_the_last_release_goes_on_unless_it_was_replaced(replaced: bool) -> None:  # noqa: FBT001
     store = Elastic()
     private = generate_private_key(SECP256R1())

@@ -22,6 +22,7 @@ from gateway.push.ssrf import (
     is_public,
     parse_address,
 )
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +56,7 @@ def refused(url: str, judge: WebhookPolicy | None = None) -> str:
 # ---- URLs ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "expected"),
     [
         ("https://hooks.example.com", Target("https", "hooks.example.com", 443, "/")),
@@ -200,7 +201,7 @@ async def test_a_name_may_have_public_addresses() -> None:
     assert await judge.refuse_address(HOOKS) == (ADDRESS, "2606:4700::1111")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "found",
     [["127.0.0.1"], [ADDRESS, "10.0.0.1"], ["::1"], ["169.254.169.254"], ["64:ff9b::7f00:1"], ["x"], [ADDRESS] * 33],
 )
@@ -263,25 +264,25 @@ NOWHERE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", PUBLIC)
+@for_each("text", PUBLIC)
 def test_public_addresses_may_be_called_always(text: str) -> None:
     assert is_public(ip_address(text))
     assert is_dialable(ip_address(text))
 
 
-@pytest.mark.parametrize("text", [*METADATA, *NO_MACHINE])
+@for_each("text", [*METADATA, *NO_MACHINE])
 def test_where_clouds_hand_out_credentials_and_what_is_no_machine_are_never_called(text: str) -> None:
     assert not is_public(ip_address(text))
     assert not is_dialable(ip_address(text))
 
 
-@pytest.mark.parametrize("text", OWN)
+@for_each("text", OWN)
 def test_an_operator_may_have_its_own_network_called(text: str) -> None:
     assert not is_public(ip_address(text))
     assert is_dialable(ip_address(text))
 
 
-@pytest.mark.parametrize("text", NOWHERE)
+@for_each("text", NOWHERE)
 def test_what_is_for_documents_and_tunnels_is_not_public(text: str) -> None:
     assert not is_public(ip_address(text))
 
@@ -300,7 +301,7 @@ def test_what_is_public_may_be_called(address: object) -> None:
     assert is_dialable(found) or not is_public(found)
 
 
-@pytest.mark.parametrize("text", ["010.0.0.1", "1.2.3", "0x7f.0.0.1", "2130706433", "1.2.3.4.5", " 1.2.3.4", "", "::g"])
+@for_each("text", ["010.0.0.1", "1.2.3", "0x7f.0.0.1", "2130706433", "1.2.3.4.5", " 1.2.3.4", "", "::g"])
 def test_other_spellings_are_no_addresses(text: str) -> None:
     assert parse_address(text) is None
 
@@ -335,7 +336,7 @@ async def test_addresses_come_in_their_order_and_once_each() -> None:
     resolver.close()
 
 
-@pytest.mark.parametrize("error", [socket.gaierror("no such name"), UnicodeError("label too long")])
+@for_each("error", [socket.gaierror("no such name"), UnicodeError("label too long")])
 async def test_a_name_without_an_address_is_an_os_error(error: Exception) -> None:
     def look_up(*_: object, **__: object) -> list[tuple[Any, ...]]:
         raise error

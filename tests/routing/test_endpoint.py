@@ -1,6 +1,5 @@
 """One place where clients knock: which rules are looked at there, and which of them wins."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from gateway.routing.endpoint import (
 )
 from gateway.routing.route import Place, Rule
 from gateway.routing.token_claim import claim_values
+from tests.table import for_each
 
 
 def test_a_host_is_looked_for_from_the_most_exact_pattern_on() -> None:
@@ -43,7 +43,7 @@ def contender(agent: str, *conditions: Condition) -> Rule:
     return Rule(agent, None, ("a2a",), frozenset(conditions), Place("gateway.yaml", 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "words"),
     [
         ((KEY,), (TENANT,), "two agents, one by its API key and one by its tenant"),

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table
 from tests.doubles.yardstick import growth
+from tests.table import for_each
 
 KEY, OTHER_KEY = ("key", "batch"), ("key", "other")
 NAMES = ("acme", "billing", "crm", "status")
@@ -227,7 +227,7 @@ def test_a_name_that_is_the_agents_own_tenant_too_is_its_tenant() -> None:
     assert not verdict.rule.addressed
 
 
-@pytest.mark.parametrize("own", ["by_tenant", "require_tenant"])
+@for_each("own", ["by_tenant", "require_tenant"])
 def test_no_name_stands_for_the_path_of_an_agent_with_tenants_of_its_own(own: str) -> None:
     def crm(*rules: Rule) -> AgentRules:
         return agent(*rules, by_tenant=["acme"]) if own == "by_tenant" else agent(*rules, require_tenant=True)
@@ -455,4 +455,4 @@ def test_agents_are_compiled_in_a_time_that_grows_with_their_number_alone() -> N
         return lambda: table(*made)
 
     # Sixteen times as many; what grows with the square would take 256 times as long.
-    assert growth(compiling(500), compiling(8_000)) < 80
+    assert growth(compiling(250), compiling(4_000)) < 80

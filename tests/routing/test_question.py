@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from gateway.a2a.fault import (
     AuthMissing,
     BadParams,
@@ -20,6 +18,7 @@ from gateway.principal import Principal
 from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import AgentRules, Place, Reach, Route, Rule
 from gateway.routing.table import Table
+from tests.table import for_each
 
 HERE = Place("gateway.yaml", 1)
 ACME, GLOBEX, NOBODY = Principal("acme"), Principal("globex"), Principal("initech", method="jwt")
@@ -49,17 +48,7 @@ def fault(path: str, **more: object) -> type[Fault] | None:
     return asked(path, **more).verdict.fault
 
 
-def test_a_question_takes_the_steps_of_a_request() -> None:
-    answer = asked("/billing")
-    assert answer.verdict.route == Route("billing", "billing", "http://billing:8000")
-    assert (answer.operation, answer.tenant) == (None, None)
-    assert answer.endpoint is not None
-    assert answer.endpoint.path == ("billing",)
-    assert [candidate.taken for candidate in answer.verdict.candidates] == [True]
-    assert asked("/billing/tasks/t", method="GET").operation is Operation.GET_TASK
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("path", "field"),
     [
         ("/desk", "support"),
@@ -77,7 +66,7 @@ def test_the_tenant_is_found_wherever_a_client_can_put_it(path: str, field: str 
     assert answer.tenant == "support"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "field"),
     [
         ("/desk/support", "billing"),
@@ -95,7 +84,7 @@ def test_tenants_that_differ_or_are_none_are_refused(path: str, field: str | Non
     assert fault(path, tenant=field) is BadParams
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["/..", "/billing/tasks/%ff", "/billing/tasks/x%3acancel", "//", "billing", "/ä", "/\ud800", "/billing?a=1&a=2"],
 )
@@ -103,7 +92,7 @@ def test_a_path_that_no_request_may_have_is_refused(path: str) -> None:
     assert fault(path) is BadRequest
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/billing/nothing", "/billing/tasks/a/b", "/desk/support/nothing"])
+@for_each("path", ["/", "/nothing", "/billing/nothing", "/billing/tasks/a/b", "/desk/support/nothing"])
 def test_what_names_nothing_looks_the_same_everywhere(path: str) -> None:
     assert fault(path) is NoEndpoint
     assert fault(path, principal=GLOBEX) is NoEndpoint
@@ -134,22 +123,6 @@ def test_the_query_of_a_card_names_no_tenant() -> None:
     assert asked(card + "?tenant=other", method="GET").tenant == "support"
 
 
-def test_a_host_is_read_without_case() -> None:
-    rule = Rule("it", "agents.example.com", (), frozenset(), HERE)
-    table = Table.build(
-        [AgentRules("it", (rule,), {None: Route("it", "it", "http://it:8000")}, HERE)],
-        {"acme": Reach(frozenset({"it"}))},
-    )
-    assert ask(table, Question("/", host="Agents.Example.COM", principal=ACME)).verdict.route is not None
-    assert ask(table, Question("/", host="example.com", principal=ACME)).verdict.fault is NoEndpoint
-
-
-def test_everything_is_explained_on_demand() -> None:
-    question = Question("/billing", principal=ACME)
-    assert len(ask(TABLE, question).verdict.candidates) == 1
-    assert len(ask(TABLE, question, everything=True).verdict.candidates) == 3
-
-
 def whys(path: str, *, everything: bool = True, prefix: tuple[str, ...] = (), **more: object) -> dict[str, str]:
     question = Question(path, **{"principal": ACME, **more})  # type: ignore[arg-type] # of the test's own making
     verdict = ask(TABLE, question, prefix=prefix, everything=everything).verdict
@@ -164,12 +137,6 @@ def test_a_path_outside_of_the_public_one_is_told_as_that() -> None:
 def test_a_path_that_goes_on_wrongly_is_told_as_that_and_nothing_is_taken() -> None:
     assert whys("/billing/nothing", everything=False) == {
         "billing": "is here, but what follows in the path names nothing of A2A"
-    }
-
-
-def test_a_method_that_is_not_for_the_path_is_told_and_nothing_is_taken() -> None:
-    assert whys("/billing", method="GET", everything=False) == {
-        "billing": "all it asks for holds, but the path is for POST only"
     }
 
 
@@ -199,7 +166,7 @@ def called(path: str, **more: object) -> Answer:
     return ask(GRPC, question, prefix=("base",), everything=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "tenant", "host", "found"),
     [
         (V1, "billing", "", "billing"),
@@ -217,7 +184,7 @@ def test_a_method_of_grpc_is_asked_by_tenant_and_scope(path: str, tenant: str | 
     assert [candidate.taken for candidate in answer.verdict.candidates].count(True) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "tenant", "why"),
     [
         (SCOPED, None, "requests of the scoped service have a `scope`, and this one has none"),
@@ -233,12 +200,12 @@ def test_what_no_request_of_a_service_can_say_is_refused_with_that_reason(
     assert {candidate.why for candidate in verdict.candidates} == {why}
 
 
-@pytest.mark.parametrize("tenant", ["..", "tasks", "v1", "a\nb", "\x7f", "x" * 257, "ä" * 129])
+@for_each("tenant", ["..", "tasks", "v1", "a\nb", "\x7f", "x" * 257, "ä" * 129])
 def test_over_grpc_too_a_tenant_is_one(tenant: str) -> None:
     assert called(V1, tenant=tenant).verdict.fault is BadParams
 
 
-@pytest.mark.parametrize("tenant", ["a/b", "../support", "ä", "support ", "Support", "\uff53upport", "sup\u200dport"])
+@for_each("tenant", ["a/b", "../support", "ä", "support ", "Support", "\uff53upport", "sup\u200dport"])
 def test_a_tenant_is_compared_exactly(tenant: str) -> None:
     assert fault("/desk", tenant=tenant) is NoRoute
     assert called(V1, tenant=tenant).verdict.fault is NoRoute
@@ -248,18 +215,3 @@ def test_who_may_reach_nobody_is_refused_before_the_request_is_read() -> None:
     assert called(SCOPED, principal=None).verdict.fault is AuthMissing
     assert called(SCOPED, principal=NOBODY).verdict.fault is NotAdmitted
     assert called(SCOPED, principal=GLOBEX).verdict.fault is BadParams
-
-
-@pytest.mark.parametrize(
-    ("path", "method"),
-    [(V1, "GET"), (V1 + "?x=1", "POST"), (V1 + "/", "POST"), ("/lf.a2a.v1.A2AService/Nothing", "POST")],
-)
-def test_what_is_no_call_of_a_known_method_is_a_path_like_any_other(path: str, method: str) -> None:
-    assert called(path, method=method, tenant="billing").operation is None
-    assert called("/base/billing").verdict.route is not None
-
-
-def test_without_clients_of_grpc_its_methods_are_paths_like_any_other() -> None:
-    assert asked(V1, tenant="billing").verdict.fault is NoEndpoint
-    named = Table.build([agent("odd", ("lf.a2a.v1.A2AService",))], {"acme": Reach(frozenset({"odd"}))})
-    assert ask(named, Question("/lf.a2a.v1.A2AService", principal=ACME)).verdict.route is not None

@@ -20,6 +20,7 @@ from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import Front, issuer, shown
 from tests.identity.provider import KEYS, provider
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +80,7 @@ async def test_a_caller_with_all_of_it_is_served_over_every_binding() -> None:
         assert len(front.backend.requests) == 3
 
 
-@pytest.mark.parametrize("claims", LACKING, ids=["scope", "role", "claim", "all"])
+@for_each("claims", LACKING)
 async def test_a_caller_that_lacks_something_is_refused_over_every_binding(claims: dict[str, object]) -> None:
     async with site() as (front, client):
         header = token_with(claims)

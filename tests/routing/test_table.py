@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable
 
 import msgspec
-import pytest
 
 from gateway.a2a.fault import (
     AuthMissing,
@@ -23,9 +22,10 @@ from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, 
 from gateway.routing.table import Table, claim_condition
 from tests.doubles.yardstick import growth
 from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, knock, resolve, rule, table
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("keys", COMBINATIONS, ids="+".join)
+@for_each("keys", COMBINATIONS)
 def test_an_agent_is_found_by_any_combination_and_by_nothing_less(keys: tuple[str, ...]) -> None:
     found = table(agent("it", rule("it", keys)))
     verdict = resolve(found, knock(keys))
@@ -38,7 +38,7 @@ def test_an_agent_is_found_by_any_combination_and_by_nothing_less(keys: tuple[st
         assert resolve(found, knock(without)).route is None, f"found without {missing}"
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(COMBINATIONS, 2)), ids="+".join)
+@for_each(("one", "other"), list(itertools.combinations(COMBINATIONS, 2)))
 def test_of_two_agents_the_more_exact_wins_or_nobody(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     for first, second in (("it", "other"), ("other", "it")):
         found = table(agent(first, rule(first, one)), agent(second, rule(second, other)))
@@ -130,7 +130,7 @@ def test_the_longest_path_wins_in_whole_segments() -> None:
     assert resolve(found, RoutingInput(("ab",), "", None, Principal("acme"))).fault is NoEndpoint
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claims", "wanted", "holds"),
     [
         ({"aud": "agents"}, ("aud", "agents"), True),

@@ -1,8 +1,7 @@
 """Claims as the file names them: by name, and by a path whose reading one token settles."""
 
-import pytest
-
 from gateway.routing.token_claim import claim_at, claim_values, roles, scopes, single
+from tests.table import for_each
 
 TOKEN = {
     "org_id": "acme",
@@ -16,7 +15,7 @@ TOKEN = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "value"),
     [
         ("org_id", "acme"),
@@ -48,7 +47,7 @@ def test_what_is_taken_is_not_taken_back() -> None:
     assert claim_at({"a.b": {"x": 1}, "a": {"b": {"c": 2}}}, "a.b.c", "?") == "?"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "offered"),
     [
         ("a b", ("a b",)),
@@ -63,7 +62,7 @@ def test_a_claim_offers_its_values_to_a_comparison(value: object, offered: tuple
     assert claim_values({"x": value}, "x") == offered
 
 
-@pytest.mark.parametrize("name", ["scope", "scp"])
+@for_each("name", ["scope", "scp"])
 def test_scopes_are_words_or_a_list(name: str) -> None:
     assert claim_values({name: "a b"}, name) == ("a", "b")
     assert scopes({name: "a  b"}) == {"a", "b"}
@@ -76,8 +75,8 @@ def test_roles_stand_where_providers_write_them() -> None:
     assert roles({"groups": ["a"], "resource_access": {"app": {"roles": ["b"]}}}) == frozenset()
 
 
-@pytest.mark.parametrize("path", ["organization", "nested.organization", "https://example.com/organization"])
-@pytest.mark.parametrize(
+@for_each("path", ["organization", "nested.organization", "https://example.com/organization"])
+@for_each(
     ("value", "name"),
     [
         ("acme", "acme"),
@@ -101,7 +100,7 @@ def test_one_organization_is_never_guessed_from_several(path: str, value: object
     assert single({path: value, "nested": {"organization": value}}, path) == name
 
 
-@pytest.mark.parametrize("value", [["acme"], {"acme": {}}, 7, None])
+@for_each("value", [["acme"], {"acme": {}}, 7, None])
 def test_any_other_claim_names_one_by_a_text_alone(value: object) -> None:
     for path in ("org", "organizations", "my_organization"):
         assert single({path: value}, path) is None

@@ -4,6 +4,7 @@ from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Observed, Owner
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +17,7 @@ async def of(affinity: TaskAffinity, *tasks: str, context: str | None = None, ma
     return await affinity.replica_of(tasks, context, mark)
 
 
-@pytest.mark.parametrize("keeps", [True, False])
+@for_each("keeps", [True, False])
 async def test_the_first_to_name_something_has_it_for_ever(keeps: bool) -> None:  # noqa: FBT001 - a parameter
     affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=keeps)
     await met(affinity, "t", "c", "a")

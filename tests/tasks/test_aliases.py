@@ -1,9 +1,8 @@
 """What agents call the tasks that clients of 0.1 named themselves."""
 
-import pytest
-
 from gateway.a2a.naming import Alias
 from gateway.tasks.aliases import Aliases, Key
+from tests.table import for_each
 
 
 def key(name: str, *, tenant: str = "acme", subject: str = "", told: str = "", backend: str = "echo") -> Key:
@@ -26,7 +25,7 @@ def test_a_name_may_be_learned_after_the_call() -> None:
     assert aliases.find(key("mine")) == Alias("task-1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [
         key("mine", tenant="globex"),

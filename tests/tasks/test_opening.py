@@ -7,9 +7,10 @@ import pytest
 from gateway.config.state import StateUrl, read_state
 from gateway.tasks import opening
 from gateway.tasks.store import StoreBroken
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "local", "shared"),
     [
         ("memory", True, False),
@@ -38,7 +39,7 @@ def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:
     assert "hunter2" not in str(broken.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "redis://h", "redis://:p%2Fw@h:7/15", "redis://u:p@[::1]:6379?db=2&prefix=a-b_c.d", "unix:///r.sock?db=3",

@@ -7,6 +7,7 @@ from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ async def test_what_is_over_in_a_list_is_open_no_more() -> None:
     assert await agent.ownership("acme").count() == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("told", "others"),
     [
         (Progress(task_id="t1"), True),

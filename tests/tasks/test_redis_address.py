@@ -8,9 +8,10 @@ import trustme
 
 from gateway.tasks.redis_address import RedisAddress, read_address
 from gateway.tasks.store import StoreBroken
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "address"),
     [
         ("redis://localhost", RedisAddress("redis://localhost", (("localhost", 6379),))),
@@ -63,7 +64,7 @@ def test_a_url_says_where_it_is_and_how_it_is_entered(url: str, address: RedisAd
     assert read_address(url) == address
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",

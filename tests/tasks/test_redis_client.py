@@ -18,11 +18,10 @@ from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
 from gateway.tasks.store import Decision, Note, StoreBroken
 from tests.doubles.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
 from tests.doubles.redis_server import needs_redis, redis_server
-from tests.loops import both_loops
+from tests.table import for_each
 from tests.tasks.asking import ACME, sighting
 
 pytestmark = pytest.mark.anyio
-anyio_backend = both_loops
 
 LARGE = b"x" * 1_000_000
 
@@ -119,7 +118,7 @@ async def test_a_user_needs_no_more_than_the_remedy_says() -> None:
         assert "let it do" in await broken(f"{url}?prefix=blue")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         b"LOADING Redis is loading the dataset in memory",
@@ -141,7 +140,7 @@ async def test_what_may_pass_is_no_reason_to_give_up(said: bytes) -> None:
         await until_up(client)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "told"),
     [
         (b"ERR Client sent AUTH, but no password is set", "password"),
@@ -253,7 +252,7 @@ async def test_a_caller_that_leaves_takes_no_connection_along() -> None:
         assert peer.connections == 2
 
 
-@pytest.mark.parametrize("word", ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH"])
+@for_each("word", ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH"])
 async def test_a_server_that_is_of_no_use_any_more_is_left(word: str) -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:
         before = peer.connections
@@ -265,7 +264,7 @@ async def test_a_server_that_is_of_no_use_any_more_is_left(word: str) -> None:
         await until_up(client)
 
 
-@pytest.mark.parametrize("word", ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "ERR", "WRONGTYPE"])
+@for_each("word", ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "ERR", "WRONGTYPE"])
 async def test_one_that_cannot_do_one_thing_may_do_others(word: str) -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:
         peer.answer = lambda words: f"-{word} no\r\n".encode() if words[0] == b"ECHO" else friendly(words)
@@ -276,7 +275,7 @@ async def test_one_that_cannot_do_one_thing_may_do_others(word: str) -> None:
         assert await client.ask("GET", b"k") == b"OK"
 
 
-@pytest.mark.parametrize("said", [b"nonsense\r\n", b"$x\r\n", b"-MOVED x\r\n", b"*1\r\n$-7\r\n"])
+@for_each("said", [b"nonsense\r\n", b"$x\r\n", b"-MOVED x\r\n", b"*1\r\n$-7\r\n"])
 async def test_what_is_no_answer_of_a_redis_is_a_failure(said: bytes) -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:
         peer.answer = lambda words: said if words[0] == b"ECHO" else friendly(words)

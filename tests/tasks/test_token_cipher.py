@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gateway.tasks.token_cipher import LONGEST, NAME, SECRET, TokenCipher
+from tests.table import for_each
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 WORDS = st.lists(TEXTS, max_size=4).map(tuple)
@@ -31,7 +32,7 @@ def test_a_token_opens_for_nothing_else(text: str, bound: tuple[str, ...], other
         CIPHER.decrypt(CIPHER.encrypt(text, bound), other)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [("ab", "c"), ("abc",), ("a", "b", "c"), ("a", "bc", ""), ("", "a", "bc"), ("bc", "a"), ("a\0bc",), ()],
 )
@@ -123,7 +124,7 @@ def test_a_mark_is_made_of_its_words(words: tuple[str, ...], others: tuple[str, 
     assert (CIPHER.name(*words) == CIPHER.name(*others)) is (words == others)
 
 
-@pytest.mark.parametrize("length", [0, 16, 31, 33, 64])
+@for_each("length", [0, 16, 31, 33, 64])
 def test_a_secret_of_another_length_is_none(length: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         TokenCipher(bytes(length))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gateway.telemetry import log
 from gateway.telemetry.sink import Sink
 from tests.doubles.yardstick import cpu_seconds
+from tests.table import for_each
 
 
 class Captured:
@@ -110,7 +111,7 @@ def test_json_lines_are_ascii(message: str) -> None:
     assert re.fullmatch(rb"[\x20-\x7e]+\n", log.render_json(record))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "secret",
     [
         "Authorization: Bearer S3CRET.S3CRET",
@@ -151,7 +152,7 @@ def test_secrets_are_masked_in_messages_fields_and_exceptions(secret: str) -> No
     assert "***" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "plain",
     [
         "agent card of https://agents.example/x: 404",
@@ -207,7 +208,7 @@ def test_a_value_is_cut_wherever_it_stands() -> None:
     assert second["message"] == f"{'v' * log.LONGEST_VALUE}…"
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
+@for_each("form", ["json", "text"])
 def test_what_is_cut_gives_no_half_of_a_secret_away(form: str) -> None:
     captured = Captured(form)
     for length in range(log.LONGEST_VALUE - 40, log.LONGEST_VALUE + 1, 3):
@@ -220,9 +221,7 @@ def test_what_is_cut_gives_no_half_of_a_secret_away(form: str) -> None:
     assert "S3" not in text.replace("S3CRET", "")
 
 
-@pytest.mark.parametrize(
-    "unit", ["a", "token:'", "token=", "//", "http://a@", "bearer ", "eyJ", "authorization: ", "password', '"]
-)
+@for_each("unit", ["a", "token:'", "token=", "//", "http://a@", "bearer ", "eyJ", "authorization: ", "password', '"])
 def test_hostile_text_is_masked_without_much_work(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     record = logging.makeLogRecord({"msg": "%s", "args": (text,), "name": "gateway", "more": text})

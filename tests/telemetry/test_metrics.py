@@ -1,14 +1,14 @@
 """The catalogue of metrics: its names, its labels from closed sets, and what a request costs."""
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import OUTCOMES, REASONS
 from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.paths import RESERVED
 from gateway.a2a.task_state import STATES
-from gateway.a2a.tenant import RESERVED
 from gateway.telemetry.metrics import CONTENT_TYPE, NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
+from tests.table import for_each
 
 CATALOGUE = {
     "requests": {"agent", "operation", "binding", "outcome"},
@@ -145,7 +145,7 @@ def test_what_happened_is_counted() -> None:
     assert value(metrics, "backend_requests_total", agent="echo", backend="echo", status="2xx") == 3
 
 
-@pytest.mark.parametrize(("status", "word"), [(None, "error"), (200, "2xx"), (404, "4xx"), (599, "5xx")])
+@for_each(("status", "word"), [(None, "error"), (200, "2xx"), (404, "4xx"), (599, "5xx")])
 def test_an_answer_is_counted_by_its_class(status: int | None, word: str) -> None:
     metrics = Metrics("x")
     AgentMeter(metrics, "echo", frozenset()).answered("echo/acme", status)

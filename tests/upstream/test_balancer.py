@@ -10,6 +10,7 @@ from gateway.a2a.fault import NoHealthyBackend
 from gateway.upstream.balancer import Balancer, Condition, Replica, choose
 from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.upstream import Upstream
+from tests.table import for_each
 
 NOW = 1000.0
 
@@ -100,7 +101,7 @@ def test_a_retry_avoids_the_replicas_that_were_tried() -> None:
 # ---- What is known of a replica --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("names", "most", "ejected"), [("abcd", 50, "ab"), ("ab", 50, "a"), ("abcd", 0, "a")])
+@for_each(("names", "most", "ejected"), [("abcd", 50, "ab"), ("ab", 50, "a"), ("abcd", 0, "a")])
 def test_a_share_of_the_replicas_is_ejected_at_most_and_one_in_any_case(names: str, most: int, ejected: str) -> None:
     told: list[str] = []
     found = balancer(*map(replica, names), max_ejected=most, on_ejection=lambda each: told.append(each.name))

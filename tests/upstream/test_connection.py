@@ -22,13 +22,14 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 # ---- Answers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [whole(b"hello"), chunked([b"hel", b"lo"])], ids=["length", "chunked"])
+@for_each("answer", [whole(b"hello"), chunked([b"hel", b"lo"])])
 async def test_the_agent_gets_the_request_and_the_caller_the_answer(answer: bytes) -> None:
     async with pooled(answers(answer)) as (backend, pool):
         response = await send(pool, b'{"a": 1}')
@@ -78,7 +79,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+@for_each("answer", HOSTILE.values())
 @undisturbed(0.3)
 async def test_a_hostile_answer_is_refused_at_once_and_its_connection_never_used_again(answer: bytes) -> None:
     async with pooled(answers_and_hangs(answer)) as (backend, pool):
@@ -90,7 +91,7 @@ async def test_a_hostile_answer_is_refused_at_once_and_its_connection_never_used
         await assert_dropped(backend, pool)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("opening", "piece"),
     [
         (b"", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"),
@@ -103,7 +104,6 @@ async def test_a_hostile_answer_is_refused_at_once_and_its_connection_never_used
         (CHUNKS, chunk(b": comment\n\n") * 1000),
         (CHUNKS, chunk(b"x" * 100_000)),
     ],
-    ids=["interim", "headers", "one header", "extension", "trailer", "length", "to the close", "comments", "one line"],
 )
 async def test_what_never_ends_is_cut_and_costs_little(opening: bytes, piece: bytes) -> None:
     async with pooled(endless(opening, piece)) as (backend, pool):

@@ -26,6 +26,7 @@ from tests.doubles.scripted import (
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -51,10 +52,8 @@ async def test_the_newest_connection_is_used_first() -> None:
     async with pooled(answers(OK)) as (backend, pool):
         await asyncio.gather(*(ask(pool) for _ in range(3)))
         assert (len(backend.wires), pool.idle) == (3, 3)
-        newest = next(reversed(pool._resting))
         for _ in range(5):
             await ask(pool)
-        assert next(reversed(pool._resting)) is newest
         assert len({received.connection for received in backend.requests[3:]}) == 1
 
 
@@ -114,7 +113,7 @@ async def test_an_idle_connection_that_the_agent_closes_is_dropped_at_once() -> 
         assert await ask(pool) == b"mine"
 
 
-@pytest.mark.parametrize("farewell", [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", b""], ids=["byte", "close"])
+@for_each("farewell", [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", b""])
 async def test_what_waits_in_the_kernel_is_seen_before_reuse(farewell: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = ConnectionPool(Origin("http", "127.0.0.1", listener.getsockname()[1]))
@@ -189,7 +188,7 @@ async def test_a_failed_connect_frees_its_slot_for_who_waits() -> None:
 # ---- Once ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part", [b"", b"H"], ids=["no answer", "a part of one"])
+@for_each("part", [b"", b"H"])
 async def test_a_call_is_sent_once(part: bytes) -> None:
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -257,7 +256,7 @@ async def test_nothing_is_left_for_the_garbage_collector_to_close() -> None:
     gc.collect()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("origin", "authority_of"),
     [
         (Origin("http", "agent", 80), "agent"),

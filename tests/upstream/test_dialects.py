@@ -16,6 +16,7 @@ from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsuppo
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.upstream.dialects import GRPC, HTTP, Dialects, Interface, spellings
+from tests.table import for_each
 
 RPC = Dialect(Binding.JSONRPC, Version.V1_0)
 REST = Dialect(Binding.REST, Version.V1_0)
@@ -125,7 +126,7 @@ def test_tenants_of_one_interface_are_collected_and_one_that_climbs_is_none() ->
     assert found[REST].tenants == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("client", "offered", "chosen"),
     [
         (RPC, [RPC_0_1, RPC_0_3, REST_0_3, REST], REST),
@@ -175,8 +176,8 @@ def test_what_is_behind_grpc_speaks_nothing_else() -> None:
     assert dialects(cards).interfaces().keys() == {RPC, REST}
 
 
-@pytest.mark.parametrize("cards", [None, offers((RPC_0_3, "http://agent:8000/rpc"))])
-@pytest.mark.parametrize(
+@for_each("cards", [None, offers((RPC_0_3, "http://agent:8000/rpc"))])
+@for_each(
     ("call", "assumed"),
     [
         (over_grpc(Operation.GET_TASK), GRPC_1_0),
@@ -192,7 +193,7 @@ def test_as_long_as_nobody_says_otherwise_it_speaks_as_a_client_of_grpc_or_1_0(
     assert where(behind_grpc(cards), call) == Interface(assumed, "/")
 
 
-@pytest.mark.parametrize("cards", [None, offers((GRPC_1_0, "agent:50051"))])
+@for_each("cards", [None, offers((GRPC_1_0, "agent:50051"))])
 def test_the_version_that_the_file_writes_holds_whatever_a_card_says(cards: Cards | None) -> None:
     agent = behind_grpc(cards, version=Version.V0_3)
     assert list(agent.interfaces()) == [GRPC_0_3]
@@ -220,7 +221,7 @@ def test_tenants_of_an_interface_of_grpc_are_collected_whatever_their_address() 
 # ---- The tenant ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "declared", "gets"),
     [
         (None, (), None),
@@ -266,7 +267,7 @@ def test_the_scope_of_the_agents_own_card_is_what_it_is_told() -> None:
         assert (found.dialect, agent.tenant(call, found)) == (GRPC_0_3, "orgs/42")
 
 
-@pytest.mark.parametrize("written", [None, Version.V0_3])
+@for_each("written", [None, Version.V0_3])
 def test_a_service_that_is_not_known_is_not_called_and_neither_is_one_without_its_scope(
     written: Version | None,
 ) -> None:

@@ -27,6 +27,7 @@ from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.outlier_detection import DeadlinePassed
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 from tests.doubles.grpc_agent import GrpcAgent, grpc_agent, hangs, says
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -121,7 +122,7 @@ async def test_a_call_reaches_the_agent_as_it_came() -> None:
         assert asked.message == call.body
 
 
-@pytest.mark.parametrize("operation", CALLABLE)
+@for_each("operation", CALLABLE)
 async def test_each_operation_is_a_method_of_its_generation(operation: Operation) -> None:
     call = replace(get_task(), operation=operation)
     assert (await sent(call))["path"] == f"/lf.a2a.v1.A2AService/{operation}"
@@ -130,7 +131,7 @@ async def test_each_operation_is_a_method_of_its_generation(operation: Operation
         assert (await sent(old))["path"] == method_of(operation, Version.V0_3).path
 
 
-@pytest.mark.parametrize("operation", CALLABLE)
+@for_each("operation", CALLABLE)
 async def test_sends_wait_long_and_streams_have_no_end(operation: Operation) -> None:
     asked = await sent(replace(get_task(), operation=operation))
     patience = 300 if operation.sends else 200
@@ -142,7 +143,7 @@ async def test_sends_wait_long_and_streams_have_no_end(operation: Operation) -> 
         assert (await sent(replace(get_task(), operation=operation), timeouts=short))["timeout"] == 100
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(2.0, 2.0), (3600.0, 200), (7e-6, 7e-6), (0.0, 0.0), (None, 200)])
+@for_each(("given", "seconds"), [(2.0, 2.0), (3600.0, 200), (7e-6, 7e-6), (0.0, 0.0), (None, 200)])
 async def test_the_agent_is_told_the_shorter_of_two_deadlines(given: float | None, seconds: float) -> None:
     head = Head("POST", b"/", grpc=method_of(Operation.GET_TASK, Version.V1_0), timeout=given)
     assert (await sent(get_task(), head))["timeout"] == pytest.approx(seconds)
@@ -187,7 +188,7 @@ async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_
 ASKS = offers((GRPC, "agent:50051", "inside"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("treatment", "cards", "told", "gets"),
     [
         (None, None, "acme", ""),
@@ -224,7 +225,7 @@ async def test_the_name_by_which_an_agent_is_found_is_not_for_the_agent() -> Non
     assert (await sent(old, treatment=Treatment("keep")))["path"] == "/a2a.v1.A2AService/GetTask"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("treatment", "scope", "gets"),
     [
         (None, None, None),
@@ -331,7 +332,7 @@ async def test_the_callers_credential_goes_along_only_where_the_file_says_so() -
     assert "cookie" not in metadata
 
 
-@pytest.mark.parametrize("pair", [(b"x-key", b"a\tb"), (b"x-key", b"\xe9"), (b"x-key-bin", b"a"), (b"grpc-key", b"a")])
+@for_each("pair", [(b"x-key", b"a\tb"), (b"x-key", b"\xe9"), (b"x-key-bin", b"a"), (b"grpc-key", b"a")])
 def test_a_credential_that_grpc_cannot_carry_is_never_left_out_silently(pair: tuple[bytes, bytes]) -> None:
     with pytest.raises(ValueError, match="no metadata"):
         upstream(treatment=Treatment(credentials=(pair,)))

@@ -16,6 +16,7 @@ from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent
 from tests.doubles.http2_server import Turn, http2_server
 from tests.doubles.taking import Taking
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -78,7 +79,7 @@ async def test_the_agents_own_error_is_the_status_of_its_answer() -> None:
         assert answer.whole() is None
 
 
-@pytest.mark.parametrize("code", ["CANCELLED", "ABORTED", "UNKNOWN", "INTERNAL", "UNIMPLEMENTED", "DEADLINE_EXCEEDED"])
+@for_each("code", ["CANCELLED", "ABORTED", "UNKNOWN", "INTERNAL", "UNIMPLEMENTED", "DEADLINE_EXCEEDED"])
 async def test_each_code_is_the_agents_own_where_the_agent_says_it(code: str) -> None:
     async with asked(fails(code, "in my own words")) as (channel, _):
         for ask in (unary, stream):

@@ -16,6 +16,7 @@ from gateway.upstream.grpc_library import grpc
 from tests.doubles.grpc_agent import Asked, GrpcAgent, grpc_agent, hangs, says
 from tests.doubles.http2_server import OK, http2_server
 from tests.doubles.taking import Taking
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -176,13 +177,6 @@ async def test_a_long_answer_comes_whole() -> None:
         assert await ask(channel, b"y" * 3_000_000) == b"x" * 3_000_000
 
 
-async def test_pings_are_rarer_than_servers_forbid() -> None:
-    options = dict(GrpcChannel("grpc://127.0.0.1:1", connect=1)._options())
-    # gRFC A8: five minutes on a stream that is silent, in C, Go and Java alike.
-    assert int(options["grpc.keepalive_time_ms"]) > 300_000
-    assert options["grpc.keepalive_permit_without_calls"] == 0
-
-
 # ---- TLS -------------------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +193,7 @@ async def test_an_agent_is_called_over_tls_where_somebody_vouches_for_it() -> No
         assert await ask(channel) == b"echo"
 
 
-@pytest.mark.parametrize("name", ["localhost", "other.example"])
+@for_each("name", ["localhost", "other.example"])
 async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> None:
     authority, stranger = trustme.CA(), trustme.CA()
     tls = serving(stranger if name == "localhost" else authority, name)
@@ -230,18 +224,6 @@ def test_without_anybody_who_vouches_there_is_no_tls() -> None:
 def test_only_addresses_of_grpc_are_dialled() -> None:
     with pytest.raises(ValueError, match="no address"):
         GrpcChannel("https://agent:1", connect=1)
-
-
-@pytest.mark.parametrize(
-    ("url", "target"),
-    [
-        ("grpc://agent", "dns:///agent:80"),
-        ("grpc://agent:50051", "dns:///agent:50051"),
-        ("grpc://[::1]:50051", "dns:///[::1]:50051"),
-    ],
-)
-def test_an_address_is_dialled_as_it_is_written(url: str, target: str) -> None:
-    assert GrpcChannel(url, connect=1)._target == target
 
 
 # ---- The end ---------------------------------------------------------------------------------------------------------
@@ -276,7 +258,7 @@ def left_of_calls() -> list[Any]:
     return [*tasks, *calls]
 
 
-@pytest.mark.parametrize("streams", [True, False])
+@for_each("streams", [True, False])
 async def test_who_is_cancelled_leaves_nothing_behind(streams: bool) -> None:  # noqa: FBT001 - a parameter of a test
     # A test that failed keeps its calls.
     known = left_of_calls()

@@ -10,6 +10,7 @@ from gateway.upstream.grpc_end import own_status, passed
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.outlier_detection import Away, DeadlinePassed
 from gateway.upstream.response import late
+from tests.table import for_each
 
 CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
 INFO = b"\x08\x05a2a-protocol.org"
@@ -24,14 +25,14 @@ def read(code: grpc.StatusCode, text: str | None, *trailing: tuple[str, str | by
     return own_status(ended(code, text, *trailing), **known)
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
+@for_each("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
 def test_a_status_with_details_is_the_agents_whatever_its_code(code: grpc.StatusCode) -> None:
     for text in ("try later", "Socket closed", "failed to connect to all addresses", "No status received"):
         status = read(code, text, ("x-other", "1"), ("grpc-status-details-bin", INFO))
         assert status == Status(code.value[0], text, INFO)
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
+@for_each("code", [code for code in CODES if code is not grpc.StatusCode.UNAUTHENTICATED])
 def test_a_text_that_nobody_else_has_is_the_agents(code: grpc.StatusCode) -> None:
     if code is grpc.StatusCode.UNAVAILABLE:
         # Servers that shut down say what they like.
@@ -48,12 +49,7 @@ def test_servers_that_stop_cancel_without_a_word() -> None:
     assert read(grpc.StatusCode.CANCELLED, "", ("grpc-status-details-bin", INFO)).code == 1
 
 
-def test_an_agent_need_not_say_anything() -> None:
-    assert read(grpc.StatusCode.NOT_FOUND, None) == Status(5, "")
-    assert read(grpc.StatusCode.UNKNOWN, "") == Status(2, "")
-
-
-@pytest.mark.parametrize(
+@for_each(
     "code",
     ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS"],
 )
@@ -62,7 +58,7 @@ def test_some_codes_are_the_agents_whatever_they_say(code: str) -> None:
     assert read(grpc.StatusCode[code], text, unreachable=True, expired=late).message == text
 
 
-@pytest.mark.parametrize("details", [(), (("grpc-status-details-bin", INFO),)])
+@for_each("details", [(), (("grpc-status-details-bin", INFO),)])
 def test_who_challenges_the_gateway_challenges_nobody_else(details: tuple[tuple[str, bytes], ...]) -> None:
     with pytest.raises(UpstreamProtocol, match=r"^the agent does not accept the gateway$"):
         read(grpc.StatusCode.UNAUTHENTICATED, "who are you?", *details)
@@ -97,15 +93,15 @@ def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
     assert read(code, "my own tool did not answer").message == "my own tool did not answer"
 
 
-@pytest.mark.parametrize(("status", "kind"), [(500, UpstreamProtocol), (502, Away), (503, Away), (504, Away)])
+@for_each(("status", "kind"), [(500, UpstreamProtocol), (502, Away), (503, Away), (504, Away)])
 def test_a_page_may_say_that_the_agent_is_not_there(status: int, kind: type[Fault]) -> None:
     with pytest.raises(UpstreamProtocol) as caught:
         read(grpc.StatusCode.UNAVAILABLE, f"Received http2 header with status: {status}")
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("removed", ["{}", "Stream removed ({})"])
-@pytest.mark.parametrize(
+@for_each("removed", ["{}", "Stream removed ({})"])
+@for_each(
     ("text", "kind"),
     [
         ("Received http2 header with status: 502", UpstreamProtocol),
@@ -133,9 +129,3 @@ def test_what_was_removed_was_cut_whatever_the_reason() -> None:
     text = "Stream removed (for reasons of 2031)"
     with pytest.raises(UpstreamReset):
         read(grpc.StatusCode.INTERNAL, text, ("grpc-status-details-bin", INFO))
-
-
-def test_the_log_gets_no_more_than_it_can_use() -> None:
-    with pytest.raises(UpstreamReset) as caught:
-        read(grpc.StatusCode.UNAVAILABLE, "x" * 100_000)
-    assert len(caught.value.detail) <= 300

@@ -12,6 +12,7 @@ from gateway.upstream.http import HttpUpstream
 from tests.doubles.gateway import Running, fronted, running
 from tests.doubles.grpc_agent import Answer, fails, grpc_agent, hangs, says
 from tests.doubles.scripted import Script, Wire, resets_at_once, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ def answering(*statuses: bytes) -> Script:
     return play
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "told"),
     [
         (b"200 OK", "up"),
@@ -91,7 +92,7 @@ def checking(answer: Answer) -> Answer:
     return play
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "told"),
     [
         (says(b"\x08\x01"), "up"),
@@ -100,7 +101,6 @@ def checking(answer: Answer) -> Answer:
         (fails("INTERNAL", "broken"), f"down: grpc.health.v1 answers with status {grpc.StatusCode.INTERNAL.value[0]}"),
         (hangs(), "down: the agent did not answer in time"),
     ],
-    ids=["serving", "not serving", "no such service", "an error", "silence"],
 )
 async def test_a_replica_behind_grpc_is_asked_by_the_standard_service(answer: Answer, told: str) -> None:
     async with grpc_agent(checking(answer)) as one, running(f"agents:\n  echo: {one.url}\n") as gateway:

@@ -18,6 +18,7 @@ from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.principal import Principal
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.http import Caller, HttpUpstream, Interface, Timeouts, Treatment, spellings
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +26,6 @@ RPC = Dialect(Binding.JSONRPC, Version.V1_0)
 REST = Dialect(Binding.REST, Version.V1_0)
 RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 REST_0_3 = Dialect(Binding.REST, Version.V0_3)
-RPC_0_1 = Dialect(Binding.JSONRPC, Version.V0_1)
 GRPC = Dialect(Binding.GRPC, Version.V1_0)
 ACME = {"tenant": "acme", "weight": 1.0, "streams": False}
 CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
@@ -114,7 +114,7 @@ async def test_a_json_rpc_call_goes_to_the_interface_byte_for_byte() -> None:
     assert pool.asked == {"connect": 1, "first_byte": 3, "fresh": False, **ACME}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "query", "line"),
     [
         ("GET", "/tasks/a%C3%A4:x", b"historyLength=2", "GET /base/tasks/a%C3%A4:x?historyLength=2"),
@@ -140,7 +140,7 @@ async def test_0_3_has_its_prefix() -> None:
     assert pool.asked == {"connect": 1, "first_byte": 2, "fresh": False, **ACME}
 
 
-@pytest.mark.parametrize(("url", "path"), [("/base/rpc", "/base/"), ("/base/x/rpc/", "/base/x/"), ("/base", "/")])
+@for_each(("url", "path"), [("/base/rpc", "/base/"), ("/base/x/rpc/", "/base/x/"), ("/base", "/")])
 async def test_the_extended_card_of_0_2_is_found_beside_the_interface(url: str, path: str) -> None:
     call, head = restful("GET", "/agent/authenticatedExtendedCard", version=Version.V0_3)
     pool = await sent(call, head, cards=offers((RPC_0_3, f"http://agent:8000{url}")))
@@ -179,7 +179,7 @@ async def test_the_agent_gets_allowed_headers_and_the_gateways_own_and_no_others
     ]
 
 
-@pytest.mark.parametrize("said", [b"application/json; charset=utf-7", b"text/plain", b"application/a2a+json"])
+@for_each("said", [b"application/json; charset=utf-7", b"text/plain", b"application/a2a+json"])
 async def test_the_agent_is_told_the_type_that_was_read_not_the_one_that_was_claimed(said: bytes) -> None:
     head = Head("POST", b"/", headers=((b"content-type", said), (b"content-type", b"text/html")))
     pool = await sent(rpc("GetTask", {"id": "t"}), head)
@@ -208,7 +208,7 @@ async def test_a_caller_without_a_subject_has_no_header_for_it() -> None:
     assert "x-a2a-subject" not in dict((await sent(rpc("GetTask", {"id": "t"}), caller=caller)).headers)
 
 
-@pytest.mark.parametrize("address", ["", "fe80::1%eth0", "ä"])
+@for_each("address", ["", "fe80::1%eth0", "ä"])
 async def test_any_address_can_be_told(address: str) -> None:
     pool = await sent(rpc("GetTask", {"id": "t"}), caller=replace(CALLER, forwarded_for=address))
     assert len([name for name, _ in pool.headers if name == "x-forwarded-for"]) == 1
@@ -264,7 +264,7 @@ async def test_what_was_worked_out_for_one_head_holds_for_no_other_call_or_calle
 ASKS = offers((RPC, "http://agent:8000/base/rpc", "inside"), (REST, "http://agent:8000/base/rest", "inside"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("treatment", "cards", "told", "gets"),
     [
         (None, None, "acme", None),
@@ -332,7 +332,7 @@ async def test_a_tenant_of_the_agents_own_making_stays_one_segment() -> None:
     assert pool.line == "GET /base/rest/locations%2Feu%20%C3%A4%3F%23/tasks/t"
 
 
-@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.GET_TASK])
+@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.GET_TASK])
 async def test_sends_wait_long(operation: Operation) -> None:
     call = replace(rpc("GetTask", {"id": "t"}), operation=operation)
     pool = await sent(call)

@@ -1,12 +1,12 @@
 """Heads of answers that need no parser: they mean what the parser says, and whatever is unusual is left to it."""
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.response_parser import ResponseParser
+from tests.table import for_each
 
 BYTES, COUNT = 2048, 8
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nDate: today\r\n\r\n{}"
@@ -52,7 +52,7 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("data", UNUSUAL.values(), ids=UNUSUAL)
+@for_each("data", UNUSUAL.values())
 def test_whatever_is_unusual_is_left_to_the_parser(data: bytes) -> None:
     kept = heads()
     assert kept.read(data) is None

@@ -18,12 +18,12 @@ from tests.doubles.scripted import (
     chunked,
     drips,
     endless,
-    events,
     head,
     in_turn,
     whole,
 )
 from tests.doubles.undisturbed import undisturbed
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -46,18 +46,6 @@ async def test_a_stream_arrives_as_it_comes() -> None:
         go_on.set()
         assert await all_chunks(response) == b"data: 2\n\n"
         assert pool.idle == 1
-
-
-async def test_what_has_arrived_comes_in_one_piece() -> None:
-    async with pooled(answers_and_hangs(CHUNKS + chunk(b"a") + chunk(b"b"))) as (_, pool):
-        assert await (await send(pool)).chunk(WAIT) == b"ab"
-
-
-async def test_a_hundred_events_keep_their_order() -> None:
-    frames = [b"%d" % number for number in range(100)]
-    async with pooled(events(frames)) as (_, pool):
-        body = await all_chunks(await send(pool))
-        assert body == b"".join(b"data: %b\n\n" % frame for frame in frames)
 
 
 @undisturbed(0.1)
@@ -83,7 +71,7 @@ HALVES = {
 }
 
 
-@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+@for_each("half", HALVES.values())
 async def test_a_close_in_the_body_is_a_cut_and_never_an_end(half: bytes) -> None:
     for script in (answers_and_closes(half), answers_and_resets(half)):
         async with pooled(script) as (backend, pool):
@@ -102,7 +90,7 @@ async def test_a_reset_does_not_end_an_answer_without_a_length() -> None:
             await ask(pool)
 
 
-@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+@for_each("half", HALVES.values())
 @undisturbed(0.1)
 async def test_silence_in_the_body_ends_a_read_and_a_stream_in_time(half: bytes) -> None:
     for stream, fault in ((True, UpstreamIdle), (False, UpstreamTimeout)):
@@ -247,7 +235,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize(("start", "chunks"), WAITS.values(), ids=WAITS)
+@for_each(("start", "chunks"), WAITS.values())
 @undisturbed(0.1)
 async def test_cancelling_a_wait_closes_the_connection_within_200_ms(start: bytes, chunks: int) -> None:
     async with pooled(answers_and_hangs(start)) as (backend, pool):

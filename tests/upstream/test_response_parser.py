@@ -10,6 +10,7 @@ from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.response_parser import ResponseParser
 from tests.doubles.scripted import chunk, chunked, head, whole
+from tests.table import for_each
 
 CHUNKS = head(b"transfer-encoding: chunked")
 
@@ -73,7 +74,7 @@ def test_trailers_are_dropped() -> None:
     assert [name for name, _ in made.headers] == [b"content-type", b"transfer-encoding"]
 
 
-@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"429 Too Many", b"500 Oops", b"599 X"])
+@for_each("status", [b"301 Moved", b"404 Not Found", b"429 Too Many", b"500 Oops", b"599 X"])
 def test_every_final_status_is_passed_on(status: bytes) -> None:
     assert read(whole(b"x", status=status)).status == int(status[:3])
 
@@ -131,14 +132,12 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("data", UNUSUAL.values(), ids=UNUSUAL)
+@for_each("data", UNUSUAL.values())
 def test_what_is_not_one_whole_chunk_is_left_to_the_parser(data: bytes) -> None:
     assert read(CHUNKS).chunk(data) is None
 
 
-@pytest.mark.parametrize(
-    "begun", [b"5", b"5\r", b"5\r\n", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r", b"5;a", b"0\r\n"]
-)
+@for_each("begun", [b"5", b"5\r", b"5\r\n", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r", b"5;a", b"0\r\n"])
 def test_within_a_chunk_nothing_is_a_whole_one(begun: bytes) -> None:
     assert read(CHUNKS, begun).chunk(b"2\r\nho\r\n") is None
 
@@ -175,11 +174,6 @@ def test_whole_chunks_mean_what_the_parser_says(pieces: list[bytes]) -> None:
     assert outcome(fast) == outcome(slow)
 
 
-def test_a_stream_that_waits_has_no_parser() -> None:
-    made = read(CHUNKS, b"5\r\nhello\r\n")
-    assert made._parser is None
-
-
 @given(VALID, st.binary(min_size=1, max_size=40), st.integers(0, 40))
 def test_bytes_behind_the_end_are_never_part_of_anything(answer: bytes, extra: bytes, cut: int) -> None:
     made = read(answer)
@@ -214,7 +208,7 @@ def test_garbage_is_refused_or_awaited_but_never_an_answer(pieces: list[bytes]) 
 # ---- What is not used again ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         whole(b"x", b"connection: close"),
@@ -235,7 +229,7 @@ def test_a_connection_in_any_doubt_is_not_reused(answer: bytes) -> None:
 # ---- What is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"garbage",

@@ -13,6 +13,7 @@ from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.upstream import Caller, Timeouts, Treatment, Upstream
+from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -44,7 +45,7 @@ def over_grpc() -> Upstream:
     )
 
 
-@pytest.mark.parametrize(("agent", "binding"), [(over_http(), Binding.JSONRPC), (over_grpc(), Binding.GRPC)])
+@for_each(("agent", "binding"), [(over_http(), Binding.JSONRPC), (over_grpc(), Binding.GRPC)])
 async def test_an_agent_is_asked_until_it_is_closed(agent: Upstream, binding: Binding) -> None:
     dialect = Dialect(binding, Version.V1_0)
     call = Call(Operation.GET_TASK, dialect, "GetTask", tenant="acme", body=b"{}")

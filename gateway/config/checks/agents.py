@@ -5,7 +5,7 @@ import ipaddress
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from gateway.a2a.card import CardInvalid, mended, parse_card
 from gateway.a2a.command import CommandLine, NoCommand, command_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
-from gateway.a2a.tenant import fits_path, is_tenant
+from gateway.a2a.paths import fits_path, is_tenant
 from gateway.config import effective
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url, same_place
 from gateway.config.agent import (
@@ -31,12 +31,15 @@ from gateway.config.agent import (
     Health,
     IdentityHeaders,
     Stdio,
+    TokenEndpoint,
     UpstreamAuth,
     backends,
     groups,
     is_several,
     is_stdio,
     replica_name,
+    token_endpoints,
+    upstream_auths,
 )
 from gateway.config.certificate import signing_key
 from gateway.config.finding import Findings
@@ -629,7 +632,7 @@ def _headers(config: Config, findings: Findings) -> None:
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
-        for auth, here in _upstream_auths(agent, at):
+        for auth, here in upstream_auths(agent, at):
             _upstream_auth(auth, here, findings)
             _not_told(auth, _told(config, agent), here, findings)
             if over_grpc:
@@ -637,21 +640,16 @@ def _headers(config: Config, findings: Findings) -> None:
             if agent.forward_caller and _names_credential(auth):
                 fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
                 findings.error((*at, "forward_caller"), fact, "keep one of the two")
+        _token_endpoints(config, agent, at, findings)
         _forward_headers(config, agent, (*at, "forward_headers"), findings)
 
 
-def _upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
-    if agent.upstream_auth is not None:
-        yield agent.upstream_auth, (*at, "upstream_auth")
-    for tenant, entry in agent.by_tenant.items():
-        if entry.upstream_auth is not None:
-            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
-
-
 def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
-    if (auth.bearer is None) == (not auth.header):
-        remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
-        findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
+    by_token = auth.oauth2 is not None or auth.exchange is not None
+    if [auth.bearer is not None, bool(auth.header), by_token].count(True) != 1:
+        remedy = "write `bearer: …`, `header: {NAME: VALUE}`, `oauth2: {…}` or `exchange: {…}`"
+        fact = "it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`"
+        findings.error_at_key(at, fact, remedy)
         return
     if auth.bearer is not None and _BEARER.fullmatch(auth.bearer.get_secret_value()) is None:
         remedy = "write the token alone, without `Bearer`, spaces or line ends"
@@ -670,12 +668,45 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
         findings.error((*at, "header"), "two names differ in case only", "keep one of them")
 
 
+def _token_endpoints(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    """Check the token endpoints of an agent."""
+    insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+    for endpoint, here in token_endpoints(agent, at):
+        if here[-1] == "exchange" and (config.auth is None or not config.auth.issuers):
+            remedy = "name the issuer of the callers' tokens in `auth.issuers`, or use `oauth2`"
+            findings.error_at_key(here, "a caller's token is to be exchanged, and no caller can show one", remedy)
+        if any(is_stdio(one.url) for one, _ in backends(agent, ())):
+            remedy = "give the process a credential by its `env`"
+            findings.error_at_key(here, "tokens are for agents that are reached by a URL", remedy)
+        _dialled(endpoint.token_url, (*here, "token_url"), findings, insecure=insecure)
+        _token_endpoint(endpoint, here, findings)
+
+
+def _token_endpoint(endpoint: TokenEndpoint, at: KeyPath, findings: Findings) -> None:
+    written = {"client_id": endpoint.client_id, "client_secret": endpoint.client_secret.get_secret_value()}
+    for key, value in written.items():
+        if not value:
+            findings.error((*at, key), "it is empty", "write what the authorization server gave the gateway")
+    for number, scope in enumerate(endpoint.scopes):
+        # RFC 6749 §3.3: a space would make two of it.
+        if _SCOPE.fullmatch(scope) is None:
+            findings.error((*at, "scopes", number), "this is no scope", "write each one by itself, without a space")
+    for key in ("audience", "resource"):
+        if "" in getattr(endpoint, key):
+            findings.error((*at, key), "it is empty", f"write a value, or leave `{key}` out")
+    if endpoint.tls is not None:
+        findings.authorities((*at, "tls", "ca"), endpoint.tls.ca)
+
+
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+
+
 def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
     """Check that the header of a credential is not an identity header."""
     identity = {_one_spelling(name) for name in told.values()} - _IDENTITY
     for name in auth.header:
         if _one_spelling(name) in identity:
-            fact = f"`identity_headers` tells by {name!r} who calls"
+            fact = f"`identity_headers` names the caller in {name!r}"
             findings.error_at_key((*at, "header", name), fact, "use another header for the credential")
 
 
@@ -693,11 +724,13 @@ _METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at it
 
 
 def _names_credential(auth: UpstreamAuth) -> bool:
+    if auth.oauth2 is not None or auth.exchange is not None:
+        return True
     return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
 
 
 def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
-    credentials = {_one_spelling(name) for auth, _ in _upstream_auths(agent, at[:-1]) for name in auth.header}
+    credentials = {_one_spelling(name) for auth, _ in upstream_auths(agent, at[:-1]) for name in auth.header}
     identity = {_one_spelling(name) for name in _told(config, agent).values()}
     over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
     for number, name in enumerate(agent.forward_headers):
@@ -713,7 +746,7 @@ def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findin
             fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
             findings.error(here, fact, "remove it: an agent could be misled by it")
         elif _one_spelling(name) in identity:
-            fact = f"`identity_headers` tells by {name!r} who calls: a client could say that it is another"
+            fact = f"`identity_headers` names the caller in {name!r}: a client could say that it is another"
             findings.error(here, fact, "remove it")
         elif name.lower() == "content-type":
             findings.error(here, f"the gateway sets {name!r} itself", "remove it")

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TypeAlias
 
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.config import effective
 from gateway.config.address import is_loopback, read_url
 from gateway.config.certificate import CertificateUnusable, read_authorities
@@ -111,7 +111,7 @@ def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
         findings.error_at_key(at, "no claim has its values", "name the claim: `tenant_claim: tid`")
     if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map:
         # Without its last entry the claims of tokens would all at once be names of tenants.
-        remedy = "write who is which tenant, or remove it where claims are names of tenants"
+        remedy = "list the tenant of each caller, or remove it where claims are names of tenants"
         findings.error_at_key(at, "the map is empty", remedy)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from gateway.a2a.fault import REASONS
-from gateway.a2a.tenant import RESERVED, fits_path
+from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.agent import Agent
 from gateway.config.client import UnknownClient
 from gateway.config.explain import certified
@@ -14,7 +14,7 @@ from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
 from gateway.config.routes import EVERYONE, agent_rules, reach
 from gateway.routing.endpoint import host_named
-from gateway.routing.route import AgentRules, Reach, Rule
+from gateway.routing.route import SKILL, AgentRules, Reach, Rule
 from gateway.routing.table import GrpcRules
 
 # ---- matches ---------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
             remedy = "write `path: /` where it is meant to take everything that no other match takes"
             findings.error(here, "the match is empty", remedy)
         if match.path is not None:
-            _path(match.path, (*here, "path"), findings)
+            _path(_before_skill(match.path), (*here, "path"), findings)
         if match.host is not None and (len(match.host) > 253 or _HOST.fullmatch(match.host) is None):
             remedy = "write a name in lower case without a port: `agents.example.com` or `*.example.com`"
             findings.error((*here, "host"), f"{printable(match.host)!r} is no host", remedy)
@@ -63,6 +63,11 @@ def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
         if match.key is not None and match.claim:
             fact = "no caller can show both: claims come with a token, and two credentials in one request are refused"
             findings.warning(here, fact, "make two matches of it, one with `key`, one with `claim`")
+
+
+def _before_skill(path: str) -> str:
+    """Return a path without `/skills/{skill}` at its end."""
+    return path.removesuffix(f"/skills/{SKILL}") or "/"
 
 
 def _path(path: str, at: KeyPath, findings: Findings) -> None:
@@ -85,6 +90,9 @@ def _path(path: str, at: KeyPath, findings: Findings) -> None:
                 sorted(RESERVED - {".", ".."})
             )
             findings.error(at, f"{shown} has the segment {segment!r}, which is the protocol's own", remedy)
+        elif segment == SKILL:
+            remedy = "write `/skills/{skill}`, at the end of the path"
+            findings.error(at, f"{shown} has {SKILL} where it stands for no skill", remedy)
         elif _SEGMENT.fullmatch(segment) is None:
             remedy = "segments have letters, digits and . _ ~ -"
             findings.error(at, f"{shown} has a segment with other characters", remedy)
@@ -120,7 +128,9 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
     by_path: dict[tuple[str, ...], list[Found]] = {}
     by_parent: dict[tuple[str, ...], list[Found]] = {}
     for rule, at in found:
-        same = first.setdefault((rule.host, rule.path, rule.conditions), (rule, at))
+        # Several agents may ask for the same skill: their rank decides.
+        of = rule.agent if rule.by_skill else ""
+        same = first.setdefault((rule.host, rule.path, rule.conditions, of), (rule, at))
         if same[0] is not rule:
             other = "another match of its own" if same[0].agent == rule.agent else f"'{same[0].agent}'"
             fact = f"{_spelled(rule)} is also what {other} matches ({findings.line(same[1])})"
@@ -128,6 +138,7 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
         by_path.setdefault(rule.path, []).append((rule, at))
         if rule.path:
             by_parent.setdefault(rule.path[:-1], []).append((rule, at))
+    _skills(found, findings)
     for rule, at in found:
         agent = agents[rule.agent]
         for tenant in _tenants(rule, agent):
@@ -136,6 +147,20 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
                 _taken(rule, at, tenant, by_path.get((*rule.path, tenant), []), findings)
         if agent.tenanted and rule.tenant is None and not agent.by_tenant:
             _maybe_taken(rule, at, by_parent.get(rule.path, []), findings)
+
+
+def _skills(found: list[Found], findings: Findings) -> None:
+    """Find matches for two skills at one place: no request says there which one is meant."""
+    first: dict[tuple[object, ...], Found] = {}
+    for rule, at in found:
+        skill = next((each[1] for each in rule.conditions if each[0] == "skill" and each[1] is not None), None)
+        if skill is None or ("skill", None) in rule.conditions:
+            continue
+        rest = frozenset(each for each in rule.conditions if each[0] != "skill")
+        other = first.setdefault((rule.host, rule.path, rest), (rule, at))
+        if ("skill", skill) not in other[0].conditions:
+            fact = f"here is another skill already ({findings.line(other[1])}), and no request says which one is meant"
+            findings.error((*at, "skill"), fact, "give each skill a path of its own, or write `path: /skills/{skill}`")
 
 
 def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
@@ -151,7 +176,7 @@ def _hidden(
 ) -> None:  # fmt: skip
     if rule.tenant is not None:
         return
-    other = first.get((rule.host, rule.path, rule.conditions | {("tenant", tenant)}))
+    other = first.get((rule.host, rule.path, rule.conditions | {("tenant", tenant)}, ""))
     if other is not None and other[0].agent != rule.agent:
         fact = f"the backend of tenant {tenant!r} is hidden: '{other[0].agent}' matches it ({findings.line(other[1])})"
         entry: KeyPath = (*at[:2], "by_tenant", tenant)
@@ -221,6 +246,11 @@ def _is_reached(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool
     first = obstacles[0]
     if first is None or None in obstacles:
         return True
+    if all(rule.by_skill for rule in agent.rules):
+        fact = "no client of gRPC can reach it: a skill picks it, and calls over gRPC cannot name one"
+        remedy = "add a match without a skill, or leave `grpc` out of `expose`"
+        findings.error(("agents", agent.name, "expose"), fact, remedy)
+        return False
     fact = f"clients of gRPC cannot reach it: {first.why}"
     if first.rival is not None:
         fact += f" ({findings.line_of(first.rival.place)})"

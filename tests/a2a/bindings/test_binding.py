@@ -14,10 +14,10 @@ from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
-from gateway.a2a.framing.grpc import frame, unframe
 from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import rest_path
+from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 RPC, RPC_0_3 = Dialect(Binding.JSONRPC, V1_0), Dialect(Binding.JSONRPC, V0_3)
@@ -38,7 +38,7 @@ def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> C
 # ---- Calls -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", [GRPC, GRPC_0_3])
+@for_each("dialect", [GRPC, GRPC_0_3])
 def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
     method = method_of(Operation.GET_TASK, dialect.version)
     message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
@@ -73,7 +73,7 @@ def test_what_is_asked_over_json_rpc_has_an_id_of_the_gateways_and_the_tenant_in
         assert (plain.tenant, plain.in_body) == (None, False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "repeats"),
     [
         (Operation.SEND_MESSAGE, SEND, True),
@@ -134,7 +134,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("dialect", ANSWERS, ids=str)
+@for_each("dialect", ANSWERS)
 def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
     wrong = {RPC: b'{"jsonrpc":"2.0","id":7,', REST: b'{"id":', GRPC: b"\x0a\xff"}[dialect]
     with pytest.raises(ParseFailed if dialect is REST else UpstreamProtocol):
@@ -144,23 +144,10 @@ def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
             binding.raw_result(GET[dialect], b"[]")
 
 
-def test_an_answer_of_nothing_is_none_over_http_json_and_an_empty_message_over_grpc() -> None:
-    assert binding.raw_result(GET[REST], b" \n") is None
-    assert binding.result(GET[REST], b"") is None
-    assert binding.result(GET[GRPC], b"") == {}
-
-
-def test_a_deletion_is_told_in_each_binding() -> None:
-    told = {d: binding.answer(made(Operation.DELETE_PUSH_CONFIG, d), {}) for d in (RPC, REST, GRPC)}
-    assert json.loads(told[RPC])["result"] == {}
-    assert told[REST] == b"{}"
-    assert told[GRPC] == frame(b"")
-
-
 STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for dialect in (RPC, REST, GRPC)}
 
 
-@pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
+@for_each("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
 def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
     for dialect in (RPC, REST):
         event = binding.event(STREAMS[dialect], wrap(UPDATE))
@@ -169,18 +156,3 @@ def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
         assert event.count(b"\n") == 2
         tree = json.loads(event[6:])
         assert (tree["result"] if dialect is RPC else tree) == UPDATE
-
-
-def test_an_event_over_grpc_is_a_message_behind_its_length() -> None:
-    [message] = unframe(binding.event(STREAMS[GRPC], UPDATE))
-    assert new.StreamResponse.FromString(message).status_update.task_id == "t"
-    assert binding.result(STREAMS[GRPC], message, event=True) == UPDATE
-
-
-def test_what_grpc_has_no_place_for_is_no_answer() -> None:
-    wrong: tuple[Any, ...] = ({"id": 5}, [], {"history": {}})
-    for tree in wrong:
-        with pytest.raises(UpstreamProtocol):
-            binding.answer(GET[GRPC], tree)
-    with pytest.raises(UpstreamProtocol):
-        binding.event(STREAMS[GRPC], {"statusUpdate": {"taskId": 5}})

@@ -10,6 +10,7 @@ from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest
 from tests.a2a.sample import vector
+from tests.table import for_each
 
 BINDINGS = (Binding.JSONRPC, Binding.REST)
 CONFIG = {"id": "c", "tenant": "inside", "taskId": "t"}
@@ -24,7 +25,7 @@ def mine(tenant: str | None) -> dict[str, str]:
     return config if tenant is None else {**config, "tenant": tenant}
 
 
-@pytest.mark.parametrize("tenant", ["acme", None])
+@for_each("tenant", ["acme", None])
 def test_the_client_sees_its_own_tenant_or_none(tenant: str | None) -> None:
     for echoed, shown in [
         (CONFIG, mine(tenant)),
@@ -36,7 +37,7 @@ def test_the_client_sees_its_own_tenant_or_none(tenant: str | None) -> None:
         assert restored(answer, Binding.JSONRPC, tenant) == {**answer, "result": shown}
 
 
-@pytest.mark.parametrize("name", ["CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig"])
+@for_each("name", ["CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig"])
 def test_the_answers_of_the_vectors_are_restored(name: str) -> None:
     responses = vector(name)["response"]
     for dialect, binding in (("v1.0-jsonrpc", Binding.JSONRPC), ("v1.0-rest", Binding.REST)):
@@ -51,7 +52,7 @@ def test_a_tenant_that_was_not_echoed_is_not_made_up() -> None:
     assert restored({"configs": [{"id": "c"}, None, 1]}, Binding.REST, "acme") == {"configs": [{"id": "c"}, None, 1]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"{}", b'{"configs":{"tenant":1}}', b'{"result":null}', b'{"result":[]}', b'{"result":"tenant"}',
@@ -59,12 +60,12 @@ def test_a_tenant_that_was_not_echoed_is_not_made_up() -> None:
         b'{"result":{"configs":null}}', b'{ "result": {"configs":[ ] } }', b'{"id":1, "result": {"id": "c"}}',
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("binding", BINDINGS)
+@for_each("binding", BINDINGS)
 def test_an_answer_of_another_shape_is_given_back_as_it_came(body: bytes, binding: Binding) -> None:
     assert restore_tenant(body, binding, "acme") == body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [b'{"tenant":"a","tenant":"b"}', b'{"tenant":"a","Tenant":"b"}', b'[{"tenant":"a","\\u0074enant":"b"}]',
      b'{"configs":[{"tenant":"a","tenant":"b"}]}', b"[" * 300 + b"]" * 300],

@@ -19,6 +19,7 @@ from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
 from tests.doubles.grpc_bytes import text_field
+from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 
@@ -35,7 +36,7 @@ def form(version: Version) -> Form:
 # ---- Calls -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_send_names_the_task_and_the_context_of_its_message(version: Version) -> None:
     member = "message" if version is V1_0 else "request"
     for operation in (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE):
@@ -45,7 +46,7 @@ def test_a_send_names_the_task_and_the_context_of_its_message(version: Version) 
         assert (call.task_id, call.context_id) == (None, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         b"\x0a\x01\xff",
@@ -62,7 +63,7 @@ def test_bytes_that_are_no_such_message_are_refused(message: bytes) -> None:
         grpc.read_call(method_of(Operation.SEND_MESSAGE, V1_0), message)
 
 
-@pytest.mark.parametrize("message", [b"\x8a\x00\x04acme", b"\x53\x54", b"\x92\x00\x00"])
+@for_each("message", [b"\x8a\x00\x04acme", b"\x53\x54", b"\x92\x00\x00"])
 def test_a_message_that_others_could_read_otherwise_is_refused(message: bytes) -> None:
     request_class(method_of(Operation.GET_TASK, V1_0)).FromString(message)
     for version in VERSIONS:
@@ -77,32 +78,6 @@ def test_a_message_of_too_many_fields_is_refused_before_it_is_built() -> None:
     assert grpc.read_call(method, crowd).operation is Operation.SEND_MESSAGE
     with pytest.raises(BadRequest, match="too many fields"):
         grpc.read_call(method, crowd, bounds=BodyBounds(members=100, elements=100))
-
-
-def test_a_message_that_is_nested_deeper_than_parsers_go_is_refused() -> None:
-    for levels, fits in ((40, True), (60, False), (10_000, False)):
-        value = b"\x1a\x00"
-        for _ in range(levels):
-            # A list in a value: field 6, whose field 1 is a value.
-            inner = b"\x0a" + varint(len(value)) + value
-            value = b"\x32" + varint(len(inner)) + inner
-        part = b"\x22" + varint(len(value)) + value
-        sent = b"\x2a" + varint(len(part)) + part
-        message = b"\x12" + varint(len(sent)) + sent
-        method = method_of(Operation.SEND_MESSAGE, V1_0)
-        if fits:
-            assert grpc.read_params(grpc.read_call(method, message))["message"]["parts"][0]["data"] != []
-        else:
-            with pytest.raises(ParseFailed):
-                grpc.read_call(method, message)
-
-
-def varint(number: int) -> bytes:
-    found = b""
-    while number > 0x7F:
-        found += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return found + bytes([number])
 
 
 def test_a_value_of_an_enumeration_that_nobody_knows_is_refused_and_never_no_filter() -> None:
@@ -130,7 +105,7 @@ def test_no_tenant_is_among_the_parameters() -> None:
     assert grpc.read_params(scoped) == {"id": "t"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "members", "expected"),
     [
         (Operation.GET_TASK, {"name": "tasks/t", "history_length": 3}, {"id": "t", "historyLength": 3}),
@@ -152,8 +127,8 @@ def test_names_of_0_3_become_the_ids_of_a_path(operation: Operation, members: An
     assert grpc.read_params(read(operation, V0_3, **members)) == expected
 
 
-@pytest.mark.parametrize("named", ["tasks/t", "tasks/t/pushNotificationConfigs"])
-@pytest.mark.parametrize("name", ["tasks/t/pushNotificationConfigs/c", "tasks/t/pushNotificationConfigs/None", ""])
+@for_each("named", ["tasks/t", "tasks/t/pushNotificationConfigs"])
+@for_each("name", ["tasks/t/pushNotificationConfigs/c", "tasks/t/pushNotificationConfigs/None", ""])
 def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) -> None:
     config = {"name": name, "push_notification_config": {"id": "c", "url": "https://x"}}
     params = grpc.read_params(read(Operation.CREATE_PUSH_CONFIG, V0_3, parent=named, config_id="c", config=config))
@@ -164,37 +139,12 @@ def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) ->
 # ---- Calls that are written ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**30, "x", 3.5, True, []])
+@for_each("number", [2**31, -(2**31) - 1, 10**30, "x", 3.5, True, []])
 def test_parameters_that_do_not_fit_are_the_clients_mistake(number: Any) -> None:
     for version in VERSIONS:
         with pytest.raises(BadParams) as caught:
             grpc.write_call(Operation.GET_TASK, version, {"id": "t", "historyLength": number})
         assert str(number) not in caught.value.message
-
-
-def test_members_that_the_schema_does_not_have_stay_behind() -> None:
-    for version in VERSIONS:
-        params = {"id": "t", "metadata": {"a": 1}, "x": "\ud800"}
-        written = grpc.write_call(Operation.GET_TASK, version, params)
-        assert written == made(Operation.GET_TASK, version, **{"id" if version is V1_0 else "name": "t"}) or (
-            written == made(Operation.GET_TASK, version, name="tasks/t")
-        )
-
-
-@pytest.mark.parametrize("params", [{}, {"id": ""}, {"id": None}, {"id": 1}, {"id": "a/b"}, {"id": "%2F"}, {"id": ".."},
-                                    {"id": "a\n"}, {"id": "x" * 513}, {"id": "\ud800"}])  # fmt: skip
-def test_an_id_that_a_name_cannot_carry_is_refused(params: Any) -> None:
-    for operation in (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK):
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, params)
-    for operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, {"taskId": "t", **params})
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, {"taskId": params.get("id"), "id": "c"})
-    for operation in (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS):
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, {"taskId": params.get("id"), "parent": "tasks/t"})
 
 
 def test_a_generation_without_an_operation_cannot_be_asked_for_it() -> None:
@@ -215,7 +165,7 @@ def test_a_page_of_tasks_has_all_that_is_required_of_it() -> None:
     assert grpc.write_answer(Operation.LIST_TASKS, V1_0, listed) == b""
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_answer_that_is_no_such_message_is_the_agents_fault(version: Version) -> None:
     for operation in CALLABLE:
         if (operation, version) == (Operation.LIST_TASKS, V0_3):
@@ -230,7 +180,7 @@ def test_an_answer_that_is_no_such_message_is_the_agents_fault(version: Version)
     assert "a number that JSON has not" in caught.value.detail
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> None:
     results: list[Any] = [None, [], {"id": 1}, {"id": "\ud800"}, {"metadata": {"a": 10**400}}, {"history": [None]}]
     for result in results:
@@ -240,20 +190,12 @@ def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> Non
             grpc.write_event(version, {"task": result} if result else result)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("result", [None, {}, {"x": 1}])
-def test_a_deletion_is_an_empty_message(version: Version, result: Any) -> None:
-    assert grpc.write_answer(Operation.DELETE_PUSH_CONFIG, version, result) == b""
-    assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"") == {}
-    assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"\x0a\x01a") == {}
-
-
 # ---- What agents echo ------------------------------------------------------------------------------------------------
 
 CONFIG: dict[str, Any] = {"id": "c", "task_id": "t", "url": "https://x"}
 
 
-@pytest.mark.parametrize("operation", [Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG])
+@for_each("operation", [Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG])
 def test_a_configuration_comes_back_with_the_clients_own_tenant(operation: Operation) -> None:
     echoed = new.TaskPushNotificationConfig(tenant="backend-7", **CONFIG).SerializeToString() + text_field(90, "kept")
     for tenant in ("acme", None):
@@ -302,12 +244,3 @@ def test_an_echo_that_is_no_message_is_the_agents_fault() -> None:
 def test_a_page_of_the_clients_own_context_is_known() -> None:
     assert read(Operation.LIST_TASKS, V1_0, context_id="c").context_id == "c"
     assert read(Operation.LIST_TASKS, V1_0).context_id is None
-
-
-def test_requirements_on_a_card_are_spelled_as_the_message_has_them() -> None:
-    for security in ([{"bearer": ["a"]}], [{"schemes": {"bearer": {"list": ["a"]}}}]):
-        told = grpc.write_answer(Operation.GET_EXTENDED_CARD, V0_3, {"name": "n", "security": security})
-        assert old.AgentCard.FromString(told).security[0].schemes["bearer"].list == ["a"]
-    for card in ({"name": "n"}, {"name": "n", "security": None}):
-        told = grpc.write_answer(Operation.GET_EXTENDED_CARD, V0_3, card)
-        assert grpc.read_answer(Operation.GET_EXTENDED_CARD, V0_3, told) == {"name": "n"}

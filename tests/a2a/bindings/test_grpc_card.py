@@ -12,13 +12,14 @@ from a2a.types import a2a_pb2 as new
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc
-from gateway.a2a.card import parse_card, spoken
+from gateway.a2a.card import parse_card
 from gateway.a2a.card_rewriting import Edition, Scheme, Served, ServedInterface, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from tests.a2a.sample import VECTORS
+from tests.table import for_each
 
 CARD = Operation.GET_EXTENDED_CARD
 V0_3, V1_0 = Version.V0_3, Version.V1_0
@@ -50,19 +51,6 @@ def served(version: Version, binding: Binding, schemes: tuple[Scheme, ...] = BOT
     return dict(msgspec.json.decode(msgspec.json.encode(tree)))
 
 
-@pytest.mark.parametrize("version", [V0_3, V1_0])
-def test_an_agents_card_says_what_it_says_in_json(version: Version) -> None:
-    # What is false, ProtoJSON leaves out.
-    told = json.dumps(VECTOR[f"v{version}"]).replace('"required": false, ', "")
-    theirs = parse_card(told.encode())
-    assert spoken(card(version)) == spoken(theirs)
-    assert portrait(version) == sanitize(theirs, Discretion())
-
-
-def test_an_agents_card_of_1_0_is_the_document_of_1_0() -> None:
-    assert card(V1_0) == VECTOR["v1.0"]
-
-
 def test_an_agents_schemes_and_requirements_are_read_whole() -> None:
     for version, requirements in ((V0_3, "security"), (V1_0, "securityRequirements")):
         found = card(version)
@@ -70,15 +58,7 @@ def test_an_agents_schemes_and_requirements_are_read_whole() -> None:
         assert found[requirements] == VECTOR["v1.0"]["securityRequirements"]
 
 
-@pytest.mark.parametrize("version", [V0_3, V1_0])
-def test_what_is_read_of_a_card_is_written_again(version: Version) -> None:
-    message = b64decode(VECTOR[f"v{version}-grpc"]["message_b64"])
-    kind = new.AgentCard if version is V1_0 else old.AgentCard
-    written = grpc.write_answer(CARD, version, grpc.read_answer(CARD, version, message))
-    assert kind.FromString(written) == kind.FromString(message)
-
-
-@pytest.mark.parametrize("binding", [Binding.GRPC, Binding.REST])
+@for_each("binding", [Binding.GRPC, Binding.REST])
 def test_the_gateways_card_of_1_0_keeps_interfaces_and_schemes(binding: Binding) -> None:
     found = new.AgentCard.FromString(grpc.write_answer(CARD, V1_0, served(V1_0, binding)))
     assert [(each.url, each.protocol_binding, each.tenant) for each in found.supported_interfaces] == [
@@ -94,7 +74,7 @@ def test_the_gateways_card_of_1_0_keeps_interfaces_and_schemes(binding: Binding)
     assert [skill.id for skill in found.skills] == ["sum"]
 
 
-@pytest.mark.parametrize("binding", [Binding.GRPC, Binding.REST, Binding.JSONRPC])
+@for_each("binding", [Binding.GRPC, Binding.REST, Binding.JSONRPC])
 def test_the_gateways_card_of_0_3_keeps_interfaces_and_requirements(binding: Binding) -> None:
     found = old.AgentCard.FromString(grpc.write_answer(CARD, V0_3, served(V0_3, binding)))
     assert (found.url, found.preferred_transport) == ("https://gw.example/acme", "JSONRPC")
@@ -125,7 +105,7 @@ def test_a_card_without_schemes_requires_none() -> None:
         assert not found.security_schemes
 
 
-@pytest.mark.parametrize("security", [[1], [{"a": 1}], [{"a": [1]}], {"a": []}, "a"])
+@for_each("security", [[1], [{"a": 1}], [{"a": [1]}], {"a": []}, "a"])
 def test_requirements_of_another_shape_are_refused(security: Any) -> None:
     with pytest.raises(UpstreamProtocol):
         grpc.write_answer(CARD, V0_3, {"name": "a", "security": security})

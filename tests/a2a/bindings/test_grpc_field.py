@@ -13,28 +13,29 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest, DuplicateKey, ParseFailed
 from gateway.a2a.operation import Operation
 from tests.doubles.grpc_bytes import held, text_field
+from tests.table import for_each
 
 SEND = request_class(method_of(Operation.SEND_MESSAGE, Version.V1_0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "kind"),
     [
-        pytest.param(b"\x8a\x00\x01a", BadRequest, id="a tag with a spare byte"),
-        pytest.param(b"\x8a\x80\x00\x01a", BadRequest, id="a tag with two"),
-        pytest.param(b"\x0b\x0c", BadRequest, id="a group"),
-        pytest.param(b"\x0c", BadRequest, id="the end of a group"),
-        pytest.param(b"\x0e\x00", BadRequest, id="a wire type that does not exist"),
-        pytest.param(b"\x02\x00", BadRequest, id="the number 0"),
-        pytest.param(b"\xfa\xff\xff\xff\x1f\x00", BadRequest, id="a number of 30 bits"),
-        pytest.param(b"\x08\x01", BadRequest, id="a number where a text should be"),
-        pytest.param(b"\x50\x00" * (MOST_FIELDS + 1), BadRequest, id="too many fields"),
-        pytest.param(b"\x0a", ParseFailed, id="no length"),
-        pytest.param(b"\x0a\x05a", ParseFailed, id="a length beyond the end"),
-        pytest.param(b"\x0a\x81\x80\x80\x80\x80\x00a", ParseFailed, id="a length of six bytes"),
-        pytest.param(b"\x10" + b"\x80" * 10 + b"\x01", ParseFailed, id="a number of eleven bytes"),
-        pytest.param(b"\x0d\x00", ParseFailed, id="four bytes of which one is there"),
-        pytest.param(b"\x8a\x80\x80\x80\x80\x00\x01a", ParseFailed, id="a tag of six bytes"),
+        (b"\x8a\x00\x01a", BadRequest),
+        (b"\x8a\x80\x00\x01a", BadRequest),
+        (b"\x0b\x0c", BadRequest),
+        (b"\x0c", BadRequest),
+        (b"\x0e\x00", BadRequest),
+        (b"\x02\x00", BadRequest),
+        (b"\xfa\xff\xff\xff\x1f\x00", BadRequest),
+        (b"\x08\x01", BadRequest),
+        (b"\x50\x00" * (MOST_FIELDS + 1), BadRequest),
+        (b"\x0a", ParseFailed),
+        (b"\x0a\x05a", ParseFailed),
+        (b"\x0a\x81\x80\x80\x80\x80\x00a", ParseFailed),
+        (b"\x10" + b"\x80" * 10 + b"\x01", ParseFailed),
+        (b"\x0d\x00", ParseFailed),
+        (b"\x8a\x80\x80\x80\x80\x00\x01a", ParseFailed),
     ],
 )
 def test_what_parsers_could_read_in_two_ways_or_not_at_all_is_refused(message: bytes, kind: type[BadRequest]) -> None:
@@ -60,18 +61,18 @@ def test_bytes_of_any_kind_are_read_or_refused(message: bytes) -> None:
         refuse_crowd(message, SEND.DESCRIPTOR, 8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "refused"),
     [
-        pytest.param(b"\x50\x00" * 21, True, id="fields that nobody knows"),
-        pytest.param(held(2, b"\x2a\x00" * 21), True, id="parts"),
-        pytest.param(held(4, b"\x0a\x00" * 21), True, id="members of metadata"),
-        pytest.param(held(2, held(5, held(4, held(6, b"\x0a\x00" * 18)))), True, id="values of a list"),
-        pytest.param(held(2, b"\x2a\x02\x0a\x00" * 21), True, id="parts with something in them"),
-        pytest.param(held(2, b"\x2a\x00" * 19), False, id="just as many"),
-        pytest.param(held(2, text_field(1, "x" * 10_000)), False, id="a long text"),
-        pytest.param(held(2, held(5, text_field(1, "*\x00" * 1_000))), False, id="a text that looks like parts"),
-        pytest.param(text_field(90, "*" * 1_000), False, id="what nobody knows"),
+        (b"\x50\x00" * 21, True),
+        (held(2, b"\x2a\x00" * 21), True),
+        (held(4, b"\x0a\x00" * 21), True),
+        (held(2, held(5, held(4, held(6, b"\x0a\x00" * 18)))), True),
+        (held(2, b"\x2a\x02\x0a\x00" * 21), True),
+        (held(2, b"\x2a\x00" * 19), False),
+        (held(2, text_field(1, "x" * 10_000)), False),
+        (held(2, held(5, text_field(1, "*\x00" * 1_000))), False),
+        (text_field(90, "*" * 1_000), False),
     ],
 )
 def test_a_message_is_refused_for_many_fields_and_not_for_its_length(message: bytes, *, refused: bool) -> None:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import json as strict_json
@@ -14,13 +14,13 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, Fault, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import json_values, messages, methods, without_empties
-from tests.a2a.versions.trees import Hub
+from tests.a2a.versions.trees import MORE, Hub
 
 V1_0 = Version.V1_0
 METHODS = st.sampled_from([*BY_PATH.values()])
 
 
-@settings(max_examples=300)
+@MORE
 @given(METHODS, st.binary(max_size=80))
 def test_any_bytes_are_a_call_or_a_fault(method: GrpcMethod, message: bytes) -> None:
     try:
@@ -31,7 +31,7 @@ def test_any_bytes_are_a_call_or_a_fault(method: GrpcMethod, message: bytes) -> 
     assert call.body == message
 
 
-@settings(max_examples=300)
+@MORE
 @given(METHODS, st.data())
 def test_a_message_with_a_byte_changed_is_a_call_or_a_fault(method: GrpcMethod, data: st.DataObject) -> None:
     message = bytearray(data.draw(messages(request_class(method))).SerializeToString())
@@ -46,7 +46,7 @@ def test_a_message_with_a_byte_changed_is_a_call_or_a_fault(method: GrpcMethod, 
         return
 
 
-@settings(max_examples=300)
+@MORE
 @given(METHODS, st.binary(max_size=80))
 def test_any_bytes_are_an_answer_or_a_fault(method: GrpcMethod, message: bytes) -> None:
     with suppress(UpstreamProtocol):
@@ -57,7 +57,7 @@ def test_any_bytes_are_an_answer_or_a_fault(method: GrpcMethod, message: bytes) 
         grpc.restore_tenant(method.operation, method.version, message, "acme")
 
 
-@settings(max_examples=300)
+@MORE
 @given(METHODS, json_values() | st.dictionaries(st.sampled_from(["id", "taskId", "task", "message", "config", "name",
        "parent", "status", "metadata", "configs", "tasks", "security", "skills"]), json_values()))  # fmt: skip
 def test_any_tree_is_a_message_or_a_fault(method: GrpcMethod, tree: Any) -> None:
@@ -82,7 +82,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 HUB = Hub(data=VALUES, metadata=st.dictionaries(st.text(max_size=4), VALUES, min_size=1, max_size=2))
 
 
-@settings(max_examples=300)
+@MORE
 @given(st.sampled_from(methods(V1_0)).filter(lambda method: method.operation in HUB.params), st.data())
 def test_what_1_0_can_ask_survives_the_way_there(method: GrpcMethod, data: st.DataObject) -> None:
     params = data.draw(HUB.params[method.operation])
@@ -91,7 +91,7 @@ def test_what_1_0_can_ask_survives_the_way_there(method: GrpcMethod, data: st.Da
     assert moments(without_empties(read)) == moments(without_empties(params))
 
 
-@settings(max_examples=300)
+@MORE
 @given(st.sampled_from(sorted(HUB.results)), st.data())
 def test_what_1_0_can_answer_survives_the_way_back(operation: Operation, data: st.DataObject) -> None:
     result = data.draw(HUB.results[operation])

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.bindings import grpc, grpc_id
-from gateway.a2a.bindings.grpc_json import to_tree
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
+from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import VERSIONS, made, messages, samples
 from tests.doubles.grpc_bytes import text_field
+from tests.table import for_each
 
 V0_3, V1_0 = VERSIONS
 MARK = "gw-0123abcd-"
@@ -31,16 +31,14 @@ def call_of(operation: Operation, version: Version, *, more: bytes = b"", **memb
 # ---- Two that differ -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["", "tasks/t", "tasks/t/pushNotificationConfigs/", "tasks/t/pushNotificationConfigs/x"]
-)
-@pytest.mark.parametrize("parent", ["tasks/t", "tasks/t/pushNotificationConfigs", "t"])
+@for_each("name", ["", "tasks/t", "tasks/t/pushNotificationConfigs/", "tasks/t/pushNotificationConfigs/x"])
+@for_each("parent", ["tasks/t", "tasks/t/pushNotificationConfigs", "t"])
 def test_what_is_created_may_have_the_name_of_its_task(parent: str, name: str) -> None:
     assert call_of(CREATE, V0_3, parent=parent, config={"name": name}).task_id == "t"
 
 
-@pytest.mark.parametrize("name", ["tasks/u", "t", "u", "tasks/u/pushNotificationConfigs/x", "tasks/t/x"])
-@pytest.mark.parametrize("parent", ["tasks/t", ""])
+@for_each("name", ["tasks/u", "t", "u", "tasks/u/pushNotificationConfigs/x", "tasks/t/x"])
+@for_each("parent", ["tasks/t", ""])
 def test_what_is_created_has_no_name_of_another_task(parent: str, name: str) -> None:
     """Servers differ in which of the two they follow."""
     with pytest.raises(BadParams, match="another task"):
@@ -75,8 +73,8 @@ def test_other_fields_that_nobody_knows_pass() -> None:
 # ---- Another context -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
+@for_each("version", VERSIONS)
 def test_a_context_is_put_in_place_of_another(operation: Operation, version: Version) -> None:
     held = "message" if version is V1_0 else "request"
     message = {"context_id": "c", "task_id": "t", "metadata": {"context_id": "c"}}
@@ -134,7 +132,7 @@ def without(message: bytes, operation: Operation, version: Version, *, event: bo
     return grpc_id.without(message, MARK, version=version, operation=operation, event=event)
 
 
-@pytest.mark.parametrize("sample", UPDATES, ids=str)
+@for_each("sample", UPDATES)
 def test_a_mark_is_cut_out_of_every_text_of_the_vectors(sample: Any) -> None:
     event = sample.place != "response"
     kind = event_class(sample.version) if event else result_class(sample.operation, sample.version)

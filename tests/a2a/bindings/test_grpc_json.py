@@ -6,15 +6,17 @@ from typing import Any
 import pytest
 from a2a.types import a2a_pb2 as new
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # protobuf ships no types
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.grpc_json import from_tree, to_tree
+from gateway.a2a.bindings.grpc_schema import from_tree, to_tree
 from gateway.a2a.versions.version import Misfit
 from tests.a2a.bindings.grpc_sample import classes, messages
+from tests.a2a.versions.trees import MORE
+from tests.table import for_each
 
 
-@settings(max_examples=200)
+@MORE
 @given(st.sampled_from(classes()), st.data())
 def test_whatever_a_class_can_hold_is_a_tree_and_the_same_message_again(kind: Any, data: st.DataObject) -> None:
     message = data.draw(messages(kind))
@@ -32,7 +34,7 @@ def test_whole_numbers_are_integers_as_far_as_doubles_tell_them_apart() -> None:
     assert [type(each) for each in found[:4]] == [int, int, float, float]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tree", "field", "words"),
     [
         ([], "", "must be an object"),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
@@ -14,6 +13,7 @@ from gateway.a2a.bindings.grpc_method import (
     SERVICE_1_0,
 )
 from gateway.a2a.dialect import Version
+from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 OFFICIAL = {V1_0: new.DESCRIPTOR, V0_3: old.DESCRIPTOR}
@@ -25,7 +25,7 @@ def service(version: Version) -> Any:
     return OFFICIAL[version].services_by_name["A2AService"]
 
 
-@pytest.mark.parametrize("version", OFFICIAL)
+@for_each("version", OFFICIAL)
 def test_every_method_of_the_official_service_is_known_and_no_other(version: Version) -> None:
     official = service(version)
     assert official.full_name == OWN[version]
@@ -33,7 +33,7 @@ def test_every_method_of_the_official_service_is_known_and_no_other(version: Ver
     assert known == {f"/{official.full_name}/{method.name}" for method in official.methods}
 
 
-@pytest.mark.parametrize("version", OFFICIAL)
+@for_each("version", OFFICIAL)
 def test_what_streams_here_streams_there(version: Version) -> None:
     for method in service(version).methods:
         operation = BY_PATH[f"/{OWN[version]}/{method.name}"].operation

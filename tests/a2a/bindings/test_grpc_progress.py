@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 from hypothesis import given
@@ -18,21 +17,23 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.progress import NOTHING, Progress, read_bare
 from gateway.a2a.task_state import STATES
 from tests.a2a.bindings.grpc_sample import VERSIONS, Sample, messages, samples
+from tests.a2a.versions.trees import MORE
+from tests.table import for_each
 
 STREAMS = (Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK)
 CONFIGS = (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
 TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STREAMS, *CONFIGS]
 
 
-@pytest.mark.parametrize("sample", [each for each in samples() if each.method is None], ids=str)
+@for_each("sample", [each for each in samples() if each.method is None])
 def test_the_answers_and_events_of_the_vectors_tell_what_they_do_in_json(sample: Sample) -> None:
     told = grpc_progress.read(sample.operation, sample.version, sample.message)
     tree = grpc.read_answer(sample.operation, sample.version, sample.message)
     assert told == (in_json(tree) if sample.operation in TOLD else NOTHING)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=st.data())
+@MORE
+@given(version=st.sampled_from(VERSIONS), data=st.data())
 def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObject) -> None:
     message = data.draw(messages(event_class(version))).SerializeToString()
     for operation in STREAMS:
@@ -49,7 +50,7 @@ def in_json(tree: Any) -> Progress | None:
     return replace(told, event="message") if told is not None and "message" in tree else told
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_every_state_has_its_word(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
     for value in schema.TaskState.DESCRIPTOR.values:
@@ -65,7 +66,7 @@ def test_every_state_has_its_word(version: Version) -> None:
         assert told == Progress(task_id="t", state="unknown", event="task")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_each_kind_of_event_is_told(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
     name = "message" if version is Version.V1_0 else "msg"
@@ -83,7 +84,7 @@ def test_each_kind_of_event_is_told(version: Version) -> None:
             assert grpc_progress.read(operation, version, event) == expected
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_push_configurations_tell_whose_they_are(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
 
@@ -114,7 +115,7 @@ def test_a_task_that_names_nothing_tells_nothing_of_itself() -> None:
     assert grpc_progress.read(Operation.GET_TASK, Version.V1_0, b"") == Progress(event="task")
 
 
-@pytest.mark.parametrize("method", BY_PATH.values(), ids=lambda method: str(method.path))
+@for_each("method", BY_PATH.values())
 def test_what_is_no_such_message_is_told_from_what_tells_nothing(method: GrpcMethod) -> None:
     for message in (b"\xff", b"\x0a\x05a", b"{}"):
         assert grpc_progress.read(method.operation, method.version, message) is None
@@ -122,7 +123,7 @@ def test_what_is_no_such_message_is_told_from_what_tells_nothing(method: GrpcMet
         assert grpc_progress.read(method.operation, method.version, b"") == NOTHING
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_answer_of_more_fields_than_anyone_reads_is_none(version: Version) -> None:
     """Each of two bytes would become a message of a hundred."""
     schema = new if version is Version.V1_0 else old

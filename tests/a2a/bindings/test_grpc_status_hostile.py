@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from google.protobuf import any_pb2, duration_pb2, struct_pb2  # type: ignore[import-untyped]  # it ships none
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it ships none
 from hypothesis import example, given
@@ -13,6 +12,7 @@ from gateway.a2a.bindings.grpc_status import LONGEST_TRAILERS, Status, of_error,
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import A2A_DOMAIN, BY_REASON, GATEWAY_DOMAIN, KINDS
 from tests.a2a.bindings.test_grpc_status import V0_3, V1_0, VERSIONS, own, packed, size, with_any
+from tests.table import for_each
 
 
 def pack(message: Any) -> Any:
@@ -83,7 +83,7 @@ def test_nothing_that_an_agent_sends_raises(status: Status, version: Version) ->
     trailers(status)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "details",
     [
         b"\xff" * 1000,
@@ -93,7 +93,6 @@ def test_nothing_that_an_agent_sends_raises(status: Status, version: Version) ->
         b"\x1a\x00" * 100_000,
         b"{}",
     ],
-    ids=["noise", "truncated", "no UTF-8", "huge", "many", "JSON"],
 )
 def test_details_that_are_none_leave_code_and_message(details: bytes) -> None:
     found = read(Status(5, "so", details), V1_0)

@@ -20,6 +20,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import KINDS, ErrorKind, Fault
 from tests.a2a.bindings.test_grpc_status import ALL_KINDS, V0_3, V1_0, VERSIONS, error_of
 from tests.a2a.test_fault import classes, made
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ NAMELESS = {kind.name for kind in KINDS if kind.name not in BY_NAME}
 WITHOUT_REASON = "JSONParseError"
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS)
+@for_each("kind", ALL_KINDS)
 async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) -> None:
     if kind.challenges:
         return
@@ -96,7 +97,7 @@ async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) ->
             assert str(found) == "so"
 
 
-@pytest.mark.parametrize("kind", classes())
+@for_each("kind", classes())
 async def test_a_fault_is_the_exception_of_its_reason_or_tells_its_code(kind: type[Fault]) -> None:
     for version in VERSIONS:
         found = await heard(of_fault(made(kind), id="r1", version=version), version)
@@ -133,9 +134,7 @@ async def test_no_client_hears_of_a_bad_credential() -> None:
         assert str(found) == "the agent does not accept the gateway"
 
 
-@pytest.mark.parametrize(
-    "message", ["100 % sure, %41", "a\r\ngrpc-status: 0\x00", " für ☃ 🙂 ", "x" * 100_000, "🙂" * 9999]
-)
+@for_each("message", ["100 % sure, %41", "a\r\ngrpc-status: 0\x00", " für ☃ 🙂 ", "x" * 100_000, "🙂" * 9999])
 async def test_the_words_arrive_whatever_they_are(message: str) -> None:
     """The SDK raises ValueError where the details have other words than the status."""
     status = of_fault(faults.TaskNotFound(message), id="r1", version=V1_0)

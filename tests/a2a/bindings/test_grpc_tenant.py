@@ -1,6 +1,6 @@
 """The tenant in messages of gRPC: wherever a client puts it, and another in its place.
 
-What hostile clients try with it, a whole gateway is asked in `tests/test_grpc_bad_input.py`.
+What hostile clients try with it, a whole gateway is asked in `tests/grpc/test_grpc_bad_input.py`.
 """
 
 import json
@@ -21,6 +21,7 @@ from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import TEXTS, made, messages, methods
 from tests.a2a.sample import VECTORS
 from tests.doubles.grpc_bytes import held, text_field
+from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 SEND = method_of(Operation.SEND_MESSAGE, V1_0)
@@ -59,12 +60,12 @@ def test_every_request_of_1_0_tells_its_tenant_once(method: GrpcMethod) -> None:
             )
 
 
-@pytest.mark.parametrize("value", TENANTS["values"], ids=lambda value: str(value["tenant"]))
+@for_each("value", TENANTS["values"])
 def test_the_tenants_of_the_vectors_are_read_as_they_are(value: Any) -> None:
     assert grpc.read_call(SEND, b64decode(value["grpc"]["SendMessageRequest_b64"])).tenant == (value["tenant"] or None)
 
 
-@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
+@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
 def test_the_tenant_in_the_push_configuration_of_a_send_counts(operation: Operation) -> None:
     method = method_of(operation, V1_0)
     assert told(read(method, push("acme"), tenant="acme")) == ("acme", True, True)
@@ -92,8 +93,8 @@ def test_another_tenant_stands_in_the_place_of_the_first(method: GrpcMethod, ten
         assert unknown in written
 
 
-@pytest.mark.parametrize("tenant", ["globex", None])
-@pytest.mark.parametrize("inner", ["acme", "", None])
+@for_each("tenant", ["globex", None])
+@for_each("inner", ["acme", "", None])
 def test_the_place_in_the_push_configuration_tells_the_same_if_it_is_there(
     tenant: str | None, inner: str | None
 ) -> None:
@@ -140,7 +141,7 @@ def test_a_scoped_call_has_one_scope_which_is_its_tenant(method: GrpcMethod) -> 
         read(method, b"\xa2\x06\x01\xff")
 
 
-@pytest.mark.parametrize("method", methods(V0_3), ids=lambda method: str(method.operation))
+@for_each("method", methods(V0_3))
 def test_the_plain_service_has_no_scope_and_stays_as_it_is(method: GrpcMethod) -> None:
     call = read(method)
     assert told(call) == (None, False, True)
@@ -151,7 +152,7 @@ def test_the_plain_service_has_no_scope_and_stays_as_it_is(method: GrpcMethod) -
     assert read(SEND, text_field(100, "globex"), tenant="acme").tenant == "acme"
 
 
-@pytest.mark.parametrize("method", [*methods(V0_3), *SCOPED], ids=lambda method: method.path[1:])
+@for_each("method", [*methods(V0_3), *SCOPED])
 def test_the_tenant_of_a_candidate_of_1_0_is_refused(method: GrpcMethod) -> None:
     """It has the paths of 0.3, and its agents would follow a tenant that nobody here has routed by."""
     scope = text_field(100, "acme") if method.scoped else b""

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest, Fault
-from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
-from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
+from tests.a2a.sample import vector
+from tests.table import for_each
 
 [CASES] = (cases for name, cases in vector("errors").items() if name.startswith("jsonrpc_envelope"))
 
@@ -30,32 +30,13 @@ def request(method: str, params: object = None, identity: object = 1) -> bytes:
 
 
 def changed(body: bytes, tenant: str | None) -> bytes:
-    return parameter.with_tenant(read(body).params, body, tenant)
+    return with_tenant(read(body).params, body, tenant)
 
 
 # ---- Every dialect ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", samples("jsonrpc"))
-def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
-    call = read(sample.body, hint=None if sample.header is None else parse_version(sample.header))
-    shared = call.method in jsonrpc.SHARED_WITH_0_1
-    assert call.operation == Operation(sample.operation)
-    assert call.dialect.binding is Binding.JSONRPC
-    assert call.dialect.version is (Version.V0_3 if shared else sample.version)
-    assert call.tenant == (TENANT if sample.version is Version.V1_0 else None)
-    assert call.id == b'"req-1"'
-    assert call.method == sample.tree["method"]
-    assert call.body == sample.body
-    in_message = call.operation.sends and sample.version is not Version.V0_1
-    named = sample.tree.get("params", {}).get("message", {}) if in_message else {"taskId": TASK}
-    no_task = call.operation in (Operation.LIST_TASKS, Operation.GET_EXTENDED_CARD)
-    assert call.task_id == (None if no_task else named.get("taskId"))
-    has_context = call.operation.sends or call.operation is Operation.LIST_TASKS
-    assert call.context_id == (CONTEXT if has_context else None)
-
-
-@pytest.mark.parametrize(
+@for_each(
     "alias",
     [
         "tasks/subscribe", "tasks/list", "tasks/pushNotification/set", "tasks/pushNotification/get",
@@ -66,7 +47,7 @@ def test_aliases_seen_in_the_wild_are_read(alias: str) -> None:
     assert read(request(alias, {"id": "t", "taskId": "t"})).method == alias
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "role", "hint", "version"),
     [
         ("message/send", "ROLE_USER", "1.0", "1.0"),
@@ -89,7 +70,7 @@ def test_objects_decide_where_the_methods_name_and_the_header_contradict(
 # ---- The envelope ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["case"]) for case in CASES])
+@for_each("case", list(CASES))
 def test_envelopes_are_refused_as_the_sdk_refuses_them(case: dict[str, Any]) -> None:
     body, expected = case["body_raw"].encode(), case["expect"]
     with pytest.raises(Fault) as caught:
@@ -107,7 +88,7 @@ IDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("identity", IDS)
+@for_each("identity", IDS)
 def test_an_id_is_kept_and_answered_byte_for_byte(identity: bytes) -> None:
     body = b'{ "jsonrpc":"2.0", "id": ' + identity + b' ,"method":"GetTask","params":{"id":"t"}}'
     assert read(body).id == identity
@@ -116,7 +97,7 @@ def test_an_id_is_kept_and_answered_byte_for_byte(identity: bytes) -> None:
     assert json.loads(answer)["id"] == json.loads(identity)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "identity",
     [b"1.0", b"1e3", b"1E3", b"-1.5", b"true", b"false", b"{}", b"[]", b"[1]", b'{"a":1}',
      b'"' + b"x" * 511 + b'"'],
@@ -131,34 +112,32 @@ def test_a_notification_never_runs_unseen() -> None:
         read(b'{"jsonrpc":"2.0","method":"SendMessage","params":{"message":{}}}')
 
 
-@pytest.mark.parametrize("marker", [b'"1.0"', b"2.0", b"2", b"null", b'"2.00"', b'"\\u0032.0"', b'["2.0"]'])
+@for_each("marker", [b'"1.0"', b"2.0", b"2", b"null", b'"2.00"', b'"\\u0032.0"', b'["2.0"]'])
 def test_the_marker_is_one_string(marker: bytes) -> None:
     with pytest.raises(BadRequest, match="jsonrpc"):
         read(b'{"jsonrpc":' + marker + b',"id":1,"method":"GetTask","params":{"id":"t"}}')
 
 
-@pytest.mark.parametrize("method", [b"1", b"null", b"[]", b'["GetTask"]', b"{}"])
+@for_each("method", [b"1", b"null", b"[]", b'["GetTask"]', b"{}"])
 def test_a_method_is_a_string(method: bytes) -> None:
     with pytest.raises(BadRequest, match="method must be a string"):
         read(b'{"jsonrpc":"2.0","id":1,"method":' + method + b',"params":{"id":"t"}}')
 
 
-@pytest.mark.parametrize(
-    "method", ["", "getTask", "GetTask ", "GetTask\0", "GETTASK", "tasks/GET", "GetAgentCard", "rpc.x"]
-)
+@for_each("method", ["", "getTask", "GetTask ", "GetTask\0", "GETTASK", "tasks/GET", "GetAgentCard", "rpc.x"])
 def test_a_method_is_known_exactly(method: str) -> None:
     with pytest.raises(faults.MethodNotFound):
         read(request(method, {"id": "t"}))
 
 
-@pytest.mark.parametrize("params", ["null", "[]", '["t"]', "1", '"t"', "true"])
+@for_each("params", ["null", "[]", '["t"]', "1", '"t"', "true"])
 def test_parameters_are_an_object(params: str) -> None:
     body = f'{{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{params}}}'.encode()
     with pytest.raises(BadParams):
         read(body)
 
 
-@pytest.mark.parametrize("params", ["", ',"params":null', ',"params":{}'])
+@for_each("params", ["", ',"params":null', ',"params":{}'])
 def test_only_the_extended_card_needs_none(params: str) -> None:
     body = f'{{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"{params}}}'.encode()
     assert read(body).tenant is None
@@ -168,7 +147,7 @@ def test_only_the_extended_card_needs_none(params: str) -> None:
         read(body.replace(b"GetExtendedAgentCard", b"ListTasks").replace(b":{}", b":null"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [
         {"id": 1}, {"id": ["t"]}, {"id": {}}, {"id": True}, {"id": "t", "tenant": 1}, {"id": "t", "tenant": ["acme"]},
@@ -280,7 +259,7 @@ def test_codes_that_came_with_1_0_are_internal_errors_before() -> None:
     assert codes == {Version.V0_1: -32603, Version.V0_3: -32603, Version.V1_0: -32009}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fault", "code"),
     [
         (faults.AuthMissing("who"), -32007),

@@ -2,16 +2,16 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc import answers
+from tests.table import for_each
 
 BIG = b"9" * 400
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frame", "call"),
     [
         (b"1", b"1"), (b'"a"', b'"a"'), (b'"a"', b'"\\u0061"'), (b"", b"1"), (b"null", b'"a"'), (b"1.0", b"1"),
@@ -23,7 +23,7 @@ def test_an_answer_is_known_by_its_id_as_servers_change_it(frame: bytes, call: b
     assert answers(frame, call)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frame", "call"),
     [
         (b"2", b"1"), (b'"1"', b"1"), (b"1", b'"1"'), (b"true", b"1"), (b"false", b"0"), (b"[]", b"1"), (b"{}", b'"a"'),

@@ -8,6 +8,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
+from tests.table import for_each
 
 
 def read(body: bytes) -> Call:
@@ -27,7 +28,7 @@ def test_numbers_of_parameters_keep_their_digits() -> None:
     assert jsonrpc.write_call(Operation.SEND_MESSAGE, Version.V1_0, params, b"1")[1] == body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frame", "identity", "result", "error"),
     [
         (b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}', b"1", b'{"a":1}', None),
@@ -59,6 +60,6 @@ NO_ANSWERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("frame", NO_ANSWERS, ids=lambda frame: repr(frame[:60]))
+@for_each("frame", NO_ANSWERS)
 def test_what_is_no_answer_is_refused(frame: bytes) -> None:
     assert progress.read_jsonrpc(frame, void=True) is None

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a import parameter
 from gateway.a2a.bindings import rest
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.paths import PathCall, read_rest, segments
-from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
+from gateway.a2a.params import with_tenant
+from gateway.a2a.paths import PathCall
+from tests.a2a.sample import vector
+from tests.table import for_each
 
 SEND = PathCall(Operation.SEND_MESSAGE)
 
@@ -25,34 +26,13 @@ def read(path: PathCall, body: object = None, *, query: bytes = b"", version: Ve
     return rest.read_call(path, b"" if body is None else json.dumps(body).encode(), query, version)
 
 
-@pytest.mark.parametrize("sample", samples("rest"))
-def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
-    scoped = sample.version is Version.V1_0
-    path = read_rest(sample.method, segments(sample.path)[0 if scoped else 2 :], tenanted=scoped)
-    assert path is not None
-    call = rest.read_call(path, sample.body, sample.query, sample.version)
-    assert call.operation == Operation(sample.operation)
-    assert call.dialect == Dialect(Binding.REST, sample.version)
-    assert call.tenant == (TENANT if scoped else None)
-    assert call.id == b"null"
-    assert call.task_id == (TASK if b"/tasks/" in sample.path else None)
-    has_context = call.operation.sends or call.operation is Operation.LIST_TASKS
-    assert call.context_id == (CONTEXT if has_context else None)
-    assert call.query == sample.query
-    assert call.body == sample.body
-    assert call.in_body == ("tenant" in (sample.tree or {}))
-    assert call.told
-
-
-@pytest.mark.parametrize(
-    "operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG]
-)
+@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG])
 def test_what_must_have_a_body_has_one(operation: Operation) -> None:
     with pytest.raises(BadRequest, match="no body"):
         read(PathCall(operation, task_id="t"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "operation",
     [Operation.GET_TASK, Operation.SUBSCRIBE_TO_TASK, Operation.LIST_TASKS, Operation.DELETE_PUSH_CONFIG],
 )
@@ -82,8 +62,8 @@ CREATE = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
 _NAME = "tasks/t/pushNotificationConfigs"
 
 
-@pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
-@pytest.mark.parametrize(
+@for_each("version", [Version.V0_3, Version.V1_0])
+@for_each(
     ("path", "body"),
     [
         (CANCEL, {"id": "t", "name": "tasks/t", "taskId": "t", "metadata": {"id": "u"}}),
@@ -98,8 +78,8 @@ def test_a_body_may_say_again_which_task_it_is(path: PathCall, body: object, ver
     assert read(path, body, version=version).task_id == "t"
 
 
-@pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])
-@pytest.mark.parametrize(
+@for_each("version", [Version.V0_3, Version.V1_0])
+@for_each(
     ("path", "body"),
     [
         *[(path, {name: "u"}) for path in (CANCEL, CREATE) for name in ("taskId", "task_id")],
@@ -126,8 +106,8 @@ def test_a_body_that_names_another_task_than_the_path_is_refused(
 CREATE = PathCall(Operation.CREATE_PUSH_CONFIG, prefixed=True, task_id="t")
 
 
-@pytest.mark.parametrize("body", [{}, {"configId": "c"}, {"config_id": "c"}, {"configId": ""}, {"config_id": None}])
-@pytest.mark.parametrize("query", [b"configId=c", b"config_id=c", b"x=y&configId=c"])
+@for_each("body", [{}, {"configId": "c"}, {"config_id": "c"}, {"configId": ""}, {"config_id": None}])
+@for_each("query", [b"configId=c", b"config_id=c", b"x=y&configId=c"])
 def test_in_0_3_the_id_of_a_new_push_configuration_may_stand_in_the_query(body: dict[str, Any], query: bytes) -> None:
     call = read(CREATE, {**body, "config": {}}, query=query, version=Version.V0_3)
     assert rest.read_params(call) == {"taskId": "t", "configId": "c", "config": {}}
@@ -135,7 +115,7 @@ def test_in_0_3_the_id_of_a_new_push_configuration_may_stand_in_the_query(body: 
     assert "configId" not in rest.read_params(read(CREATE, {"config": {}}, query=query))
 
 
-@pytest.mark.parametrize(("tenant", "scope"), [("acme", "globex"), (None, "globex")])
+@for_each(("tenant", "scope"), [("acme", "globex"), (None, "globex")])
 def test_the_scope_of_0_3_is_the_tenant_wherever_it_stands(tenant: str | None, scope: str) -> None:
     path = PathCall(Operation.LIST_PUSH_CONFIGS, tenant, prefixed=True, task_id="t")
     with pytest.raises(BadParams, match="scope"):
@@ -149,13 +129,13 @@ def test_the_scope_of_0_3_is_the_tenant_wherever_it_stands(tenant: str | None, s
     assert read(path, query=b"scope=read", version=Version.V1_0).query == b"scope=read"
 
 
-@pytest.mark.parametrize("shape", ["message", "request"])
+@for_each("shape", ["message", "request"])
 def test_a_message_is_read_under_both_of_its_names(shape: str) -> None:
     call = read(SEND, {shape: {"task_id": "t", "contextId": "c"}}, version=Version.V0_3)
     assert (call.task_id, call.context_id) == ("t", "c")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"message": None, "request": {"taskId": "other"}},
@@ -205,7 +185,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
     assert parse_qsl(call.query.decode()) == ([] if queried is None else [("x", "1")])
     assert call.told == ({inner, push} <= {None, call.tenant})
     for wanted in (None, "initech"):
-        written = json.loads(parameter.with_tenant(call.params, call.body, wanted))
+        written = json.loads(with_tenant(call.params, call.body, wanted))
         assert written.get("tenant") == wanted
         nested = written["configuration"]["taskPushNotificationConfig"]
         assert nested.get("tenant") == (None if push is None else wanted)
@@ -216,7 +196,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
 ERRORS = {error["reason"]: error for error in vector("errors")["a2a"]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "kind",
     [faults.TaskNotFound, faults.VersionUnsupported, faults.MethodNotAllowed, faults.BadParams, faults.BadRequest],
 )
@@ -240,7 +220,7 @@ def test_an_error_of_0_3_is_found_by_whatever_its_clients_look_for() -> None:
     assert error["error"] == {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details": []}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "name"),
     [(faults.AuthMissing, "UnauthorizedError"), (faults.UpstreamTimeout, "GatewayTimeoutError")],
 )

@@ -14,8 +14,9 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.params import split_query
 from gateway.a2a.paths import PathCall, read_rest, rest_path, segments
-from gateway.a2a.query import split_query
+from tests.table import for_each
 
 
 def received(sent: rest.RestCall, version: Version = Version.V1_0) -> Call:
@@ -26,7 +27,7 @@ def received(sent: rest.RestCall, version: Version = Version.V1_0) -> Call:
     return rest.read_call(path, sent.body, sent.query, version)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "method", "path"),
     [
         (Operation.SEND_MESSAGE, {"message": {}}, "POST", "/v1/message:send"),
@@ -61,14 +62,14 @@ def read(path: PathCall, body: object, *, typed: bool) -> Any:
     return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0), typed=typed)
 
 
-@pytest.mark.parametrize("typed", [True, False])
+@for_each("typed", [True, False])
 def test_the_path_names_the_task_whatever_the_body_calls_it(*, typed: bool) -> None:
     path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
     params = read(path, {"task_id": "t", "tenant": "acme"}, typed=typed)
     assert params == {"taskId": "t"}
 
 
-@pytest.mark.parametrize("typed", [True, False])
+@for_each("typed", [True, False])
 def test_no_tenant_inside_a_body_goes_on(*, typed: bool) -> None:
     config = {"tenant": "acme", "url": "https://x"}
     sent = {"message": {"messageId": "m"}, "configuration": {"taskPushNotificationConfig": config}}
@@ -79,7 +80,7 @@ def test_no_tenant_inside_a_body_goes_on(*, typed: bool) -> None:
     }
 
 
-@pytest.mark.parametrize("params", [{}, {"id": None}, {"id": 7}, {"id": ""}, {"id": msgspec.Raw(b"[]")}, {"id": "a/b"}])
+@for_each("params", [{}, {"id": None}, {"id": 7}, {"id": ""}, {"id": msgspec.Raw(b"[]")}, {"id": "a/b"}])
 def test_an_id_that_a_path_cannot_carry_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(BadParams, match="id"):
         rest.write_call(Operation.GET_TASK, Version.V1_0, params)

@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from gateway.a2a.bindings.stdio import Course, addressee, course, hear, is_empty, readdress, refusal, says_end
 from gateway.a2a.dialect import Version
 from gateway.a2a.progress import read_jsonrpc
+from tests.table import for_each
 
 
 def result(value: Any) -> bytes:
@@ -24,7 +23,7 @@ def going(frame: bytes, version: Version) -> Course:
     return course(heard.members, read_jsonrpc(frame), version)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "expected"),
     [
         ({"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}, Course.GOES_ON),
@@ -43,8 +42,8 @@ def test_a_stream_of_1_0_ends_with_its_task_or_a_message(event: Any, expected: C
     assert going(result(event), Version.V1_0) is expected
 
 
-@pytest.mark.parametrize("version", [Version.V0_3, Version.V0_1])
-@pytest.mark.parametrize(
+@for_each("version", [Version.V0_3, Version.V0_1])
+@for_each(
     ("event", "expected"),
     [
         ({"kind": "status-update", **status("completed", final=True)}, Course.ENDS),
@@ -87,7 +86,7 @@ def test_a_member_that_stands_twice_is_there_once_in_what_goes_on() -> None:
     assert readdress(heard.members, b'"x"') == b'{"id":"x","result":2}'
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b'{"a":}', b"\xff", b"[" * 5000])
+@for_each("content", [b"", b"[]", b"null", b"{", b'{"a":}', b"\xff", b"[" * 5000])
 def test_what_is_no_object_is_not_heard(content: bytes) -> None:
     assert hear(content) is None
 
@@ -109,7 +108,7 @@ def test_a_header_may_say_that_a_frame_is_the_last() -> None:
     assert not says_end([])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "expected"),
     [
         (b'{"id":"g-1","result":NaN}', b'"g-1"'),

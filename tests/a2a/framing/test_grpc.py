@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.grpc import FrameDecoder, frame, unframe
 from gateway.a2a.framing.sse import Event
+from tests.table import for_each
 
 messages = st.lists(st.binary(max_size=40), max_size=8)
 
@@ -33,7 +34,7 @@ def test_what_is_framed_is_found_again(given_: list[bytes]) -> None:
     assert unframe(b"".join(map(frame, given_))) == given_
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"\x00",
@@ -72,7 +73,7 @@ def test_chunk_borders_do_not_matter(given_: list[bytes], cuts: list[int]) -> No
     assert decoder.refused is None
 
 
-@pytest.mark.parametrize("message", [b"", b"x", b"x" * 10])
+@for_each("message", [b"", b"x", b"x" * 10])
 def test_a_chunk_that_is_one_message_is_read_at_once(message: bytes) -> None:
     decoder = FrameDecoder(10)
     assert decoder.only(frame(message)) == event(message)
@@ -89,7 +90,7 @@ def test_a_message_reads_as_an_event_without_a_name() -> None:
 # ---- What is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bad", "why"),
     [
         (prefixed(b"a", flag=1), "compressed"),
@@ -118,12 +119,9 @@ def test_what_came_before_it_goes_out_first() -> None:
         decoder.feed(b"")
 
 
-@pytest.mark.parametrize("rest", [b"\x00", b"\x00\x00\x00\x00\x02", frame(b"ab")[:-1]])
+@for_each("rest", [b"\x00", b"\x00\x00\x00\x00\x02", frame(b"ab")[:-1]])
 def test_a_stream_that_ends_within_a_message_did_not_end_well(rest: bytes) -> None:
     decoder = FrameDecoder(10)
     assert decoder.feed(frame(b"a") + rest) == [event(b"a")]
     with pytest.raises(UpstreamProtocol, match="within a message"):
         _ = decoder.last
-
-
-# ---- Bounds ----------------------------------------------------------------------------------------------------------

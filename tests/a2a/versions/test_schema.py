@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.a2a.versions import schema as rules
 from gateway.a2a.versions.schema import Field, among, called, each, exact, named, need, schema, unless_empty, within
 from gateway.a2a.versions.version import Memo, Misfit
+from tests.table import for_each
 
 COLOUR = named("must be a colour", {"RED": "RED", "rot": "RED", "NONE": None}, ("NONE", "RED"))
 INNER = schema({"deepText": rules.TEXT})
@@ -21,7 +22,7 @@ def made(field: Field, value: object) -> Any:
     return schema({"theMember": field})({"theMember": value}, Memo()).get("theMember")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "stands"),
     [
         (rules.TEXT, "", ""),
@@ -56,7 +57,7 @@ def test_a_value_is_brought_to_its_one_spelling(field: Field, value: object, sta
     assert type(found) is type(stands)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "way"),
     [
         (rules.TEXT, 1, "theMember"),
@@ -92,7 +93,7 @@ def test_what_a_member_cannot_hold_is_told_by_the_way_to_it(field: Field, value:
     assert caught.value.words
 
 
-@pytest.mark.parametrize("field", [rules.TEXT, rules.BOOL, rules.COUNT, COLOUR, rules.OBJECT, each(INNER)])
+@for_each("field", [rules.TEXT, rules.BOOL, rules.COUNT, COLOUR, rules.OBJECT, each(INNER)])
 def test_a_null_is_absent(field: Field) -> None:
     assert schema({"a": field})({"a": None}, Memo()) == {}
 
@@ -125,7 +126,7 @@ def test_members_swap_their_names_and_a_closed_object_has_no_others() -> None:
 ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "meant"),
     [
         ("2026-02-03T04:05:06.789Z", "2026-02-03T04:05:06.789Z"),
@@ -146,7 +147,7 @@ def test_a_moment_is_written_in_utc(said: str, meant: str) -> None:
     assert rules.to_utc(said) == meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         "", "now", "2026-02-03", "2026-13-03T04:05:06Z", "2026-02-30T04:05:06Z", "2026-02-03T24:05:06Z",

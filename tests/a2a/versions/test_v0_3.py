@@ -12,17 +12,10 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
+from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 OURS, HUBS = "v0.3-jsonrpc", "v1.0-jsonrpc"
-UNARY = (
-    "SendMessage", "SendMessage_direct_message", "GetTask", "CancelTask", "CreateTaskPushNotificationConfig",
-    "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig",
-)  # fmt: skip
-STREAMS = (
-    "SendStreamingMessage", "SendStreamingMessage_input_required", "SendStreamingMessage_message_only",
-    "SubscribeToTask",
-)  # fmt: skip
 
 
 def decode(text: bytes) -> Any:
@@ -45,10 +38,6 @@ def result(name: str, dialect: str) -> Any:
     for config in (found.get("configs", [found]) if isinstance(found, dict) else []) if dialect == HUBS else []:
         config.pop("tenant", None)
     return found
-
-
-def operation_of(name: str) -> Operation:
-    return Operation(name.partition("_")[0])
 
 
 def memo() -> Memo:
@@ -89,31 +78,7 @@ def refused(operation: Operation, sent: Tree) -> str:
 # ---- Vectors ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", UNARY + STREAMS)
-def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
-    asked = params(name, OURS)
-    if operation_of(name).sends:
-        asked.setdefault("configuration", {})["blocking"] = True
-    assert FORM.lower_params(operation_of(name), params(name, HUBS), memo()) == asked
-
-
-@pytest.mark.parametrize("name", UNARY)
-def test_the_result_of_every_vector_is_lowered(name: str) -> None:
-    answered = result(name, HUBS)
-    assert FORM.lower_result(operation_of(name), {} if answered is None else answered, memo()) == result(name, OURS)
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_the_events_of_every_vector_are_translated(name: str) -> None:
-    events = vector(name)["events"]
-    lift, lower = memo(), memo()
-    for index, event in enumerate(events):
-        hub, ours = (deepcopy(event[dialect]["sse_data"]["result"]) for dialect in (HUBS, OURS))
-        assert FORM.lift_event(deepcopy(ours), lift) == hub
-        assert FORM.lower_event(hub, lower, last=index == len(events) - 1) == (ours,)
-
-
-@pytest.mark.parametrize("case", vector("PushNotification")["cases"], ids=lambda case: case["payload"])
+@for_each("case", vector("PushNotification")["cases"])
 def test_what_is_pushed_is_translated(case: Tree) -> None:
     body = case["v0.3"]["body"]
     assert FORM.lift_event(deepcopy(body), memo()) == case["v1.0"]["body"]
@@ -131,36 +96,6 @@ def test_a_client_of_0_3_may_list_tasks_as_in_1_0() -> None:
     ]
     assert Operation.LIST_TASKS not in FORM.answers
     assert set(CALLABLE) - FORM.answers == {Operation.LIST_TASKS}
-
-
-@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
-def test_every_part_of_the_vectors_comes_back_as_it_was(case: Tree) -> None:
-    # More than the SDKs do: what they lose is kept in metadata.
-    assert part_up(part_down(deepcopy(case["v1.0"]))) == case["v1.0"]
-    if case["lossless"]:
-        assert part_down(case["v1.0"]) == case["v0.3-jsonrpc"]
-    assert part_up(case["v0.3-jsonrpc"]) == case["v1.0 after the round trip"]
-
-
-# ---- Names and values ------------------------------------------------------------------------------------------------
-
-
-def test_metadata_and_data_are_the_same_objects_there_and_back() -> None:
-    metadata: Tree = {"kind": "x", "n": Decimal("1.0"), "null": None}
-    data: Tree = {"kind": "y", "parts": [None]}
-    sent: Tree = {
-        "message": {
-            "messageId": "m", "role": "user", "metadata": metadata,
-            "parts": [{"kind": "data", "data": data, "metadata": metadata}],
-        },
-        "metadata": metadata,
-    }  # fmt: skip
-    for step in (FORM.lift_params, FORM.lower_params):
-        sent = step(Operation.SEND_MESSAGE, sent, memo())
-        message = sent["message"]
-        assert sent["metadata"] is message["metadata"] is message["parts"][0]["metadata"] is metadata
-        assert message["parts"][0]["data"] is data
-    assert metadata == {"kind": "x", "n": Decimal("1.0"), "null": None}
 
 
 # ---- Parameters ------------------------------------------------------------------------------------------------------
@@ -209,7 +144,7 @@ def test_names_in_snake_case_are_read_once_and_as_one() -> None:
     assert refused(Operation.SEND_MESSAGE, {"message": message}) == "message.task_id"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "sent", "field"),
     [
         ("SendMessage", {}, "message"),
@@ -267,7 +202,7 @@ def test_what_is_wrong_is_told_without_what_was_sent() -> None:
 # ---- Results ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [None, [], "x", 1, {}, {"kind": "x"}, {"kind": ["task"]}, {"result": {}}])
+@for_each("answer", [None, [], "x", 1, {}, {"kind": "x"}, {"kind": ["task"]}, {"result": {}}])
 def test_an_answer_to_a_send_must_be_a_task_or_a_message(answer: Any) -> None:
     with pytest.raises(Misfit):
         FORM.lift_result(Operation.SEND_MESSAGE, answer, memo())
@@ -309,7 +244,7 @@ def down(part: Tree) -> Tree:
     return part_down(deepcopy(part))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kindless", "lifted"),
     [
         ({"text": "t"}, {"text": "t"}),
@@ -327,7 +262,7 @@ def test_a_part_without_a_kind_is_what_it_holds(kindless: Tree, lifted: Tree) ->
     assert up({"kind": None, **kindless}) == lifted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("part", "field"),
     [
         ({}, "kind"),
@@ -392,7 +327,7 @@ def test_an_agents_message_gets_what_it_lacks() -> None:
         lift_answered_message({"messageId": 0}, Memo(message_id="made"))
 
 
-@pytest.mark.parametrize("said", ["", "now", "2026-02-30T04:05:06Z", 1770091506, None, {}])
+@for_each("said", ["", "now", "2026-02-30T04:05:06Z", 1770091506, None, {}])
 def test_a_status_of_no_time_is_still_a_status(said: Any) -> None:
     assert status_of({"state": "working", "timestamp": said}) == {"state": "TASK_STATE_WORKING"}
 
@@ -420,7 +355,7 @@ def test_what_is_wrong_deep_inside_is_found() -> None:
     assert caught.value.field == "status.message.parts"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "name"),
     [
         ({"id": "t", "status": {"state": "working"}}, "task"),
@@ -440,7 +375,7 @@ def test_an_event_without_a_kind_is_what_it_holds(event: Tree, name: str) -> Non
     assert list(lift_any(event, Memo(task_id="call"))) == [name]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "field"),
     [
         ({}, ""),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-import pytest
 from a2a.compat.v0_3 import conversions as sdk
 from a2a.compat.v0_3 import types as v03
 from a2a.types import a2a_pb2 as v10
@@ -20,7 +19,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo
-from tests.a2a.versions.trees import IDS, Hub
+from tests.a2a.versions.trees import IDS, MORE, Hub
 
 # Numbers pass through protobuf as doubles there, which changes others.
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -198,16 +197,16 @@ ASKED = {
 }
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", ASKED)
+@MORE
+@given(st.sampled_from(sorted(ASKED)), st.data())
 def test_parameters_are_lowered_alike(operation: Operation, data: st.DataObject) -> None:
     hub, asked = data.draw(HUB.params[operation]), ASKED[operation]
     theirs = written(asked.lower(ParseDict(hub, asked.core()), "1"))["params"]
     assert text(FORM.lower_params(operation, hub, memo())) == text(theirs)
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", ASKED)
+@MORE
+@given(st.sampled_from(sorted(ASKED)), st.data())
 def test_parameters_are_lifted_alike(operation: Operation, data: st.DataObject) -> None:
     asked = ASKED[operation]
     params = FORM.lower_params(operation, data.draw(HUB.params[operation]), memo())
@@ -260,8 +259,8 @@ ANSWERED = {
 }
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", ANSWERED)
+@MORE
+@given(st.sampled_from(sorted(ANSWERED)), st.data())
 def test_results_are_lowered_alike(operation: Operation, data: st.DataObject) -> None:
     hub, answered = data.draw(HUB.results[operation]), ANSWERED[operation]
     theirs = answered.lower(ParseDict(hub, answered.core()))
@@ -269,8 +268,8 @@ def test_results_are_lowered_alike(operation: Operation, data: st.DataObject) ->
     assert text(FORM.lower_result(operation, hub, memo())) == text(theirs)
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", ANSWERED)
+@MORE
+@given(st.sampled_from(sorted(ANSWERED)), st.data())
 def test_results_are_lifted_alike(operation: Operation, data: st.DataObject) -> None:
     answered = ANSWERED[operation]
     result = FORM.lower_result(operation, data.draw(HUB.results[operation]), memo())

@@ -4,7 +4,6 @@ from copy import deepcopy
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.compat.v0_3 import conversions, proto_utils
 from a2a.compat.v0_3 import types as models
@@ -17,7 +16,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo
-from tests.a2a.versions.trees import TEXTS, Hub
+from tests.a2a.versions.trees import MORE, TEXTS, Hub
 
 # Numbers that a google.protobuf.Struct holds as they are: others are lost in any proto (losses of the form).
 _VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -29,7 +28,6 @@ _METADATA = st.dictionaries(TEXTS.map("k-".__add__), _VALUES, min_size=1, max_si
 HUB = Hub(data=_VALUES, metadata=_METADATA)
 MARKED = Hub(data=_VALUES, metadata=_METADATA, marks="nobody")
 
-SENDS = (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE)
 RESULTS: dict[Operation, Any] = {
     Operation.SEND_MESSAGE: old.SendMessageResponse,
     Operation.GET_TASK: old.Task,
@@ -109,8 +107,8 @@ def test_a_strict_agent_reads_every_configuration_created(params: Tree) -> None:
     assert read.push_notification_config.id == (params.get("id") or task)
 
 
-@pytest.mark.parametrize("operation", RESULTS)
-@given(data=st.data())
+@MORE
+@given(operation=st.sampled_from(sorted(RESULTS)), data=st.data())
 def test_a_strict_client_reads_every_answer(operation: Operation, data: st.DataObject) -> None:
     result = data.draw(MARKED.results[operation])
     parsed(FORM.lower_result(operation, result, memo()), RESULTS[operation])
@@ -172,8 +170,8 @@ def test_configurations_are_lowered_as_the_sdk_lowers_them(config: Tree) -> None
     assert said(parsed(lowered, old.TaskPushNotificationConfig)) == said(theirs)
 
 
-@pytest.mark.parametrize("snake", [True, False])
-@given(event=HUB.event)
+@MORE
+@given(snake=st.sampled_from([True, False]), event=HUB.event)
 def test_events_are_lifted_as_the_sdk_lifts_them(event: Tree, *, snake: bool) -> None:
     (lowered,) = FORM.lower_event(sdk_says(event), memo(), last=True)
     written = parsed(lowered, old.StreamResponse)
@@ -183,8 +181,8 @@ def test_events_are_lifted_as_the_sdk_lifts_them(event: Tree, *, snake: bool) ->
     assert said(parsed(lifted, new.StreamResponse)) == said(theirs)
 
 
-@pytest.mark.parametrize("snake", [True, False])
-@given(params=HUB.params[Operation.SEND_MESSAGE])
+@MORE
+@given(snake=st.sampled_from([True, False]), params=HUB.params[Operation.SEND_MESSAGE])
 def test_messages_are_lifted_as_the_sdk_lifts_them(params: Tree, *, snake: bool) -> None:
     _forget(params["message"])
     push = params["configuration"].get("taskPushNotificationConfig", {"url": "u"})
@@ -198,8 +196,8 @@ def test_messages_are_lifted_as_the_sdk_lifts_them(params: Tree, *, snake: bool)
     assert said(parsed(lifted, new.SendMessageRequest)) == said(theirs)
 
 
-@pytest.mark.parametrize("snake", [True, False])
-@given(config=HUB.config)
+@MORE
+@given(snake=st.sampled_from([True, False]), config=HUB.config)
 def test_configurations_are_lifted_as_the_sdk_lifts_them(config: Tree, *, snake: bool) -> None:
     assume("/" not in config.get("id", "") + config["taskId"])
     lowered = FORM.lower_result(Operation.GET_PUSH_CONFIG, dict(config), memo())

@@ -10,6 +10,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit, Step
+from tests.table import for_each
 
 CREATION = FORM.params_up[Operation.CREATE_PUSH_CONFIG]
 CONFIG = FORM.params_up[Operation.GET_PUSH_CONFIG]
@@ -35,7 +36,7 @@ def refused(step: Step, tree: Tree) -> str:
 # ---- Created ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "asked",
     [
         # a2a-python
@@ -64,7 +65,7 @@ def test_the_name_that_a2a_python_makes_up_is_no_id() -> None:
     assert lifted(CREATION, {"taskId": "t", "parent": "tasks/t", "config": config}) == {"taskId": "t", "url": "u"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"parent": "tasks/other"}, "parent"),
@@ -95,7 +96,7 @@ def test_a_creation_must_name_a_task() -> None:
     assert refused(CREATION, {"config": {"pushNotificationConfig": {"url": "u"}}}) == "parent"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "meant"),
     [
         ({"schemes": ["Bearer", "Basic"], "credentials": "x"}, {"scheme": "Bearer", "credentials": "x"}),
@@ -114,7 +115,7 @@ def test_the_first_scheme_is_lifted(said: Tree | None, meant: Tree | None) -> No
 # ---- Answered --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         {"name": NAME, "pushNotificationConfig": {"id": "c", "url": "u"}},
@@ -127,13 +128,13 @@ def test_a_resource_is_lifted_flat(answer: Tree) -> None:
     assert lifted(RESOURCE, answer) == FLAT
 
 
-@pytest.mark.parametrize("name", ["tasks/t/pushNotificationConfigs/", None])
+@for_each("name", ["tasks/t/pushNotificationConfigs/", None])
 def test_a_resource_without_an_id_has_the_id_of_its_task(name: str | None) -> None:
     answer = {"name": name, "pushNotificationConfig": {"url": "u"}}
     assert lifted(RESOURCE, answer, "t") == {"taskId": "t", "id": "t", "url": "u"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "field"),
     [
         ({"name": NAME}, "pushNotificationConfig"),
@@ -164,7 +165,7 @@ def test_ids_stand_in_names_as_they_are(task: str, config: str) -> None:
 # ---- Got, listed, deleted --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("step", "asked", "meant"),
     [
         (CONFIG, {"taskId": "t", "id": "c"}, {"taskId": "t", "id": "c"}),
@@ -180,7 +181,7 @@ def test_requests_may_name_a_resource(step: Step, asked: Tree, meant: Tree) -> N
     assert lifted(step, asked) == meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("step", "asked", "field"),
     [
         (CONFIG, {}, "taskId"),

@@ -12,6 +12,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit
+from tests.table import for_each
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
@@ -26,7 +27,7 @@ def text(raw: bytes) -> str:
     return b64encode(raw).decode()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "meant"),
     [
         ({"text": ""}, {"text": ""}),
@@ -64,7 +65,7 @@ def test_a_part_is_lifted_in_any_spelling(said: Tree, meant: Tree) -> None:
     assert lifted(said) == meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "field"),
     [
         ({}, ""),
@@ -100,13 +101,13 @@ def test_a_part_that_is_none_is_a_misfit_that_names_the_place(said: Tree, field:
     assert caught.value.field == f"message.content[0].{field}".removesuffix(".")
 
 
-@pytest.mark.parametrize("spelling", ["fileWithBytes", "file_with_bytes", "bytes"])
-@pytest.mark.parametrize("written", [text(PNG), text(PNG).rstrip("="), urlsafe_b64encode(PNG).decode()])
+@for_each("spelling", ["fileWithBytes", "file_with_bytes", "bytes"])
+@for_each("written", [text(PNG), text(PNG).rstrip("="), urlsafe_b64encode(PNG).decode()])
 def test_bytes_end_in_the_standard_alphabet_and_padded(spelling: str, written: str) -> None:
     assert lifted({"file": {spelling: written}}) == {"raw": text(PNG)}
 
 
-@pytest.mark.parametrize("written", ["AP9=", "AP9", "AP-", "AP+"])
+@for_each("written", ["AP9=", "AP9", "AP-", "AP+"])
 def test_stray_bits_behind_the_last_byte_are_cleared(written: str) -> None:
     raw = lifted({"file": {"bytes": written}})["raw"]
     assert raw == text(b64decode(raw))

@@ -4,7 +4,6 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions import v0_3, v1_0
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit
-from tests.a2a.versions.trees import ANYTHING, HUB, damaged
+from tests.a2a.versions.trees import ANYTHING, HUB, MORE, damaged
 
 SPOKEN = sorted(CALLABLE, key=CALLABLE.index)[:-1]
 CONFIGS = (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
@@ -73,8 +72,8 @@ def nameable(tree: Any) -> bool:
     return all(map(nameable, tree.values()))
 
 
-@pytest.mark.parametrize("operation", SPOKEN)
-@given(data=st.data())
+@MORE
+@given(operation=st.sampled_from(SPOKEN), data=st.data())
 def test_parameters_come_back_as_they_went(operation: Operation, data: st.DataObject) -> None:
     params = data.draw(HUB.params[operation])
     push = params.get("configuration", {}).get("taskPushNotificationConfig", {"url": "u"})
@@ -88,8 +87,8 @@ def test_parameters_come_back_as_they_went(operation: Operation, data: st.DataOb
     assert FORM.lift_params(operation, lowered, memo()) == expected
 
 
-@pytest.mark.parametrize("operation", [operation for operation in SPOKEN if operation in HUB.results])
-@given(data=st.data())
+@MORE
+@given(operation=st.sampled_from([operation for operation in SPOKEN if operation in HUB.results]), data=st.data())
 def test_results_come_back_as_they_went(operation: Operation, data: st.DataObject) -> None:
     result = data.draw(HUB.results[operation])
     assume(operation not in CONFIGS or nameable(result))
@@ -105,8 +104,8 @@ def test_events_come_back_as_they_went(event: Tree, last: bool) -> None:  # noqa
     assert FORM.lift_event(lowered, memo()) == expected
 
 
-@pytest.mark.parametrize("operation", CALLABLE)
-@given(tree=ANYTHING)
+@MORE
+@given(operation=st.sampled_from(CALLABLE), tree=ANYTHING)
 def test_whatever_comes_is_lifted_or_a_misfit(operation: Operation, tree: Any) -> None:
     params = deepcopy(tree) if isinstance(tree, dict) else {"message": tree}
     with suppress(Misfit):
@@ -117,8 +116,8 @@ def test_whatever_comes_is_lifted_or_a_misfit(operation: Operation, tree: Any) -
         FORM.lift_event(deepcopy(tree), memo())
 
 
-@pytest.mark.parametrize("operation", SPOKEN)
-@given(data=st.data())
+@MORE
+@given(operation=st.sampled_from(SPOKEN), data=st.data())
 def test_damage_is_a_misfit_at_worst_and_what_passes_can_be_lowered(operation: Operation, data: st.DataObject) -> None:
     lowered = FORM.lower_params(operation, data.draw(HUB.params[operation]), memo())
     params = data.draw(damaged(st.just(lowered), NAMES))
@@ -150,8 +149,8 @@ def test_damaged_events_are_misfits_at_worst(data: st.DataObject) -> None:
     v0_3.FORM.lower_event(lifted, memo(), last=True)
 
 
-@pytest.mark.parametrize("operation", [operation for operation in SPOKEN if operation in HUB.results])
-@given(data=st.data())
+@MORE
+@given(operation=st.sampled_from([operation for operation in SPOKEN if operation in HUB.results]), data=st.data())
 def test_whatever_1_0_takes_can_be_said_in_0_3(operation: Operation, data: st.DataObject) -> None:
     with suppress(Misfit):
         params = v1_0.FORM.lift_params(operation, data.draw(damaged(HUB.params[operation], NAMES)), memo())

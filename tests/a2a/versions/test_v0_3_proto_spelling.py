@@ -10,6 +10,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit
+from tests.table import for_each
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}
 HUB = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -29,7 +30,7 @@ def refused(operation: Operation, params: Tree) -> str:
     return caught.value.field
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         MESSAGE,
@@ -39,12 +40,12 @@ def refused(operation: Operation, params: Tree) -> str:
         HUB,
     ],
 )
-@pytest.mark.parametrize("name", ["message", "request"])
+@for_each("name", ["message", "request"])
 def test_a_message_is_lifted_in_any_spelling(name: str, message: Tree) -> None:
     assert asked(Operation.SEND_MESSAGE, {name: message}) == {"message": HUB}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "field"),
     [
         ({}, "message"),
@@ -91,9 +92,9 @@ def test_what_fits_no_spelling_is_a_misfit_in_the_words_of_its_writer(params: Tr
     assert refused(Operation.SEND_MESSAGE, params) == field
 
 
-@pytest.mark.parametrize("name", ["accepted_output_modes", "acceptedOutputModes"])
-@pytest.mark.parametrize("length", [5, "5", Decimal("5.0")])
-@pytest.mark.parametrize("push", ["push_notification", "pushNotification", "pushNotificationConfig"])
+@for_each("name", ["accepted_output_modes", "acceptedOutputModes"])
+@for_each("length", [5, "5", Decimal("5.0")])
+@for_each("push", ["push_notification", "pushNotification", "pushNotificationConfig"])
 def test_a_configuration_is_lifted_in_any_spelling(name: str, length: Any, push: str) -> None:
     configuration = {name: ["a"], "history_length": length, push: {"url": "u"}, "blocking": False}
     lifted = asked(Operation.SEND_MESSAGE, {"message": MESSAGE, "configuration": configuration})
@@ -105,7 +106,7 @@ def test_a_configuration_is_lifted_in_any_spelling(name: str, length: Any, push:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("state", "meant"),
     [
         ("TASK_STATE_CANCELLED", "CANCELED"),
@@ -125,7 +126,7 @@ def test_a_state_is_lifted_from_its_name_in_any_spelling_or_its_number(state: An
     assert task == {"id": "t", "status": {"state": f"TASK_STATE_{meant}"}}
 
 
-@pytest.mark.parametrize("state", ["", "CANCELED", "TASK_STATE_DONE", 9, -1, True, Decimal("1.5"), [], {}])
+@for_each("state", ["", "CANCELED", "TASK_STATE_DONE", 9, -1, True, Decimal("1.5"), [], {}])
 def test_a_state_that_is_none_is_a_misfit(state: Any) -> None:
     with pytest.raises(Misfit, match=r"^status\.state: must be the name of a task state"):
         answered(Operation.GET_TASK, {"id": "t", "status": {"state": state}})
@@ -147,7 +148,7 @@ def test_a_listed_task_must_name_itself() -> None:
         answered(Operation.LIST_TASKS, {"tasks": [{"status": {}}]}, memo)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "field"),
     [
         ({"statusUpdate": {"taskId": "t"}}, "statusUpdate.status"),
@@ -165,7 +166,7 @@ def test_an_event_that_is_none_is_a_misfit_that_names_the_place(event: Tree, fie
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("operation", [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK])
+@for_each("operation", [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK])
 def test_a_task_may_be_named_as_a_resource(operation: Operation) -> None:
     assert asked(operation, {"name": "tasks/t"}) == {"id": "t"}
     assert asked(operation, {"name": "tasks/a/b", "id": "a/b"}) == {"id": "a/b"}

@@ -3,7 +3,6 @@
 from copy import deepcopy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,7 @@ from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions import v1_0
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
-from tests.a2a.versions.trees import ANYTHING, HUB, Hub, damaged
+from tests.a2a.versions.trees import ANYTHING, HUB, MORE, Hub, damaged
 from tests.doubles.yardstick import growth
 
 SPOKEN = sorted(CALLABLE, key=CALLABLE.index)[:-1]
@@ -32,8 +31,8 @@ def memo() -> Memo:
 # ---- There and back --------------------------------------------------------------------------------------------------
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", SPOKEN)
+@MORE
+@given(st.sampled_from(SPOKEN), st.data())
 def test_parameters_of_1_0_come_back_as_they_were(operation: Operation, data: st.DataObject) -> None:
     hub = data.draw(HUB.params[operation])
     lowered = FORM.lower_params(operation, deepcopy(hub), memo())
@@ -46,8 +45,8 @@ def test_parameters_of_1_0_come_back_as_they_were(operation: Operation, data: st
     assert FORM.lift_params(operation, lowered, memo()) == hub
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", [operation for operation in SPOKEN if operation in HUB.results])
+@MORE
+@given(st.sampled_from([operation for operation in SPOKEN if operation in HUB.results]), st.data())
 def test_results_of_1_0_come_back_as_they_were(operation: Operation, data: st.DataObject) -> None:
     hub = data.draw(HUB.results[operation])
     assert FORM.lift_result(operation, FORM.lower_result(operation, deepcopy(hub), memo()), memo()) == hub
@@ -86,8 +85,8 @@ def hub_reads(operation: Operation, lifted: Tree) -> Tree:
     return v1_0.FORM.lift_result(operation, lifted, memo())
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", SPOKEN)
+@MORE
+@given(st.sampled_from(SPOKEN), st.data())
 def test_parameters_are_lifted_or_a_misfit(operation: Operation, data: st.DataObject) -> None:
     sent = data.draw(HUB.params[operation])
     spoken = damaged(st.just(FORM.lower_params(operation, sent, memo())), NAMES)
@@ -103,8 +102,8 @@ def test_parameters_are_lifted_or_a_misfit(operation: Operation, data: st.DataOb
     assert settled(again) == settled(lifted)
 
 
-@given(st.data())
-@pytest.mark.parametrize("operation", [operation for operation in SPOKEN if operation in HUB.results])
+@MORE
+@given(st.sampled_from([operation for operation in SPOKEN if operation in HUB.results]), st.data())
 def test_results_are_lifted_or_a_misfit(operation: Operation, data: st.DataObject) -> None:
     hub = data.draw(HUB.results[operation])
     answer: Any = {"it": FORM.lower_result(operation, hub, memo())}

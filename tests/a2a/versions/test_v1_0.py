@@ -1,7 +1,6 @@
 """The hub's own generation."""
 
 import copy
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions.v1_0 import FORM
 from gateway.a2a.versions.version import Form, Memo, Misfit
-from tests.a2a.sample import VECTORS, vector
+from tests.table import for_each
 
 SEND, GET, LIST = Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.LIST_TASKS
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -54,53 +53,6 @@ def test_it_is_a_form() -> None:
 
 
 # ---- What is right passes as it is ---------------------------------------------------------------------------------
-
-
-def vectors(part: str) -> list[Any]:
-    found = []
-    for path in sorted(VECTORS.glob("*.json")):
-        tree = json.loads(path.read_bytes())
-        if "v1.0-jsonrpc" in tree.get("request", {}) and "Card" not in path.stem:
-            operation = Operation(tree["operation"].partition("_")[0])
-            if part == "events":
-                sides = [event["v1.0-rest"]["sse_data"] for event in tree.get("events", ())]
-                found += [pytest.param(side, id=f"{path.stem}-{index}") for index, side in enumerate(sides)]
-            elif part == "request":
-                params = tree["request"]["v1.0-jsonrpc"]["http"]["body"]["params"]
-                params.pop("tenant", None)
-                found.append(pytest.param(operation, params, id=path.stem))
-            elif "v1.0-jsonrpc" in tree.get("response", {}):
-                found.append(
-                    pytest.param(operation, tree["response"]["v1.0-jsonrpc"]["http"]["body"]["result"], id=path.stem)
-                )
-    return found
-
-
-@pytest.mark.parametrize(("operation", "params"), vectors("request"))
-def test_parameters_are_the_hubs(operation: Operation, params: Tree) -> None:
-    assert lifted(operation, params) == params
-    assert FORM.lower_params(operation, copy.deepcopy(params), Memo()) == params
-
-
-@pytest.mark.parametrize(("operation", "result"), vectors("response"))
-def test_results_are_the_hubs(operation: Operation, result: Any) -> None:
-    found = answered(operation, result)
-    assert found == (result or {})
-    assert FORM.lower_result(operation, found, Memo()) == result
-
-
-@pytest.mark.parametrize("event", vectors("events"))
-def test_events_are_the_hubs(event: Tree) -> None:
-    found = told(event)
-    assert found == event
-    assert FORM.lower_event(found, Memo(), last=True) == (event,)
-
-
-@pytest.mark.parametrize("case", vector("parts")["cases"], ids=lambda case: case["case"])
-def test_every_part_passes(case: Any) -> None:
-    for part in (case["v1.0"], case["v1.0 after the round trip"]):
-        assert sent(parts=[part])["parts"] == [part]
-        assert part_of_agent(part) == part
 
 
 def test_members_that_nobody_knows_survive() -> None:
@@ -184,7 +136,7 @@ def test_an_empty_id_is_unset() -> None:
 # ---- What a client has to say ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "params", "field"),
     [
         (SEND, {}, "message"),
@@ -246,7 +198,7 @@ def test_a_configuration_may_be_asked_for_by_its_task_alone() -> None:
 # ---- What an agent may leave out -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "meant"),
     [
         ("working", "TASK_STATE_WORKING"), ("input-required", "TASK_STATE_INPUT_REQUIRED"), (5, "TASK_STATE_CANCELED"),
@@ -309,7 +261,7 @@ def test_tasks_of_a_list_are_not_remembered() -> None:
     assert memo == Memo()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "result", "field"),
     [
         (SEND, {}, ""),
@@ -334,7 +286,7 @@ def test_a_result_that_is_none_is_told_by_the_way_to_it(operation: Operation, re
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "field"),
     [
         ({}, ""), ([], ""), ({"task": TASK, "message": MESSAGE}, ""),

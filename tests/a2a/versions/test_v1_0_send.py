@@ -11,6 +11,7 @@ from gateway.a2a.versions import v1_0
 from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.a2a.versions.trees import HUB, damaged
+from tests.table import for_each
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -26,7 +27,7 @@ def right(params: Any) -> bool:
     return is_right(members, message)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "more",
     [
         {},
@@ -41,7 +42,7 @@ def test_a_message_that_is_spelled_as_1_0_spells_it_is_right(more: dict[str, Any
     assert right({"message": {**MESSAGE, **more}, "configuration": configuration, "metadata": {}})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "more",
     [
         {"messageId": ""}, {"messageId": 7}, {"role": "user"}, {"role": None}, {"parts": []}, {"parts": [{}]},
@@ -53,7 +54,7 @@ def test_a_message_that_has_to_be_looked_at_is_not_certain_to_be_right(more: dic
     assert not right({"message": {**MESSAGE, **more}})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "more",
     [
         {"configuration": {"historyLength": -1}}, {"configuration": {"historyLength": "5"}}, {"configuration": []},

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
+from tests.table import for_each
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
 SECTIONS: dict[str, Form] = {
@@ -25,7 +24,7 @@ def table(form: Form) -> str:
     return "\n".join(["| what | towards | what happens |", "|---|---|---|", *rows])
 
 
-@pytest.mark.parametrize("name", SECTIONS)
+@for_each("name", SECTIONS)
 def test_the_manual_lists_every_loss(name: str) -> None:
     section = MANUAL.read_text().split(f"\n### {name}\n")[1].split("\n### ")[0]
     assert section.strip() == table(SECTIONS[name])
@@ -43,7 +42,7 @@ def test_every_generation_answers_sends_and_gets() -> None:
     assert Operation.LIST_TASKS not in v0_3.FORM.answers | v0_3_proto.FORM.answers | v0_1.FORM.answers
 
 
-@pytest.mark.parametrize("name", SECTIONS)
+@for_each("name", SECTIONS)
 def test_an_update_with_a_member_of_the_other_kind_can_be_said(name: str) -> None:
     status: Tree = {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
     artifact: Tree = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}

@@ -5,11 +5,14 @@ from copy import deepcopy
 from decimal import Decimal
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 
+MORE = settings(max_examples=2 * settings().max_examples)
+"""For a test that draws an operation, a binding or a version beside what is said in it."""
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(allow_nan=False, allow_infinity=False).filter(

@@ -18,7 +18,8 @@ from gateway.a2a.operation import Operation
 from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
 from gateway.upstream.stdio.rpc import Rpc
 from tests.doubles.scripted import WAIT
-from tests.test_stdio_misbehaving import left
+from tests.stdio.test_stdio_misbehaving import left
+from tests.table import for_each
 from tests.upstream.stdio.specs import spec
 
 pytestmark = pytest.mark.anyio
@@ -119,7 +120,7 @@ async def test_callers_of_one_that_keeps_failing_are_told_at_once() -> None:
         assert (only(agent).state, only(agent).starts) == (State.BROKEN, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mode", "restart", "state", "starts"),
     [
         ("behaves", "never", State.ENDED, 1),
@@ -190,7 +191,7 @@ async def test_calls_that_are_open_end_before_the_process_does_when_no_configura
 # ---- The card --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mode", "card"), [("behaves", "extended"), ("announces", "printed"), ("behaves", "GetTask")])
+@for_each(("mode", "card"), [("behaves", "extended"), ("announces", "printed"), ("behaves", "GetTask")])
 async def test_the_card_is_what_it_told_last_or_tells_now(mode: str, card: str) -> None:
     async with running(spec(mode, card=card)) as agent:
         for again in (False, True):

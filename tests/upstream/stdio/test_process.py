@@ -14,7 +14,8 @@ import pytest
 
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
 from tests.doubles.scripted import WAIT
-from tests.test_stdio_misbehaving import runs
+from tests.stdio.test_stdio_misbehaving import runs
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -82,13 +83,13 @@ async def test_what_is_written_is_read_and_what_it_says_is_heard() -> None:
         assert await cat.exit() == 0
 
 
-@pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -9 $$", -9)])
+@for_each(("script", "status"), [("exit 7", 7), ("kill -9 $$", -9)])
 async def test_the_exit_is_told(script: str, status: int) -> None:
     async with started(*shell(script)) as agent:
         assert await agent.exit() == status
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "folder", "why"),
     [
         (("/no/such/program",), "/", "there is no such program"),
@@ -102,7 +103,7 @@ async def test_what_cannot_be_started_says_why(words: tuple[str, ...], folder: s
         Process(Command(words, folder, ENVIRONMENT))
 
 
-@pytest.mark.parametrize("script", ["sleep 1000 & echo $!; exit 0", "sleep 1000 & echo $!; wait"])
+@for_each("script", ["sleep 1000 & echo $!; exit 0", "sleep 1000 & echo $!; wait"])
 async def test_the_whole_group_ends_with_the_process_or_by_its_signal(script: str) -> None:
     async with started(*shell(script)) as agent:
         child = int(await agent.output.line())

@@ -23,6 +23,7 @@ from gateway.a2a.operation import Operation
 from gateway.upstream.response import Response
 from gateway.upstream.stdio import rpc
 from gateway.upstream.stdio.rpc import MOST_STRAYS, MOST_UNREAD, Rpc
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -110,7 +111,7 @@ async def test_a_call_that_is_given_up_is_forgotten_and_what_comes_for_it_is_lat
     assert agent.rpc.is_open
 
 
-@pytest.mark.parametrize("identity", ["g-99", "nobody", 1, None, "g-" + "9" * 5000, "g-x"])
+@for_each("identity", ["g-99", "nobody", 1, None, "g-" + "9" * 5000, "g-x"])
 async def test_an_answer_to_no_call_is_dropped_and_counted(identity: object) -> None:
     agent = Agent()
     agent.ask()
@@ -118,14 +119,13 @@ async def test_an_answer_to_no_call_is_dropped_and_counted(identity: object) -> 
     assert (agent.dropped["late"], agent.dropped["stray"], agent.rpc.calls) == (0, 1, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         b'{"jsonrpc": "2.0", "id": "g-1", "result": {"score": NaN}}',
         b'{"id":"g-1","jsonrpc":"2.0","result":%b}' % (b"[" * 100_000 + b"]" * 100_000),
         b'{"result": {"score": Infinity}, "id": "g-1", "jsonrpc": "2.0"}\n',
     ],
-    ids=["nan", "deep", "behind"],
 )
 async def test_who_is_answered_by_what_is_no_json_is_told_and_nobody_else(said: bytes) -> None:
     agent = Agent()
@@ -157,7 +157,7 @@ async def test_a_request_of_the_agents_own_is_refused_but_not_without_end() -> N
     assert len(agent.frames) == 1
 
 
-@pytest.mark.parametrize("data", [b"\x00", b"Content-Length: x\r\n\r\n"])
+@for_each("data", [b"\x00", b"Content-Length: x\r\n\r\n"])
 async def test_a_bad_frame_fails_every_call_and_no_more_are_made(data: bytes) -> None:
     agent = Agent()
     responses = [agent.ask(), agent.ask()]

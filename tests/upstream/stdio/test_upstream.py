@@ -19,6 +19,7 @@ from gateway.principal import Principal
 from gateway.upstream.stdio.agent import Agent, Spec
 from gateway.upstream.stdio.upstream import StdioUpstream
 from gateway.upstream.upstream import Caller, IdentityNames, Timeouts, Treatment
+from tests.table import for_each
 from tests.upstream.stdio.specs import spec
 
 pytestmark = pytest.mark.anyio
@@ -145,7 +146,7 @@ async def test_a_line_has_no_header() -> None:
         assert (await told(made, sending("headers"), HEAD))["headers"] == {}
 
 
-@pytest.mark.parametrize(("rule", "expected"), [(None, None), ("keep", "house"), ("strip", None), ("other", "other")])
+@for_each(("rule", "expected"), [(None, None), ("keep", "house"), ("strip", None), ("other", "other")])
 async def test_the_tenant_is_what_the_file_says(rule: str | None, expected: str | None) -> None:
     async with upstream(spec(), Treatment(tenant=rule)) as made:
         params = (await told(made, sending("headers", tenant="house"), HEAD))["params"]

@@ -1,0 +1,366 @@
+"""The directory of one snapshot: the skills and tags of agents' cards, indexed, and the agents that a caller may see.
+
+The index follows the cards: a change of a card re-reads that card alone, at the next look-up. A look-up reads the
+ranked list of one skill, which is kept until a card or a measured latency changes, or for a minute.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol
+
+from gateway.a2a.json import Tree
+from gateway.a2a.sanitized_card import SanitizedCard
+from gateway.catalog.ranking import USUAL_TRUST, Changes, FirstByte, Score
+from gateway.principal import Principal
+from gateway.routing.table import Table
+
+_RANKS_KEPT = 60.0
+"""Seconds after which agents are ranked again: a measured latency may have expired."""
+
+
+class Settled(Protocol):
+    """Whether the first attempt to read a card has ended."""
+
+    def is_set(self) -> bool:
+        """Return whether it has."""
+
+
+class CardFacts(Protocol):
+    """The card of one backend, as `cards.fetch.CardSource` has it."""
+
+    @property
+    def portrait(self) -> SanitizedCard | None:
+        """The sanitized card, or None."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the agent has not confirmed it for too long."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether it is for callers that may use the agent alone."""
+
+    @property
+    def version(self) -> int:
+        """Grows with each change."""
+
+    @property
+    def settled(self) -> Settled:
+        """Whether the first attempt to read it has ended."""
+
+    @property
+    def error(self) -> str | None:
+        """The reason of the last failure, for operators; or None."""
+
+
+def _no_trouble() -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """One backend of an agent, as the catalog knows it.
+
+    Attributes:
+        backend: Its key.
+        hint: The operator's latency in seconds, or None.
+        why_down: Returns why no call can go there now, or an empty text.
+        first_byte: Its measured latency.
+        is_product: Whether its card is that of the agent, and not that of one tenant's backend.
+    """
+
+    agent: str
+    backend: str
+    card: CardFacts
+    first_byte: FirstByte
+    trust: int = USUAL_TRUST
+    hint: float | None = None
+    why_down: Callable[[], str] = _no_trouble
+    is_product: bool = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a stranger may read what its card says of it."""
+        return self.is_product and not self.card.personal
+
+    @property
+    def portrait(self) -> SanitizedCard | None:
+        """The card, or None if there is none that can be served."""
+        return None if self.card.stale else self.card.portrait
+
+    @property
+    def skills(self) -> tuple[Tree, ...]:
+        """The skills of its card."""
+        portrait = self.portrait
+        return () if portrait is None else portrait.skills
+
+    def score(self, now: float, *, by_tag: bool) -> Score:
+        """Return its score for a skill."""
+        measured = self.first_byte.seconds(now)
+        return Score.of(self.backend, by_tag=by_tag, trust=self.trust, hint=self.hint, measured=measured)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedListing:
+    """A backend that has a skill, and its score."""
+
+    listing: Listing
+    score: Score
+
+    @property
+    def agent(self) -> str:
+        """Its agent."""
+        return self.listing.agent
+
+    @property
+    def backend(self) -> str:
+        """Its key."""
+        return self.listing.backend
+
+    @property
+    def trouble(self) -> str:
+        """Why no call can go there now, or an empty text."""
+        if self.listing.portrait is None:
+            return "its card is too old"
+        return self.listing.why_down()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a stranger may read what its card says of it."""
+        return self.listing.is_open
+
+    def parts(self) -> dict[str, object]:
+        """Return the parts of its score."""
+        return self.score.parts()
+
+    def __str__(self) -> str:
+        return str(self.score)
+
+
+class _Order(NamedTuple):
+    """The backends that have one skill or tag, the best one first.
+
+    Attributes:
+        changes: What had changed when they were ranked.
+        at: When that was.
+    """
+
+    changes: tuple[int, int]
+    at: float
+    ranked: list[RankedListing]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An agent as one caller may see it.
+
+    Attributes:
+        listing: The backend whose card the caller would read.
+        tells: Whether the caller may read what the agent says of itself: its descriptions and skills.
+    """
+
+    listing: Listing
+    tells: bool
+
+    @property
+    def agent(self) -> str:
+        """Its name in the file."""
+        return self.listing.agent
+
+    @property
+    def portrait(self) -> SanitizedCard | None:
+        """Its card, or None where the caller may not read it or there is none."""
+        return self.listing.portrait if self.tells else None
+
+    @property
+    def skills(self) -> tuple[Tree, ...]:
+        """The skills of its card, as far as the caller may read it."""
+        return self.listing.skills if self.tells else ()
+
+
+class Directory:
+    """The agents of one snapshot.
+
+    Args:
+        changes: Counts the changes of cards and of measured latencies.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, table: Table, listings: Sequence[Listing], changes: Changes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._table = table
+        self._listings = tuple(listings)
+        self._changes = changes
+        self._clock = clock
+        self._by_agent: dict[str, list[Listing]] = {}
+        self._by_backend = {listing.backend: listing for listing in listings}
+        for listing in listings:
+            self._by_agent.setdefault(listing.agent, []).append(listing)
+        # By skill id or tag: the backends that have it, and whether it is only a tag there.
+        self._words: dict[str, dict[str, bool]] = {}
+        self._read: dict[str, tuple[int, Collection[str]]] = {}
+        self._texts: dict[str, tuple[int, str]] = {}
+        self._orders: dict[str, _Order] = {}
+        self._strangers: list[Seen] = []
+        self._unread = dict.fromkeys(self._by_agent)
+        self._cards = -1
+
+    # ---- Skills: what routing asks -----------------------------------------------------------------------------------
+
+    def ranked(self, skill: str, agents: Collection[str]) -> Iterator[RankedListing]:
+        """Yield the backends of some agents that have a skill, the best one first."""
+        self._follow()
+        having = self._words.get(skill)
+        if having is None:
+            return
+        now = self._clock()
+        if len(agents) >= len(having):
+            yield from (each for each in self._ordered(skill, having, now) if each.agent in agents)
+            return
+        own = (each for agent in agents for each in self._by_agent.get(agent, ()) if each.backend in having)
+        yield from sorted((_rank(each, now, by_tag=having[each.backend]) for each in own), key=_by_score)
+
+    def unread(self, agents: Collection[str]) -> Iterator[str]:
+        """Yield those of some agents of which nobody knows yet whether they have a card."""
+        for agent in list(self._unread):
+            if all(listing.card.settled.is_set() for listing in self._by_agent[agent]):
+                del self._unread[agent]
+            elif agent in agents:
+                yield agent
+
+    def absence(self, agent: str, skill: str) -> str:
+        """Return why an agent is not ranked for a skill, for operators."""
+        listings = self._by_agent.get(agent, ())
+        if all(listing.card.portrait is None for listing in listings):
+            error = next((listing.card.error for listing in listings if listing.card.error), None)
+            return "has no card yet" if error is None else f"has no card: {error}"
+        return f"has no skill or tag {skill!r} on its card"
+
+    # ---- Agents: what the catalog asks -------------------------------------------------------------------------------
+
+    def seen_by(self, principal: Principal | None) -> list[Seen]:
+        """Return the agents that a caller may see, by name.
+
+        A caller sees the agents that it may call, but for those that are left out of the catalog. A stranger, and an
+        anonymous caller, sees the agents that are listed for anyone.
+        """
+        if principal is None or principal.method == "anonymous":
+            self._follow()
+            return self._strangers
+        # `unlisted` leaves the catalog; what is private is in it for those who may call it.
+        table = self._table
+        return [
+            self._seen(agent, principal)
+            for agent in sorted(self._by_agent)
+            if (table.agents[agent].listed or not table.agents[agent].public) and table.may_call(principal, agent)
+        ]
+
+    def search(self, principal: Principal | None, *, skill: str = "", tag: str = "", text: str = "") -> list[Seen]:
+        """Return the agents that a caller may see and that fit every filter, the best one first; all of them by name.
+
+        Args:
+            skill: A skill id or a tag, compared exactly: as it picks agents at `/skills/{skill}`.
+            tag: A tag, compared exactly.
+            text: A part of the name, a description, a skill or a tag, compared without case.
+        """
+        found = self.seen_by(principal)
+        if not (skill or tag or text):
+            return found
+        self._follow()
+        having = self._words.get(skill, {})
+        if skill:
+            found = [each for each in found if each.tells and each.listing.backend in having]
+        if tag:
+            tagged = self._words.get(tag, {})
+            found = [each for each in found if each.listing.backend in tagged and _is_tagged(each, tag)]
+        if text:
+            words = text.casefold()
+            found = [each for each in found if words in self._text(each)]
+        now = self._clock()
+        scored = [(each.listing.score(now, by_tag=having.get(each.listing.backend, False)), each) for each in found]
+        return [each for _, each in sorted(scored, key=itemgetter(0))]
+
+    def _seen(self, agent: str, caller: Principal | None) -> Seen:
+        listings = self._by_agent[agent]
+        if not self._table.agents[agent].by_tenant:
+            return Seen(listings[0], tells=caller is not None or listings[0].is_open)
+        own = next(
+            (one for one in listings if caller is not None and self._is_own(one, caller)),
+            None,
+        )
+        product = next((one for one in listings if one.is_open or (one.is_product and caller is not None)), None)
+        return Seen(own or product or listings[0], tells=own is not None or product is not None)
+
+    def _is_own(self, listing: Listing, caller: Principal) -> bool:
+        route = self._table.agents[listing.agent].routes.get(caller.tenant)
+        return route is not None and route.backend == listing.backend
+
+    # ---- The index -----------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Read the cards that have changed."""
+        if self._changes.cards == self._cards:
+            return
+        self._cards = self._changes.cards
+        for listing in self._listings:
+            known = self._read.get(listing.backend)
+            if known is None or known[0] != listing.card.version:
+                self._index(listing, () if known is None else known[1])
+        rules = self._table.agents
+        self._strangers = [self._seen(agent, None) for agent in sorted(self._by_agent) if rules[agent].listed]
+
+    def _index(self, listing: Listing, before: Collection[str]) -> None:
+        backend, portrait = listing.backend, listing.card.portrait
+        found: dict[str, bool] = {}
+        for skill in () if portrait is None else portrait.skills:
+            for tag in skill["tags"]:
+                found.setdefault(tag, True)
+            found[skill["id"]] = False
+        for word in before:
+            if word not in found:
+                del self._words[word][backend]
+                if not self._words[word]:
+                    del self._words[word]
+                    self._orders.pop(word, None)
+        for word, by_tag in found.items():
+            having = self._words.get(word)
+            if having is None:
+                self._words[word] = {backend: by_tag}
+            else:
+                having[backend] = by_tag
+        self._read[backend] = listing.card.version, found
+
+    def _ordered(self, skill: str, having: Mapping[str, bool], now: float) -> list[RankedListing]:
+        changes = self._changes.cards, self._changes.ranks
+        order = self._orders.get(skill)
+        if order is None or order.changes != changes or now - order.at > _RANKS_KEPT:
+            own = (_rank(self._by_backend[backend], now, by_tag=by_tag) for backend, by_tag in having.items())
+            order = self._orders[skill] = _Order(changes, now, sorted(own, key=_by_score))
+        return order.ranked
+
+    def _text(self, seen: Seen) -> str:
+        """Return what the caller may read of an agent as one text, without case; kept until its card changes."""
+        listing, portrait = seen.listing, seen.portrait
+        if portrait is None:
+            return seen.agent.casefold()
+        known = self._texts.get(listing.backend)
+        if known is None or known[0] != listing.card.version:
+            texts = [seen.agent, portrait.name, portrait.description]
+            for skill in portrait.skills:
+                texts += [skill["id"], skill["name"], skill["description"], *skill["tags"]]
+            known = self._texts[listing.backend] = listing.card.version, "\n".join(map(str, texts)).casefold()
+        return known[1]
+
+
+_by_score = attrgetter("score")
+
+
+def _rank(listing: Listing, now: float, *, by_tag: bool) -> RankedListing:
+    return RankedListing(listing, listing.score(now, by_tag=by_tag))
+
+
+def _is_tagged(seen: Seen, tag: str) -> bool:
+    return any(tag in skill["tags"] for skill in seen.skills)

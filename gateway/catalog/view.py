@@ -1,0 +1,426 @@
+"""What the catalog page shows, as plain values read from a snapshot.
+
+Cards are another party's: everything here that comes from one is text for a template that escapes it, and a link is
+one only if it is http or https (`a2a.sanitized_card`).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from gateway.a2a.fault import Fault
+from gateway.a2a.sanitized_card import SanitizedCard
+from gateway.backing import Backing
+from gateway.cards.serve import PublicUrl
+from gateway.config.explain import Inquiry, reply
+from gateway.policy.limits import Limits
+from gateway.routing.route import Rule
+from gateway.snapshot import Snapshot
+from gateway.telemetry.recent import Recent
+from gateway.upstream.stdio.upstream import trouble_of
+
+PAGE = 50
+"""Agents on one page of the list."""
+MOST_SHOWN = 12
+"""Values of one facet that are offered."""
+MOST_EXPLAINED = 20
+"""Tenants whose route to an agent is explained on its page."""
+FACETS = ("skill", "tag", "tenant", "health")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill of a card."""
+
+    id: str
+    name: str
+    description: str
+    tags: tuple[str, ...]
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One agent in the list.
+
+    Attributes:
+        name: Its name in the file.
+        title: Its name on the card.
+        health: `up`, `degraded` (some replicas are down, or there is no current card) or `down`.
+        tenants: The tenants that may call it; `*` for all others.
+    """
+
+    name: str
+    title: str
+    description: str
+    skills: tuple[Skill, ...]
+    tags: tuple[str, ...]
+    tenants: tuple[str, ...]
+    dialects: tuple[str, ...]
+    health: str
+    replicas: int
+    replicas_up: int
+
+    def values(self, facet: str) -> Iterable[str]:
+        """Return its values of a facet."""
+        if facet == "skill":
+            return dict.fromkeys(skill.id for skill in self.skills)
+        if facet == "health":
+            return (self.health,)
+        return self.tags if facet == "tag" else self.tenants
+
+    def holds(self, text: str) -> bool:
+        """Return whether the text, in lower case, is in its names, description, skills or tags."""
+        words = [self.name, self.title, self.description, *self.tags]
+        words += [word for skill in self.skills for word in (skill.id, skill.name, skill.description)]
+        return any(text in word.lower() for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search in the list.
+
+    Attributes:
+        text: Lower or upper case, looked for in names, descriptions, skills and tags.
+        chosen: The chosen value of each facet.
+        page: From 1.
+    """
+
+    text: str = ""
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    page: int = 1
+
+    @classmethod
+    def read(cls, query: Mapping[str, str], facets: Sequence[str] = FACETS) -> "Search":
+        """Return the search of a query string; what is none is ignored."""
+        page = query.get("page", "")
+        chosen = {facet: query[facet] for facet in facets if query.get(facet)}
+        number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+        return cls(query.get("q", "").strip(), chosen, max(1, number))
+
+    def link(self, **changes: str | int | None) -> str:
+        """Return the relative URL of this search with some values changed, on its first page."""
+        values = {"q": self.text, **self.chosen, **changes}
+        query = urlencode({key: value for key, value in values.items() if value not in ("", None)}, errors="replace")
+        return f"./?{query}" if query else "./"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of a search.
+
+    Attributes:
+        facets: By facet the most frequent values among the results, with their count.
+    """
+
+    search: Search
+    entries: Sequence[Entry]
+    total: int
+    pages: int
+    facets: Mapping[str, Sequence[tuple[str, int]]]
+
+
+def find(entries: Collection[Entry], search: Search, facets: Sequence[str] = FACETS) -> Found:
+    """Return the entries that a search finds, in the order given."""
+    text = search.text.lower()
+    hits = [
+        entry
+        for entry in entries
+        if all(value in entry.values(facet) for facet, value in search.chosen.items())
+        and (not text or entry.holds(text))
+    ]
+    counts = {facet: Counter(value for entry in hits for value in entry.values(facet)) for facet in facets}
+    pages = max(1, -(-len(hits) // PAGE))
+    page = min(search.page, pages)
+    shown = hits[(page - 1) * PAGE : page * PAGE]
+    offered = {facet: sorted(counter.items(), key=_rank)[:MOST_SHOWN] for facet, counter in counts.items()}
+    return Found(Search(search.text, search.chosen, page), shown, len(hits), pages, offered)
+
+
+def _rank(value: tuple[str, int]) -> tuple[int, str]:
+    return -value[1], value[0]
+
+
+def entries_of(snapshot: Snapshot) -> list[Entry]:
+    """Return all agents by name."""
+    backings: dict[str, list[Backing]] = {}
+    for backing in snapshot.backings.values():
+        backings.setdefault(backing.agent, []).append(backing)
+    tenants: dict[str, list[str]] = {}
+    for tenant, reach in snapshot.table.reach.items():
+        for agent in reach.agents:
+            tenants.setdefault(agent, []).append(tenant)
+    return [_entry(name, backings[name], tenants.get(name, [])) for name in sorted(backings)]
+
+
+def entry_of(snapshot: Snapshot, name: str) -> Entry:
+    """Return one agent."""
+    backings = [backing for backing in snapshot.backings.values() if backing.agent == name]
+    tenants = [tenant for tenant, reach in snapshot.table.reach.items() if name in reach.agents]
+    return _entry(name, backings, tenants)
+
+
+def _entry(name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
+    portraits = [backing.source.portrait for backing in backings if backing.source.portrait is not None]
+    portrait = portraits[0] if portraits else SanitizedCard()
+    skills = tuple({skill.id: skill for each in portraits for skill in skills_of(each)}.values())
+    has_card = len(portraits) == len(backings) and not any(backing.source.stale for backing in backings)
+    replicas = [replica for backing in backings for replica in backing.replicas]
+    up = sum(replica.condition.is_up and not trouble_of(replica.upstream) for replica in replicas)
+    return Entry(
+        name=name,
+        title=_text(portrait.name) or name,
+        description=_text(portrait.description),
+        skills=skills,
+        tags=tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags)),
+        tenants=tuple(sorted(tenants)),
+        dialects=tuple(dict.fromkeys(str(each) for backing in backings for each in backing.upstream.interfaces())),
+        health="down" if not up else "up" if has_card and up == len(replicas) else "degraded",
+        replicas=len(replicas),
+        replicas_up=up,
+    )
+
+
+def skills_of(portrait: SanitizedCard) -> Iterator[Skill]:
+    """Yield the skills of a card; members of a wrong type count as missing."""
+    for skill in portrait.skills:
+        yield Skill(
+            _text(skill.get("id")),
+            _text(skill.get("name")) or _text(skill.get("id")),
+            _text(skill.get("description")),
+            tuple(_texts(skill.get("tags"))),
+            tuple(_texts(skill.get("examples"))),
+        )
+
+
+def _text(value: object) -> str:
+    """Return a text that may stand in a page and in a link, whatever an agent wrote."""
+    if not isinstance(value, str):
+        return ""
+    return value.translate(_TURNS).encode("utf-8", "replace").decode("utf-8")
+
+
+_TURNS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
+"""Characters that turn the direction of the text behind them, and so could make a name look like another."""
+
+
+def _texts(value: object) -> list[str]:
+    return [_text(each) for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
+
+
+# ---- One agent -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where clients call an agent over JSON-RPC.
+
+    Attributes:
+        url: The URL.
+        path: Its raw path, as a request has it.
+        host: Lower case, without port.
+        tenant: The A2A `tenant` field that the call needs, or None.
+        place: Where the file says so.
+        card_url: Where the card is served.
+    """
+
+    url: str
+    path: str
+    host: str
+    tenant: str | None
+    place: str
+    card_url: str
+
+
+def addresses(snapshot: Snapshot, agent: str) -> list[Address]:
+    """Return where clients find an agent, in the order of the file."""
+    return [_address(snapshot, rule) for rule in rules_of(snapshot, agent)]
+
+
+def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
+    """Return the rules of an agent, those for any agent with a skill last.
+
+    In the place of any skill in a path stands the first one of its card.
+    """
+    own = (backing for backing in snapshot.backings.values() if backing.agent == agent)
+    portraits = (backing.source.portrait for backing in own if backing.source.portrait is not None)
+    skill = next((skill.id for portrait in portraits for skill in skills_of(portrait)), "SKILL")
+    rules = snapshot.table.agents[agent].rules
+    return [rule.at(skill) for rule in sorted(rules, key=lambda rule: rule.by_skill)]
+
+
+def _address(snapshot: Snapshot, rule: Rule) -> Address:
+    public: PublicUrl = snapshot.public
+    # Any host fits a wildcard.
+    host = rule.host.replace("*", "any", 1) if rule.host is not None else None
+    url = public.at(host, rule.path)
+    tenant = None if rule.tenant is None else "/" + rule.tenant
+    card = f"{url.rstrip('/')}{tenant or ''}/.well-known/agent-card.json"
+    path = "/" + "/".join((*snapshot.prefix, *rule.path))
+    return Address(url, path, urlsplit(url).hostname or "", rule.tenant, str(rule.place), card)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedView:
+    """A card as the gateway serves it, or the reason why there is none.
+
+    Attributes:
+        interfaces: URL, binding, version and tenant of each.
+    """
+
+    text: str
+    error: str
+    interfaces: Sequence[Mapping[str, Any]] = ()
+
+
+def served_card(backing: Backing, address: Address, rule: Rule) -> ServedView:
+    """Return the card that a caller reads at an address."""
+    try:
+        card = backing.cards.card(rule, rule.tenant, address.host, modern=True)
+    except Fault as fault:
+        return ServedView("", f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
+    tree = json.loads(card.body)  # noqa: TID251 - a card of our own making, to be shown
+    return ServedView(json.dumps(tree, indent=2, ensure_ascii=False), "", tree.get("supportedInterfaces") or ())
+
+
+def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:
+    """Return for some tenants where a call to an agent's address goes, and why."""
+    asked: list[str | None] = [None, *[tenant for tenant in tenants if tenant != "*"][:MOST_EXPLAINED]]
+    found = []
+    for tenant in asked:
+        if tenant == "anonymous":
+            continue
+        inquiry = Inquiry(address.path, tenant=address.tenant, as_=tenant, host=address.host)
+        answer = reply(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory)
+        why = next((each["why"] for each in answer["candidates"] if each["agent"] == agent), answer["hint"] or "")
+        found.append({"tenant": tenant, "agent": answer["agent"], "reason": answer["reason"], "why": why})
+    return found
+
+
+def ranks_of(snapshot: Snapshot, agent: str, skills: Sequence[Skill]) -> list[dict[str, Any]]:
+    """Return the rank of an agent for its first skills, with its parts."""
+    return [
+        {"skill": skill.id, "backend": ranked.backend, "score": str(ranked), "trouble": ranked.trouble}
+        for skill in skills[:MOST_SHOWN]
+        for ranked in snapshot.directory.ranked(skill.id, [agent])
+    ]
+
+
+def usage_of(limits: Limits, backings: Sequence[str], tenants: Sequence[str], now: float) -> list[dict[str, Any]]:
+    """Return the limits that a call to an agent meets, and their use in this process."""
+    rows = [("agent", name, usage) for name in backings for usage in limits.usage("agent", name, now)]
+    for tenant in tenants[:MOST_EXPLAINED]:
+        rows += [("tenant", tenant, usage) for usage in limits.usage("tenant", tenant, now)]
+    return [{"scope": scope, "name": name, **usage._asdict()} for scope, name, usage in rows]
+
+
+# ---- Copy the call ---------------------------------------------------------------------------------------------------
+
+MARK = "__MESSAGE__"
+"""Stands for the message, as a JSON string, in the text of a call."""
+
+
+def snippets(address: Address, *, signs_in: bool) -> dict[str, str]:
+    """Return the call as people write it, with `MARK` for the message.
+
+    The credential is read from the environment variable `A2A_TOKEN`; it is never part of the text.
+    """
+    card_base = address.card_url.removesuffix(".well-known/agent-card.json")
+    tenant = "" if address.tenant is None else f'"tenant":{_json(address.tenant)},'
+    message = f'{{"messageId":"1","role":"ROLE_USER","parts":[{{"text":{MARK}}}]}}'
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{{{tenant}"message":{message}}}}}'
+    credential = ' \\\n  -H "Authorization: Bearer $A2A_TOKEN"' if signs_in else ""
+    return {
+        "curl": f"""\
+curl -N {_shell(address.url)}{credential} \\
+  -H 'A2A-Version: 1.0' -H 'Content-Type: application/json' \\
+  -d {_shell(body)}
+""",
+        "python": f"""\
+import asyncio
+{"import os" if signs_in else ""}
+import httpx
+from a2a.client import ClientConfig, ClientFactory
+from a2a.helpers import new_text_message
+from a2a.types import Role, SendMessageRequest
+
+URL = {_json(card_base)}
+HEADERS = {'{"Authorization": "Bearer " + os.environ["A2A_TOKEN"]}' if signs_in else "{}"}
+
+
+async def main() -> None:
+    async with httpx.AsyncClient(headers=HEADERS, timeout=60) as http:
+        client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(URL)
+        message = new_text_message({MARK}, role=Role.ROLE_USER)
+        async for event in client.send_message(SendMessageRequest(message=message)):
+            print(event)
+
+
+asyncio.run(main())
+""",
+        "javascript": f"""\
+import {{ ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory }} from "@a2a-js/sdk/client";
+
+const url = {_json(card_base)};
+const headers = {"{ Authorization: `Bearer ${process.env.A2A_TOKEN}` }" if signs_in else "{}"};
+const fetchImpl = (input, init = {{}}) =>
+  fetch(input, {{ ...init, headers: {{ ...Object.fromEntries(new Headers(init.headers)), ...headers }} }});
+const factory = new ClientFactory({{
+  transports: [new JsonRpcTransportFactory({{ fetchImpl }})],
+  cardResolver: new DefaultAgentCardResolver({{ fetchImpl }}),
+}});
+
+const client = await factory.createFromUrl(url, ".well-known/agent-card.json");
+const parts = [{{ content: {{ $case: "text", value: {MARK} }} }}];
+const message = {{ messageId: crypto.randomUUID(), role: 1, parts }};
+for await (const event of client.sendMessageStream({{ message }})) {{
+  console.log(JSON.stringify(event));
+}}
+""",
+    }
+
+
+def with_message(language: str, text: str, message: str) -> str:
+    """Return the text of a call with its message."""
+    literal = _json(message)
+    return text.replace(MARK, literal.replace("'", "'\\''") if language == "curl" else literal)
+
+
+def _json(value: str) -> str:
+    # A JSON string is a string of Python and of JavaScript, too.
+    return json.dumps(value)
+
+
+def _shell(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+# ---- Requests --------------------------------------------------------------------------------------------------------
+
+SHOWN = (
+    "agent", "tenant", "principal", "operation", "binding", "a2a_version", "status", "outcome", "reason", "task_state",
+    "duration_s", "first_byte_s", "attempts", "stream", "events", "backend", "match_line", "request_id",
+)  # fmt: skip
+"""The fields of the access log that the page shows."""
+
+
+def matches(line: Recent, query: Mapping[str, str]) -> bool:
+    """Return whether a request is one that is filtered for.
+
+    Args:
+        query: `agent` and `tenant` by name; `status` is an HTTP status, an outcome or a reason.
+    """
+    fields = line.fields
+    for name in ("agent", "tenant"):
+        if query.get(name) and query[name] not in str(fields.get(name) or "").split(", "):
+            return False
+    status = query.get("status", "")
+    return not status or status in (str(fields.get("status")), fields.get("outcome"), fields.get("reason"))
+
+
+def row(line: Recent) -> dict[str, object]:
+    """Return a request as a row of the page."""
+    return {"number": line.number, "time": line.time, **{name: line.fields.get(name) for name in SHOWN}}

@@ -1,0 +1,167 @@
+"""The choice of the best agent for a skill, of those that the caller may reach and that are up.
+
+The ranking comes from outside (`Ranking`): it knows cards and health, and routing does not.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from gateway.principal import Principal
+from gateway.routing.endpoint import Endpoint
+from gateway.routing.route import Route, RoutingInput
+from gateway.routing.table import Table
+
+
+class Ranked(Protocol):
+    """One backend of an agent that has a skill."""
+
+    @property
+    def agent(self) -> str:
+        """Its agent."""
+
+    @property
+    def backend(self) -> str:
+        """Its key; see `backend_key`."""
+
+    @property
+    def trouble(self) -> str:
+        """Why no call can go there now, or an empty text."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a stranger may read what its card says of it."""
+
+    def parts(self) -> dict[str, object]:
+        """Return the parts of its score."""
+
+
+class Ranking(Protocol):
+    """The agents that have a skill, as far as cards are known."""
+
+    def ranked(self, skill: str, agents: Collection[str]) -> Iterator[Ranked]:
+        """Yield the backends of some agents that have a skill, the best one first."""
+
+    def unread(self, agents: Collection[str]) -> Iterator[str]:
+        """Yield those of some agents of which nobody knows yet whether they have a card."""
+
+    def absence(self, agent: str, skill: str) -> str:
+        """Return why an agent is not ranked for a skill, for operators."""
+
+
+class _NoRanking:
+    """Knows no card."""
+
+    def ranked(self, skill: str, agents: Collection[str]) -> Iterator[Ranked]:  # noqa: ARG002 - as `Ranking`
+        """Yield none."""
+        return iter(())
+
+    def unread(self, agents: Collection[str]) -> Iterator[str]:  # noqa: ARG002 - as `Ranking`
+        """Yield none."""
+        return iter(())
+
+    def absence(self, agent: str, skill: str) -> str:  # noqa: ARG002 - as `Ranking`
+        """Return that cards are not read."""
+        return "which agents have a skill is known to the gateway that runs: ask it by `POST /-/route`"
+
+
+NO_RANKING: Ranking = _NoRanking()
+"""For a configuration that does not run."""
+
+
+def choose(
+    table: Table,
+    ranking: Ranking,
+    endpoint: Endpoint,
+    request: RoutingInput,
+    *,
+    card: bool = False,
+    maker: str = "",
+    partner: str = "",
+) -> RoutingInput:
+    """Return the request with the best agent for each skill that the endpoint asks for.
+
+    An unknown skill and one that only others have look alike: there is no best agent. If agents that the caller may
+    reach have it and none is up, or their cards are still being read, the request says so (`unavailable`).
+
+    Args:
+        card: The request reads a card, which needs no agent that is up.
+        maker: The agent that made the task that the request is about: it answers, whatever its rank and health.
+        partner: The agent of the context that the request goes on in: it answers while it is up.
+    """
+    asked = _Asked(table, ranking, endpoint, request, card=card)
+    best: dict[str, str] = {}
+    unavailable = False
+    for each in endpoint.skills:
+        skill = request.skill if each is None else each
+        if skill is None:
+            continue
+        if maker and table.skill_route(endpoint, request, maker, skill, card=card) is not None:
+            best[skill] = maker
+            continue
+        up, down = asked.best(skill, partner)
+        if up or (card and down):
+            best[skill] = up or down
+        elif down or asked.is_unread(skill):
+            unavailable = True
+    return replace(request, best=best, unavailable=unavailable and not best)
+
+
+def of_skill(request: RoutingInput, skill: str | None) -> RoutingInput:
+    """Return the request with the skill that its path names."""
+    return replace(request, skill=skill)
+
+
+class _Asked:
+    """One request at one endpoint."""
+
+    def __init__(
+        self, table: Table, ranking: Ranking, endpoint: Endpoint, request: RoutingInput, *, card: bool
+    ) -> None:
+        self._table = table
+        self._ranking = ranking
+        self._endpoint = endpoint
+        self._request = request
+        self._card = card
+        self._agents = _within_reach(table, endpoint, request.principal)
+
+    def best(self, skill: str, partner: str) -> tuple[str, str]:
+        """Return the best agent for a skill that is up, and the best one that is not; each may be empty.
+
+        Args:
+            partner: It comes before all others while it is up; or empty.
+        """
+        up = down = ""
+        for ranked in self._ranking.ranked(skill, self._agents):
+            if not self._answers(ranked, skill):
+                continue
+            if ranked.trouble:
+                down = down or ranked.agent
+            elif not partner or ranked.agent == partner:
+                return ranked.agent, down
+            else:
+                up = up or ranked.agent
+        return up, down
+
+    def is_unread(self, skill: str) -> bool:
+        """Return whether an agent within reach may have the skill on a card that is still being read."""
+        unread = self._ranking.unread(self._agents)
+        return any(self._route(agent, skill) is not None for agent in unread)
+
+    def _answers(self, ranked: Ranked, skill: str) -> bool:
+        route, principal = self._route(ranked.agent, skill), self._request.principal
+        if route is None or route.backend != ranked.backend:
+            return False
+        return ranked.is_open or (principal is not None and self._table.may_call(principal, ranked.agent))
+
+    def _route(self, agent: str, skill: str) -> Route | None:
+        return self._table.skill_route(self._endpoint, self._request, agent, skill, card=self._card)
+
+
+def _within_reach(table: Table, endpoint: Endpoint, principal: Principal | None) -> Collection[str]:
+    """Return the agents that are looked at: a foreign one costs no time by which it could be told from none."""
+    reach = None if principal is None else table.admitted(principal)
+    if reach is None or principal is None or principal.method == "anonymous":
+        return endpoint.agents
+    return reach.agents if principal.narrowed is None else reach.agents & principal.narrowed
