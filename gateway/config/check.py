@@ -1,6 +1,6 @@
 """The one entry of `check`, `serve` and a reload: read a configuration, then check its meaning."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -176,22 +176,20 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         found[*at, "ca"] = effective.authorities(config, name, marks)
         found[*at, "cert"], found[*at, "key"] = effective.shown_certificate(config, name, marks) or (None, None)
-        found |= _named_by(name, agent, marks)
+        found |= {path: marks.folder(path) / file for path, file in _card_files(agent, ("agents", name, "card"))}
+        for endpoint, path in token_endpoints(agent, ("agents", name)):
+            found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
+        for backend, path in backends(agent, ("agents", name)):
+            if backend.card is not None:
+                found[*path, "card"] = marks.folder((*path, "card")) / backend.card
     return {at: file for at, file in found.items() if file is not None}
 
 
-def _named_by(name: str, agent: Agent, marks: Marks) -> dict[KeyPath, Path | None]:
-    """Return the card files, key sets and authorities that an agent names."""
-    found: dict[KeyPath, Path | None] = {}
-    card = agent.card
-    if card is not None and card.file is not None:
-        found["agents", name, "card"] = marks.folder(("agents", name, "card")) / card.file
-    if card is not None and card.verify is not None and not card.verify.is_fetched:
-        at = ("agents", name, "card", "verify", "keys")
-        found[at] = marks.folder(at) / card.verify.keys
-    for endpoint, path in token_endpoints(agent, ("agents", name)):
-        found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
-    for backend, path in backends(agent, ("agents", name)):
-        if backend.card is not None:
-            found[*path, "card"] = marks.folder((*path, "card")) / backend.card
-    return found
+def _card_files(agent: Agent, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the files that `card` of an agent names, each with its path in the configuration."""
+    if agent.card is None:
+        return
+    if agent.card.file is not None:
+        yield at, agent.card.file
+    if agent.card.verify is not None and not agent.card.verify.is_fetched:
+        yield (*at, "verify", "keys"), agent.card.verify.keys
