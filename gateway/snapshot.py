@@ -164,7 +164,7 @@ class Snapshot:
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
         builder = Backings(
-            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, resources=resources
+            examined, metrics, authenticator, public, grpc, trust=trust, ledger=ledger, resources=resources
         )
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():

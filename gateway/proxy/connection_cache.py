@@ -44,6 +44,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         said: The version as the client writes it, or None.
         hint: The version that this names, or None.
         skill: The skill that the path names instead of an agent, or None.
+        resource: The path whose protected resource metadata are asked for, or None.
     """
 
     binding: Binding
@@ -55,6 +56,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     said: str | None = None
     hint: Version | None = None
     skill: str | None = None
+    resource: tuple[str, ...] | None = None
 
     @property
     def reads_card(self) -> bool:

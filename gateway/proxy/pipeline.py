@@ -21,7 +21,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
 from gateway.a2a.query import of_card
 from gateway.policy.limits import Limits
-from gateway.proxy import card_requests
+from gateway.proxy import card_requests, protected_resource
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
@@ -133,6 +133,9 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
+        if location.resource is not None:
+            await protected_resource.show(snapshot, request, location.resource, client, clock=self._clock)
+            return
         await authenticate(snapshot, request, self._count_auth, self._wall)
         if location.path is not None and location.path.card is not None:
             path = of_card(location.path, head.query)
@@ -176,7 +179,8 @@ class Pipeline:
 
     async def _refuse(self, request: RequestContext, client: Responder, snapshot: Snapshot, fault: Fault) -> None:
         try:
-            await refuse(request, client, fault, challenge=snapshot.authenticator.challenge, clock=self._clock)
+            shown = protected_resource.challenge(snapshot, request.head) if fault.http_status == 401 else ""
+            await refuse(request, client, fault, challenge=shown, clock=self._clock)
         except Exception:
             logger.exception("request %s could not be refused", request.id)
             client.cut()
