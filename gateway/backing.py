@@ -42,6 +42,7 @@ from gateway.config.limit import Connections
 from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
 from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
+from gateway.identity.authenticator import Authenticator
 from gateway.identity.jwks import KeySet
 from gateway.resources import Resources
 from gateway.routing.route import backend_key, read_backend_key
@@ -166,7 +167,7 @@ class Backings:
         self,
         examined: Examined,
         metrics: Metrics,
-        schemes: tuple[str, ...],
+        authenticator: Authenticator,
         public: PublicUrl,
         grpc: GrpcPlace | None,
         *,
@@ -179,7 +180,7 @@ class Backings:
         self._examined = examined
         self._config = examined.config
         self._metrics = metrics
-        self._schemes = schemes
+        self._authenticator = authenticator
         self._public = public
         self._grpc = grpc
         self._trust = trust
@@ -253,11 +254,14 @@ class Backings:
         source = self._card_source(entry, place, trusting, connector)
         balancer, upstream = self._balancer(entry, connector, source)
         methods = None if agent.methods is None else frozenset(agent.methods)
+        authenticator = self._authenticator
         cards = ServedCards(
             source,
             upstream,
             self._public,
-            schemes=self._schemes,
+            schemes=authenticator.schemes,
+            issuers=lambda: authenticator.issuers,
+            scopes=() if agent.require is None else agent.require.scope,
             exposed=tuple(BINDINGS[binding] for binding in agent.expose),
             methods=methods if config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,

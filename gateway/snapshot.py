@@ -178,7 +178,7 @@ class Snapshot:
         builder = Backings(
             examined,
             metrics,
-            authenticator.schemes,
+            authenticator,
             public,
             grpc,
             trust=trust,

@@ -37,6 +37,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt import PyJWK, PyJWTError
 from msgspec import UNSET, Meta, UnsetType
 
+from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.config.limit import Verification
 from gateway.tls_failure import kind
 
@@ -51,6 +52,7 @@ _LONGEST_PAUSE: Final = 30.0
 _DEADLINE: Final = 10.0
 _STEP_TIMEOUT: Final = 5.0
 _LARGEST_PORT: Final = 65535
+_LONGEST_URL: Final = 2048
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 
 _WEAKEST_RSA: Final = 2048
@@ -263,6 +265,8 @@ class _Reading:
 class _Discovered(msgspec.Struct):
     issuer: str
     jwks_uri: str
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
 
 
 class KeySet:
@@ -283,6 +287,7 @@ class KeySet:
         version: Counts up whenever the keys change, or are given up as stale.
         last_success: Wall-clock seconds of the last good reading; 0 before the first.
         error: Why the last reading failed, for operators only, or None.
+        issuer: Its endpoints, for clients; None until discovery has told them.
     """
 
     def __init__(
@@ -303,6 +308,7 @@ class KeySet:
         self.version = 0
         self.last_success = 0.0
         self.error: str | None = None
+        self.issuer: TokenIssuer | None = None
         self._issuer_url = issuer_url
         self._configured_url = jwks_url
         self._url = jwks_url
@@ -433,7 +439,8 @@ class KeySet:
 
     async def _discover(self) -> str:
         """Return the address of the keys, by OpenID Connect Discovery 1.0 §4."""
-        document = await self._get(self._issuer_url.removesuffix("/") + _DISCOVERY)
+        address = self._issuer_url.removesuffix("/") + _DISCOVERY
+        document = await self._get(address)
         try:
             found = msgspec.json.decode(document, type=_Discovered)
         except (msgspec.MsgspecError, RecursionError):
@@ -441,7 +448,20 @@ class KeySet:
         # §4.3: otherwise one issuer could speak for another.
         if found.issuer != self._issuer_url:
             raise KeySetInvalid("the discovery document is of another issuer")
+        self.issuer = TokenIssuer(
+            address, self._for_clients(found.authorization_endpoint), self._for_clients(found.token_endpoint)
+        )
         return found.jwks_uri
+
+    def _for_clients(self, url: str) -> str:
+        """Return an address of the document that cards may show; empty for any other."""
+        if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable():
+            return ""
+        try:
+            self._check(url)
+        except (httpx.InvalidURL, UnicodeError, KeySetInvalid):
+            return ""
+        return url
 
     async def _get(self, url: str) -> bytes:
         """Return a document, its size bounded while it is read.

@@ -112,7 +112,9 @@ async def test_a_key_has_no_scopes() -> None:
 async def test_who_may_not_know_the_agent_is_told_nothing_of_what_it_requires() -> None:
     async with site() as (front, _):
         stranger = await front.gateway.post("/strict", CALL)
-        assert (stranger.status, stranger.header("www-authenticate")) == (401, 'Bearer realm="a2a"')
+        metadata = f"{front.gateway.gateway.public_url}/.well-known/oauth-protected-resource/strict"
+        shown = f'Bearer realm="a2a", resource_metadata="{metadata}"'
+        assert (stranger.status, stranger.header("www-authenticate")) == (401, shown)
         for claims in ({"org": "globex"}, {"org": "globex", **ENOUGH}):
             hidden = await front.gateway.post("/strict", CALL, [token_with(claims)])
             missing = await front.gateway.post("/nothing", CALL, [token_with(claims)])
