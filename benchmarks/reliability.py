@@ -57,7 +57,7 @@ _AGENTS = "tests/e2e/test_agent_faults.py::"
 _ISSUERS = "tests/e2e/test_issuer_faults.py::"
 _AROUND = "tests/e2e/test_surroundings.py::"
 _CLIENTS = "tests/e2e/test_slow_clients.py::"
-_FAULTS = "tests/test_upstream_faults.py"
+_FAULTS = "tests/wire/test_upstream_faults.py"
 
 ROWS = (
     Row(
@@ -65,14 +65,14 @@ ROWS = (
         "an agent refuses connections",
         "`upstream_connect` in < 100 ms, and at most two repeats; others' p99 unchanged",
         (_AGENTS + "test_r1_an_agent_that_refuses_is_told_at_once_and_costs_others_nothing",),
-        (_FAULTS, "tests/test_retry.py"),
+        (_FAULTS, "tests/replicas/test_retry.py"),
     ),
     Row(
         "R2",
         "it accepts, and resets or closes without a byte",
         "`upstream_reset` in < 100 ms; sent once; again only what may be repeated",
         (_AGENTS + "test_r2_an_agent_that_leaves_without_a_byte_is_told_at_once_and_asked_once",),
-        (_FAULTS, "tests/test_retry.py", "tests/test_idempotency.py"),
+        (_FAULTS, "tests/replicas/test_retry.py", "tests/wire/test_idempotency.py"),
     ),
     Row(
         "R3",
@@ -93,7 +93,7 @@ ROWS = (
         "it dies in a stream",
         "one error event with the request id, then the end; the client subscribes again",
         (_AGENTS + "test_r5_a_stream_that_dies_says_so_and_the_client_resumes",),
-        (_FAULTS, "tests/test_stream.py"),
+        (_FAULTS, "tests/streams/test_stream.py"),
     ),
     Row(
         "R6",
@@ -107,14 +107,14 @@ ROWS = (
         "wrong lengths, garbage, 101, floods of 1xx, heads without end, second answers",
         "a fault; the connection never used again; ≤ 32 MiB of growth",
         (_AGENTS + "test_r7_no_answer_that_lies_passes_and_none_costs_much",),
-        ("tests/test_hostile_agents.py", "tests/test_hostile_memory.py"),
+        ("tests/wire/test_hostile_agents.py", "tests/wire/test_hostile_memory.py"),
     ),
     Row(
         "R8",
         "it answers 5xx or 429",
         "passed on unchanged; counted against it are 502, 503, 504, failed connects and resets",
         (_AGENTS + "test_r8_an_agents_own_errors_pass_unchanged",),
-        (_FAULTS, "tests/upstream/test_circuit_breaker.py", "tests/test_balancer.py"),
+        (_FAULTS, "tests/upstream/test_circuit_breaker.py", "tests/replicas/test_balanced_calls.py"),
     ),
     Row(
         "R9",
@@ -130,21 +130,21 @@ ROWS = (
         "DNS says another address",
         "new calls use it within 30 s; what is left of the old one is drained",
         (_AROUND + "test_r10_another_address_of_a_name_is_used_soon",),
-        ("tests/test_dns.py", "tests/upstream/test_connection_pool.py"),
+        ("tests/replicas/test_dns.py", "tests/upstream/test_connection_pool.py"),
     ),
     Row(
         "R11",
         "clients leave in the middle of a call or a stream",
         "the agent's connection closed ≤ 200 ms later, the worst of ten; 200 of 200 gone after 2 s; no task cancelled",
         (_AGENTS + "test_r11_the_agents_connection_closes_when_the_client_leaves",),
-        (_FAULTS, "tests/test_proxy_leaving.py"),
+        (_FAULTS, "tests/wire/test_leaving_clients.py"),
     ),
     Row(
         "R12",
         "SIGTERM with 200 open streams",
         "unready at once; streams end with an error event; exit code 0; a second signal ends it now",
         ("tests/e2e/test_draining.py::test_every_client_sees_whole_events_a_last_one_and_a_clean_end",),
-        ("tests/e2e/test_lifecycle.py", "tests/test_app_stopping.py"),
+        ("tests/e2e/test_lifecycle.py", "tests/reload/test_app_stopping.py"),
     ),
     Row(
         "R13",
@@ -154,14 +154,18 @@ ROWS = (
             "tests/e2e/test_reload.py::test_twenty_reloads_under_ten_thousand_calls_and_two_hundred_streams",
             "tests/e2e/test_reload.py::test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand_agents",
         ),
-        ("tests/test_reload.py", "tests/test_draining.py", "tests/test_reload_watch.py"),
+        (
+            "tests/reload/test_reloading.py",
+            "tests/reload/test_draining_snapshots.py",
+            "tests/reload/test_reload_watch.py",
+        ),
     ),
     Row(
         "R14",
         "SIGKILL for one of two workers",
         "the other serves; only the calls of the dead one are lost; another in its place in < 1 s",
         ("tests/e2e/test_workers.py::test_one_that_is_killed_is_replaced_and_its_counts_stay",),
-        ("tests/test_workers.py",),
+        ("tests/reload/test_supervisor.py",),
     ),
     Row(
         "R15",
@@ -196,14 +200,14 @@ ROWS = (
         "open files run out",
         "calls refused in words, health and metrics answered; recovers < 1 s after",
         ("tests/e2e/test_pressure.py::test_idle_connections_that_use_up_the_open_files_cost_no_health_and_no_metrics",),
-        ("tests/test_overload.py",),
+        ("tests/limits/test_overload.py",),
     ),
     Row(
         "R20",
         "memory runs out",
         "≤ 256 KiB a stream; at 80 % no stream is begun, at 90 % no call",
         ("tests/e2e/test_pressure.py::test_r20_a_stream_holds_little_and_none_is_begun_where_memory_ends",),
-        ("tests/test_overload.py", "tests/test_hostile_memory.py"),
+        ("tests/limits/test_overload.py", "tests/wire/test_hostile_memory.py"),
     ),
     Row(
         "R21",

@@ -3,7 +3,7 @@
 import ipaddress
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.sanitized_card import Discretion
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
-from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, upstream_hosts
+from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, upstream_hosts
+from gateway.cards.sign import SigningKeys
 from gateway.cards.trust import Trust, Trusting
 from gateway.catalog.directory import Listing
 from gateway.catalog.ranking import Changes, FirstByte
@@ -28,6 +29,7 @@ from gateway.config.agent import (
     Health,
     IdentityHeaders,
     Retry,
+    TokenEndpoint,
     UpstreamAuth,
     is_several,
     is_stdio,
@@ -36,6 +38,7 @@ from gateway.config.agent import (
 )
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
+from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
 from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.resources import Resources
@@ -51,6 +54,7 @@ from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.connection_pool import PoolLimits
 from gateway.upstream.dns import Discovery, port_of
 from gateway.upstream.health_check import HealthCheck, HealthChecker
+from gateway.upstream.oauth2 import TokenSource, TokenSpec
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
 from gateway.upstream.stdio.upstream import trouble_of
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
@@ -146,7 +150,11 @@ class _Entry:
 
 
 class Backings:
-    """Makes the backends of agents."""
+    """Makes the backends of agents.
+
+    Args:
+        card_keys: Returns the keys that sign an agent's cards; None for none.
+    """
 
     def __init__(
         self,
@@ -159,6 +167,7 @@ class Backings:
         trust: Trust,
         ledger: Ledger | None = None,
         resources: Resources | None = None,
+        card_keys: Callable[[Agent], SigningKeys | None] = lambda _agent: None,
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -170,6 +179,7 @@ class Backings:
         self._trust = trust
         self._resources = Resources() if resources is None else resources
         self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
+        self._card_keys = card_keys
         self._shared = shared(examined.config)
         self._changes = card_changes(self._resources)
         # Few of a thousand agents have settings of their own.
@@ -181,12 +191,14 @@ class Backings:
         """Yield the backends of one agent."""
         names = effective.identity_headers(self._config, agent)
         if agent.backend:
-            treatment = _treatment(agent, agent.upstream_auth, agent.upstream_tenant, names)
+            treatment = self._treatment(agent, agent.upstream_auth, ("agents", name), agent.upstream_tenant, names)
             yield self._backing(_Entry(name, name, agent, agent.backend, treatment, meter))
         for tenant, own in agent.by_tenant.items():
-            treatment = _treatment(
+            at: KeyPath = ("agents", name) if own.upstream_auth is None else ("agents", name, "by_tenant", tenant)
+            treatment = self._treatment(
                 agent,
                 agent.upstream_auth if own.upstream_auth is None else own.upstream_auth,
+                at,
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
@@ -244,6 +256,7 @@ class Backings:
             methods=methods if config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
             require_tenant=agent.require_tenant,
+            signs=SignedCards(self._card_keys(agent), self._public.key_set),
         )
         return Backing(
             name,
@@ -276,6 +289,45 @@ class Backings:
             is_product=not agent.by_tenant or (card is not None and bool(card.file or card.url)),
         )
 
+    def _treatment(
+        self, agent: Agent, auth: UpstreamAuth | None, at: KeyPath, tenant: str | None, names: IdentityHeaders
+    ) -> Treatment:
+        """Return how an agent is treated.
+
+        Args:
+            auth: Its credential; `at` is the path of what it belongs to.
+        """
+        treatment = _treatment(agent, auth, tenant, names)
+        if auth is None or (auth.oauth2 is None and auth.exchange is None):
+            return treatment
+        at = (*at, "upstream_auth")
+        return replace(
+            treatment,
+            own_tokens=None if auth.oauth2 is None else self._tokens(auth.oauth2, (*at, "oauth2")),
+            caller_tokens=None if auth.exchange is None else self._tokens(auth.exchange, (*at, "exchange")),
+        )
+
+    def _tokens(self, endpoint: TokenEndpoint, at: KeyPath) -> TokenSource:
+        """Return the source of tokens of an endpoint, which all agents that ask it for the same share."""
+        spec = TokenSpec(
+            endpoint.token_url,
+            endpoint.client_id,
+            endpoint.client_secret.get_secret_value(),
+            endpoint.client_auth,
+            endpoint.scopes,
+            endpoint.audience,
+            endpoint.resource,
+            exchanges=at[-1] == "exchange",
+        )
+        file = effective.token_authorities(endpoint, at, self._examined.marks)
+        tls = self._trust.of(file).tls
+        return self._resources.acquire(
+            ("tokens", spec.digest, str(file or "")),
+            (spec, tls),
+            lambda: TokenSource(spec, tls),
+            close=lambda made: made.aclose,
+        )
+
     def _retry(self, agent: Agent) -> tuple[RetryPolicy, float]:
         """Return the retry policy and the share of its budget."""
         own = agent.retry.model_fields_set
@@ -295,6 +347,7 @@ class Backings:
             wrong=wrong,
             declared=written[0].a2a_version is not None,
             credentials={key.decode(): value.decode("latin-1") for key, value in entry.treatment.credentials},
+            tokens=entry.treatment.own_tokens,
             ttl=limits.refresh,
             keep=limits.keep,
             longest=limits.size,
@@ -494,12 +547,12 @@ class _Site:
         if self.health.path is None:
             return
         check = HealthCheck(**{name: getattr(self.health, name) for name in HealthCheck.__dataclass_fields__})
-        url, key, credentials = self.written.url, self.metric, treatment.credentials
+        url, key, credentials, tokens = self.written.url, self.metric, treatment.credentials, treatment.own_tokens
         targets: Callable[[], Iterable[Target]] = lambda: (target,) if discovery is None else discovery.targets.values()  # noqa: E731
         self.resources.acquire(
             ("health", self.key, self.name),
-            (url, check, credentials, target.connections, target.condition, discovery),
-            lambda: HealthChecker(key, url, targets, check, credentials),
+            (url, check, credentials, tokens, target.connections, target.condition, discovery),
+            lambda: HealthChecker(key, url, targets, check, credentials, tokens=tokens),
             run=lambda made: (f"health of {key}", made.run),
             lingers=False,
         )

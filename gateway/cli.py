@@ -22,6 +22,7 @@ from gateway.a2a.framing.lsp import Framing
 from gateway.commands.config_file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
 from gateway.commands.output import (
     CommandFailed,
+    KeyUse,
     PlainOption,
     PlainOutput,
     open_closed,
@@ -356,16 +357,19 @@ def state_erase(
 @state_commands.command("rotate-key")
 def state_rotate_key(
     *,
+    use: Annotated[KeyUse, typer.Option("--use", help="The things that the key signs.")] = KeyUse.NOTIFICATIONS,
     now: Annotated[bool, typer.Option("--now", help="Revoke the previous keys at once.")] = False,
     config: ConfigOption = None,
     state: StateOption = None,
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
-    """Rotate the key that signs notifications; running gateways use it by themselves."""
+    """Rotate the key that signs notifications or cards; running gateways use it by themselves."""
     from gateway.commands.state import rotate_key
+    from gateway.tasks.key_ring import CARDS, NOTIFICATIONS
 
     with reporting(as_json=output is PlainOutput.JSON):
-        done = asyncio.run(rotate_key(_state_place(config, state), datetime.now(UTC).timestamp(), drops=now))
+        purpose = CARDS if use is KeyUse.CARDS else NOTIFICATIONS
+        done = asyncio.run(rotate_key(_state_place(config, state), purpose, datetime.now(UTC).timestamp(), drops=now))
         if output is PlainOutput.JSON:
             show_json({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now})
         else:
@@ -373,7 +377,7 @@ def state_rotate_key(
                 "in a minute; the previous key stays valid for a while",
                 "now; the previous keys are revoked",
             )
-            show(f"{done.kid} signs notifications {at_once if now else soon}.")
+            show(f"{done.kid} signs {purpose.signs} {at_once if now else soon}.")
 
 
 @state_commands.command("migrate")

@@ -169,6 +169,7 @@ class NetworkConnector:
             tenant=None if told in ("strip", "keep") else told,
             scope_field=self.gateway.grpc.scope_field,
             others=channels[1:],
+            tokens=self.treatment.own_tokens,
         )
 
     @property
@@ -179,7 +180,8 @@ class NetworkConnector:
         treatment = self.treatment
         scope_field = self.gateway.grpc.scope_field
         channels = tuple(self.connections(one) for one in self.written)
-        return channels, self.written[0].a2a_version, treatment.credentials, treatment.tenant, scope_field
+        shown = treatment.credentials, treatment.own_tokens
+        return channels, self.written[0].a2a_version, shown, treatment.tenant, scope_field
 
     def upstream(self, one: Backend, cards: CardSource, connections: "ConnectionPool | GrpcChannel") -> Upstream:
         """Return the upstream of a replica."""

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import ssl
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,11 +16,13 @@ import httpx
 from gateway.a2a.json import BodyBounds
 from gateway.background import Background
 from gateway.backing import Backing, Backings, card_changes
-from gateway.cards.serve import GrpcPlace, PublicUrl
+from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
+from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
 from gateway.cards.trust import Trust
 from gateway.catalog.directory import Directory
 from gateway.config import effective
-from gateway.config.agent import USUAL_HEADERS
+from gateway.config.agent import USUAL_HEADERS, Agent
+from gateway.config.certificate import signing_key
 from gateway.config.check import Examined
 from gateway.config.client import METHOD
 from gateway.config.limit import Verification
@@ -54,23 +57,26 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._count = 0
-        self._ended = asyncio.Event()
-        self._ended.set()
+        # Made by the first task that waits, so that calls of an active snapshot only count.
+        self._ended: asyncio.Event | None = None
 
     def begin(self) -> None:
         """Count one more."""
         self._count += 1
-        self._ended.clear()
 
     def end(self) -> None:
         """Count one less."""
         self._count -= 1
-        if not self._count:
+        if not self._count and self._ended is not None:
             self._ended.set()
 
     async def ended(self) -> None:
         """Wait until none is open."""
-        await self._ended.wait()
+        while self._count:
+            if self._ended is None:
+                self._ended = asyncio.Event()
+            self._ended.clear()
+            await self._ended.wait()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +94,8 @@ class Snapshot:
         webhook_tls: The TLS settings for calls of webhooks.
         resources: Its connections, tasks and other resources.
         skill_affinity: The agents of tasks that callers reached by a skill.
+        sign_in_cards: Signs the cards that say how to sign in.
+        card_keys: The keys that sign cards, each once, for the gateway's key set.
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
     """
@@ -109,6 +117,8 @@ class Snapshot:
     webhook_tls: ssl.SSLContext
     resources: Resources
     skill_affinity: SkillAffinity
+    sign_in_cards: SignedCards
+    card_keys: tuple[SigningKeys, ...]
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
 
@@ -163,8 +173,17 @@ class Snapshot:
         tenants = _labelled(config)
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
+        card_keys = _CardKeys(config, ledger, resources)
         builder = Backings(
-            examined, metrics, authenticator.schemes, public, grpc, trust=trust, ledger=ledger, resources=resources
+            examined,
+            metrics,
+            authenticator.schemes,
+            public,
+            grpc,
+            trust=trust,
+            ledger=ledger,
+            resources=resources,
+            card_keys=card_keys.of,
         )
         backings: dict[str, Backing] = {}
         for name, agent in config.agents.items():
@@ -189,6 +208,8 @@ class Snapshot:
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             resources=resources,
             skill_affinity=resources.acquire(("skill affinity",), ledger, lambda: SkillAffinity(ledger)),
+            sign_in_cards=SignedCards(card_keys.of(None), public.key_set),
+            card_keys=tuple(card_keys.used.values()),
             identity_headers=_identity_headers(config),
         )
 
@@ -268,6 +289,40 @@ class Snapshot:
             ("issuer",),
             tuple(((name,), keys.last_success) for name, keys in self.key_sets.items()),
         )
+
+
+class _CardKeys:
+    """The keys that sign the cards of a configuration.
+
+    Attributes:
+        used: Each key, or ring of keys, once: by its `kid`, or None for those that the gateway makes.
+    """
+
+    def __init__(self, config: Config, ledger: Ledger | None, resources: Resources) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._resources = resources
+        self.used: dict[str | None, SigningKeys] = {}
+
+    def of(self, agent: Agent | None) -> SigningKeys | None:
+        """Return the keys that sign an agent's cards, or those of `defaults`; None where nobody signs them."""
+        written = effective.card_sign(self._config, agent)
+        if written is None:
+            return None
+        keys = self.used.get(written.kid)
+        if keys is None:
+            if written.key is None or written.kid is None:
+                keys = self._made()
+            else:
+                keys = OwnKey(signing_key(written.key.get_secret_value()), written.kid)
+            self.used[written.kid] = keys
+        return keys
+
+    def _made(self) -> SigningKeys:
+        ledger = Ledger(SqliteStore(None)) if self._ledger is None else self._ledger
+        wall = time.time  # noqa: TID251 - keys begin to sign at a date
+        # The next snapshot knows them too, though the store may not answer then.
+        return self._resources.acquire(("card keys",), ledger.store, lambda: MadeKeys(ledger.store, wall=wall))
 
 
 class DrainingSnapshots:

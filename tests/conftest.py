@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from gateway.cards import trust
 from gateway.telemetry import sink
 from gateway.upstream.connection_pool import client_tls
 from tests.loops import LEFT_OPEN, PLAIN, Policy
+from tests.support.kept import keeping
 
 # A busy machine is no defect: neither a slow example nor a slow draw fails a test. Each run draws other examples, but
 # in CI; tests/long draws twenty times as many.
@@ -76,3 +77,10 @@ def nothing_left_open() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def anyio_backend() -> Any:
     return PLAIN
+
+
+@pytest.fixture(scope="module")
+async def kept(anyio_backend: Any) -> AsyncIterator[None]:
+    """For the modules whose tests share their gateways (`support/kept.py`)."""
+    async with keeping():
+        yield

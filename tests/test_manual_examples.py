@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 import pytest
 import typer.main
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.cli import app
 from gateway.config.check import examine
 from tests.config.reading import HASH, TODAY
 from tests.doubles.certificates import SERVER, Authority
+from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
+CARD_KEY = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`a2a-gateway ([^`]+)`")
@@ -81,6 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "corp-ca.pem": authority.pem,
         "gateway.pem": shown.chain,
         "gateway.key": shown.key,
+        "secrets/card-signing.pem": CARD_KEY,
         "cards/scheduler.json": b'{"name": "Scheduler"}',
         "cards/diary.json": b'{"name": "Diary", "url": "sh diary.sh", "preferredTransport": "stdio"}',
     }.items():
@@ -124,7 +129,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
     return command, words
 
 
-@pytest.mark.parametrize("example", examples("sh"), ids=lambda example: example.name)
+@for_each("example", examples("sh"))
 def test_the_program_takes_each_command_that_a_page_shows(example: Example) -> None:
     for words in commands(example.text):
         command, arguments = command_of(words)
@@ -143,7 +148,7 @@ def has_its_options(words: str) -> None:
     assert set(_OPTION.findall(" ".join(rest))) <= known
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@for_each("page", PAGES)
 def test_the_program_knows_each_command_that_a_page_mentions(page: Path) -> None:
     for words in _INLINE.findall(page.read_text()):
         has_its_options(words)
@@ -157,13 +162,13 @@ def test_the_readme_lists_every_command_with_options_that_it_has() -> None:
     assert {words.split()[0] for words in listed} == set(PROGRAM.commands)
 
 
-@pytest.mark.parametrize("example", examples("json"), ids=lambda example: example.name)
+@for_each("example", examples("json"))
 def test_what_a_page_shows_as_json_is_json(example: Example) -> None:
     text = example.text.strip()
     json.loads(text if text.startswith("{") else f"{{{text}}}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@for_each("page", PAGES)
 def test_a_page_names_no_file_and_no_module_that_is_gone(page: Path) -> None:
     # Decisions may name what they did away with.
     text = page.read_text().partition("## Decisions")[0]

@@ -20,6 +20,7 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 from gateway.push.signing import Signer
 from gateway.tasks.sqlite import SqliteStore
 from tests.program import running, until
+from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,7 +46,7 @@ def test_clients_of_grpc_are_answered_by_the_demo(tmp_path: Path, capsys: pytest
             assert 'text: "Hello"' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/grpc.md"])
+@for_each("page", ["README.md", "docs/grpc.md"])
 def test_grpcurl_is_told_to_send_a_message_of_the_schema(page: str) -> None:
     [message] = re.findall(r"-d '(.*?)'", program(page, "sh", "grpcurl"))
     read = ParseDict(json.loads(message), SendMessageRequest())

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a import progress
 from gateway.a2a.bindings import echo
+from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
@@ -33,7 +33,7 @@ def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progres
     """
     binding = call.dialect.binding
     if binding is Binding.GRPC:
-        told: Progress | None = _grpc_progress().read(call.operation, call.dialect.version, frame)
+        told: Progress | None = grpc_binding().read_progress(call.operation, call.dialect.version, frame)
         if told is None:
             raise UpstreamProtocol("the agent's answer is no message of its method")
         return told
@@ -80,7 +80,7 @@ def event_reader(call: Call) -> Callable[[bytes], Progress | None]:
         return progress.read_jsonrpc
     if call.dialect.binding is Binding.REST:
         return progress.read_bare
-    return partial(_grpc_progress().read, call.operation, call.dialect.version)
+    return partial(grpc_binding().read_progress, call.operation, call.dialect.version)
 
 
 def with_tenant(call: Call, frame: bytes) -> bytes:
@@ -90,7 +90,7 @@ def with_tenant(call: Call, frame: bytes) -> bytes:
         UpstreamProtocol: it can be read in two ways, so that the agent's tenant might slip through.
     """
     if call.dialect.binding is Binding.GRPC:
-        restored: bytes = _grpc().restore_tenant(call.operation, call.dialect.version, frame, call.tenant)
+        restored: bytes = grpc_binding().restore_tenant(call.operation, call.dialect.version, frame, call.tenant)
         return restored
     try:
         return echo.restore_tenant(frame, call.dialect.binding, call.tenant)
@@ -112,18 +112,6 @@ def _refuse_garbage(frame: bytes) -> None:
     if frame.lstrip()[:1] == b"{":
         # An object that `read_bare` refused; a text or a number names nobody's task.
         raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice")
-
-
-def _grpc() -> Any:  # noqa: ANN401 - a module
-    from gateway.a2a.bindings import grpc  # noqa: PLC0415 - its schema classes cost a tenth of a second
-
-    return grpc
-
-
-def _grpc_progress() -> Any:  # noqa: ANN401 - a module
-    from gateway.a2a.bindings import grpc_progress  # noqa: PLC0415 - as above
-
-    return grpc_progress
 
 
 _any = msgspec.json.Decoder(msgspec.Raw)

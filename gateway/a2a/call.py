@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from gateway.a2a.bindings.grpc_method import GrpcMethod
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING, Parameters
+from gateway.a2a.params import NO_PARAMS, Parameters
 from gateway.a2a.paths import PathCall
 from gateway.certificate import Certificate
 
@@ -114,7 +114,7 @@ class Call(msgspec.Struct, frozen=True):
     in_body: bool = False
     told: bool = True
     path: PathCall = msgspec.field(default_factory=PathCall)
-    params: Parameters = NOTHING
+    params: Parameters = NO_PARAMS
     verb: str = ""
     addressed: bool = False
     versioned: bool = True
@@ -122,7 +122,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def is_mixed(self) -> bool:
         """Return whether it has objects of 1.0 under a method name of 0.3, unknown to agents of 1.0 (trap 14)."""
-        return self.dialect.version is Version.V1_0 and self.dialect.binding is Binding.JSONRPC and "/" in self.method
+        return "/" in self.method and self.dialect.version is Version.V1_0 and self.dialect.binding is Binding.JSONRPC
 
     @property
     def is_open(self) -> bool:
@@ -132,4 +132,4 @@ class Call(msgspec.Struct, frozen=True):
     def forget(self) -> None:
         """Release the body and its parameters; the agent has them."""
         force_setattr(self, "body", b"")
-        force_setattr(self, "params", NOTHING)
+        force_setattr(self, "params", NO_PARAMS)

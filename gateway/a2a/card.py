@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from gateway.a2a.bindings.grpc_method import SCOPED_0_3, SERVICE_0_3
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.json import Tree, TreeInvalid, parse_tree
-from gateway.a2a.tenant import is_opaque
+from gateway.a2a.paths import is_opaque
 
 MAX_CARD = 256 * 1024
 """Longest card in bytes by default, read or served."""
@@ -64,7 +64,7 @@ _AUTHORITY_OF_ANY = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:)?//+(?P<url>[^/?#\\\s]+)|(?P<bare>[^/?#\\\s]+:[0-9]{1,5}(?![^/?#\\\s,]))",
     re.IGNORECASE,
 )
-# How targets of gRPC may begin: who resolves the name, and by which server.
+# Prefixes of gRPC targets: the resolver of the name, and its server.
 _RESOLVER = re.compile(r"(?:dns|ipv4|ipv6|xds|passthrough):(?://[^/?#\\\s]*/(?=[^/?#\\\s]))?", re.IGNORECASE)
 _TARGET = re.compile(r"[^/?#\\\s,:@\[\]]+|\[[0-9a-f:.]+\]", re.IGNORECASE)
 _PATH_OF_ANY = re.compile(r"[a-z]+://[^/?#]*(?P<path>[^?#]*)", re.IGNORECASE)
@@ -392,7 +392,7 @@ _GRPC_0_3 = Dialect(Binding.GRPC, Version.V0_3)
 def _grpc_options(card: Tree) -> tuple[str | None, str | None]:
     """Return the scope and the service of gRPC that a card of 0.3 names in `transportOptions` (A2A issue 1148).
 
-    What is of a wrong type counts as not said. Who says a scope and no service means the scoped one.
+    What is of a wrong type counts as not said. A scope without a service means the scoped one.
     """
     options = card.get("transportOptions")
     ours = options.get(Binding.GRPC.value) if isinstance(options, dict) else None

@@ -623,6 +623,16 @@ class UpstreamConnect(Fault):
     grpc_status = "UNAVAILABLE"
 
 
+class UpstreamAuthFailed(Fault):
+    """No credential for the agent can be had from its token endpoint; nothing was sent to the agent."""
+
+    reason = "upstream_auth_failed"
+    outcome = "upstream_error"
+    code_0_1 = RESOURCE_UNAVAILABLE.code_0_1
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+
+
 class UpstreamReset(Fault):
     """The agent closed the connection before its answer was complete; the request may have been executed."""
 
@@ -689,7 +699,8 @@ REASONS = (
     "method_not_allowed", "auth_missing", "auth_invalid", "auth_expired", "tenant_denied", "task_not_owned",
     "rate_limited", "streams_limited", "tasks_limited", "concurrency_limited", "push_denied", "upstream_connect",
     "upstream_timeout", "upstream_idle", "upstream_reset", "upstream_protocol", "no_healthy_backend", "client_gone",
-    "draining", "overloaded", "state_unavailable", "auth_unavailable", "insufficient_scope", "internal",
+    "draining", "overloaded", "state_unavailable", "auth_unavailable", "insufficient_scope", "upstream_auth_failed",
+    "internal",
 )  # fmt: skip
 """The closed list: the same words in the metric, the access log, the error details and the docs."""
 

@@ -4,31 +4,29 @@ Where several callers of an agent may choose the same context id, each has a pre
 agent, which is removed on the way back. All other values of a call and of a frame keep their bytes.
 """
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from gateway.a2a import parameter, query
+from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.ids import context_places, parameters, referenced_ids, task_places
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING, Parameters, Way
+from gateway.a2a.params import NO_PARAMS, Parameters, Way, query_with_context, reopen_params, with_texts
 
 
 def with_context(call: Call, context: str) -> Call:
     """Return the call with another context in every place that names one; a call that names none is unchanged.
 
     Raises:
-        BadParams, DuplicateKey: as `mention.mentions`, of a body that nobody has read yet.
+        BadParams, DuplicateKey: as `ids.referenced_ids`, of a body that nobody has read yet.
     """
     if call.dialect.binding is Binding.GRPC:
-        body = _grpc().with_context(call, context)
+        body = grpc_binding().with_context(call, context)
         return call if body is call.body else replace(call, body=body, context_id=context)
     params = parameters(call)
     places = context_places(params)
-    queried = query.with_context(call.query, context) if call.query else b""
+    queried = query_with_context(call.query, context) if call.query else b""
     if not places and queried == call.query:
         return call
     body, params = _edited(call, params, places, context)
@@ -68,7 +66,7 @@ def without(
         return data
     if binding is not Binding.GRPC:
         return data.replace(mark, b"")
-    found: bytes = _grpc().without(data, mark.decode("ascii"), version=version, operation=operation, event=event)
+    found: bytes = grpc_binding().without(data, mark.decode("ascii"), version=version, operation=operation, event=event)
     return found
 
 
@@ -76,7 +74,7 @@ def status_without(status: Status, mark: str) -> Status:
     """Return a gRPC status with a prefix removed, as `without`; a detail of an unknown type that has it is left out."""
     if mark not in status.message and mark.encode("ascii") not in status.details:
         return status
-    found: Status = _grpc().status_without(status, mark)
+    found: Status = grpc_binding().status_without(status, mark)
     return found
 
 
@@ -84,14 +82,8 @@ def _edited(call: Call, params: Parameters, places: list[tuple[Way, str]], text:
     """Return the body with another text in some places, and its parameters."""
     if not places:
         return call.body, call.params
-    body = parameter.with_texts(params, call.body, places, text)
-    if call.params is NOTHING:
+    body = with_texts(params, call.body, places, text)
+    if call.params is NO_PARAMS:
         # A body of the gateway's own has not been read, and its parameters are not needed.
-        return body, NOTHING
-    return body, parameter.reread(call.operation, body, envelope=call.dialect.binding is Binding.JSONRPC)
-
-
-def _grpc() -> Any:  # noqa: ANN401 - a module
-    from gateway.a2a.bindings import grpc_id  # noqa: PLC0415 - its schema classes cost a tenth of a second
-
-    return grpc_id
+        return body, NO_PARAMS
+    return body, reopen_params(call.operation, body, envelope=call.dialect.binding is Binding.JSONRPC)

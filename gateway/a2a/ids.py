@@ -2,9 +2,9 @@
 
 Three sections:
 
-1. **Referenced ids**: what a call names. An agent hands any task to everybody who names it, and agents differ in where
-   they look. So every place counts that any version has for an id, in both spellings of ProtoJSON, and every place
-   where a hand-written agent may look: beside the message of a send, or in the query of a JSON-RPC request.
+1. **Referenced ids**: what a call names. An agent gives any task to every caller that names it, and agents differ in
+   where they look. So every place counts that any version has for an id, in both spellings of ProtoJSON, and every
+   place where a hand-written agent may look: beside the message of a send, or in the query of a JSON-RPC request.
 2. **Nested ids**: what the messages and details within an answer name beside the task that the answer is about.
 3. **Duplicate members**: most parsers keep the last of two, some the first. One reader would see an id that the gateway
    has not checked.
@@ -33,15 +33,24 @@ from typing import Any, TypeAlias
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.json import Members
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import NOTHING, Parameters, Way
-from gateway.a2a.query import named_in, query_value
+from gateway.a2a.params import (
+    NO_PARAMS,
+    Parameters,
+    Way,
+    agreed,
+    ids_of,
+    named_in,
+    query_value,
+    reopen_params,
+    way_to_message,
+)
 from gateway.a2a.versions.v0_1 import KEPT_OF_MESSAGES
 
 MOST_REFERENCED_TASKS = 1_000
@@ -101,10 +110,10 @@ def referenced_ids(call: Call) -> ReferencedIds:
     """
     binding, operation = call.dialect.binding, call.operation
     if binding is Binding.GRPC:
-        found: ReferencedIds = _grpc().referenced_ids(call)
+        found: ReferencedIds = grpc_binding().referenced_ids(call)
         return found
     params = parameters(call)
-    members, message, is_read = params.members, params.message, call.params is not NOTHING
+    members, message, is_read = params.members, params.message, call.params is not NO_PARAMS
     # Over HTTP+JSON the query says no more than the path, or holds the context of a list.
     is_plain = not call.query or binding is Binding.REST
     # Nearly all calls return here: they name nothing, or only the task that they are about.
@@ -124,9 +133,9 @@ def referenced_ids(call: Call) -> ReferencedIds:
 
 def parameters(call: Call) -> Parameters:
     """Return the parameters of a JSON body as they were read, or read them if the gateway has written the body."""
-    if call.params is not NOTHING or not call.body:
+    if call.params is not NO_PARAMS or not call.body:
         return call.params
-    return parameter.reread(call.operation, call.body, envelope=call.dialect.binding is Binding.JSONRPC)
+    return reopen_params(call.operation, call.body, envelope=call.dialect.binding is Binding.JSONRPC)
 
 
 def gather(
@@ -150,7 +159,7 @@ def context_places(params: Parameters) -> list[tuple[Way, str]]:
     """Return where parameters name their context, with empty members of another spelling; none if they name none."""
     places: list[tuple[Way, str]] = [((), name) for name in _CONTEXTS if name in params.members]
     if params.message:
-        way = parameter.way_to_message(params)
+        way = way_to_message(params)
         places += [(way, name) for name in _CONTEXT if name in params.message]
     is_named = any(strict_json.text(way[-1][1] if way else params.members, name) is not None for way, name in places)
     return places if is_named else []
@@ -160,7 +169,7 @@ def task_places(params: Parameters, task: str) -> list[tuple[Way, str]]:
     """Return where parameters name this task, but for references and resource names."""
     places: list[tuple[Way, str]] = [((), name) for name in ("id", *_TASK) if _says(params.members, name, task)]
     if params.message:
-        way = parameter.way_to_message(params)
+        way = way_to_message(params)
         places += [(way, name) for name in _TASK if _says(params.message, name, task)]
     return places
 
@@ -169,7 +178,7 @@ def _search(call: Call, params: Parameters) -> ReferencedIds:
     """Return what a call names in any place."""
     operation, members, message = call.operation, params.members, params.message
     rest = call.dialect.binding is Binding.REST
-    about, context = (call.task_id, call.context_id) if call.params is not NOTHING else _about(call, params)
+    about, context = (call.task_id, call.context_id) if call.params is not NO_PARAMS else _about(call, params)
     asked, queried = (None, None) if rest or not call.query else named_in(call.query)
     tasks = [about, *_texts_of(message, _TASK), *_texts_of(members, _TASK), asked]
     if call.query and not rest:
@@ -192,9 +201,7 @@ def _search(call: Call, params: Parameters) -> ReferencedIds:
             references += inside
         else:
             tasks += inside
-    context = parameter.agreed(
-        "contextId", context, *_texts_of(message, _CONTEXT), *_texts_of(members, _CONTEXTS), queried
-    )
+    context = agreed("contextId", context, *_texts_of(message, _CONTEXT), *_texts_of(members, _CONTEXTS), queried)
     return gather(tasks, references, context, hooks)
 
 
@@ -203,7 +210,7 @@ def _about(call: Call, params: Parameters) -> tuple[str | None, str | None]:
     if call.dialect.binding is Binding.JSONRPC:
         return jsonrpc.ids(call.operation, call.dialect.version, params)
     if call.operation.sends:
-        return parameter.ids(params.message)
+        return ids_of(params.message)
     if call.operation is Operation.LIST_TASKS:
         return None, query_value(call.query, "contextId") or query_value(call.query, "context_id")
     return call.path.task_id, None
@@ -520,6 +527,8 @@ _OPENED = frozenset({
 })  # fmt: skip
 """Members that are read for ids, here or in `progress`."""
 _BRACE = ord("{")
+_SMALL = 1024
+"""Bytes of an object up to which its strings are compared before it is decoded and encoded."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _WRAPPED = re.compile(rb'\{"[A-Za-z_]+":\{')
 _wrapped = msgspec.json.Decoder(dict[str, Members]).decode
@@ -553,7 +562,24 @@ def has_duplicates(data: bytes | msgspec.Raw) -> bool:
 
 
 def _inside(members: Members, depth: int, *, spaced: bool = False) -> bool:
-    return any(_has_duplicates(members[name], depth, spaced=spaced) for name in _OPENED.intersection(members))
+    for name in _OPENED.intersection(members):
+        inner = members[name]
+        if len(inner) < _SMALL and _all_differ(bytes(inner)):
+            continue
+        if _has_duplicates(inner, depth, spaced=spaced):
+            return True
+    return False
+
+
+def _all_differ(data: bytes) -> bool:
+    """Return whether no two strings of a JSON value, names and texts alike, are the same: no member stands twice.
+
+    False also where a string has an escape that hides a quote, or that may spell one character in two ways.
+    """
+    if b"\\" in data and (b'\\"' in data or b"\\u" in data or b"\\/" in data):
+        return False
+    strings = data.split(b'"')[1::2]
+    return len(set(strings)) == len(strings)
 
 
 def _has_duplicates(data: bytes | msgspec.Raw, depth: int, *, spaced: bool) -> bool:
@@ -583,9 +609,3 @@ def _any_has_duplicates(data: bytes | msgspec.Raw, depth: int) -> bool:
     except msgspec.ValidationError:
         return False
     return any(memoryview(each)[0] == _BRACE and _has_duplicates(each, depth, spaced=True) for each in elements)
-
-
-def _grpc() -> Any:  # noqa: ANN401 - a module
-    from gateway.a2a.bindings import grpc_id  # noqa: PLC0415 - its schema classes cost a tenth of a second
-
-    return grpc_id

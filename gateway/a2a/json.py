@@ -184,7 +184,8 @@ def _refuse_ambiguity(raw: bytes | msgspec.Raw, members: Members) -> None:
         # In C a name may end at its first NUL; in JavaScript this one is the object's prototype.
         if "\0" in key or key == "__proto__":
             raise DuplicateKey("a member has a name that stands for another to some parsers")
-    if has_twins(raw, members):
+    # As `has_twins`, which would be a call for each object of nearly every request.
+    if len(_encoder.encode(members)) != len(raw) and has_twins(raw, members):
         raise DuplicateKey("a member stands twice in one object")
 
 
@@ -214,6 +215,22 @@ class TreeInvalid(ValueError):  # noqa: N818 - named after what is wrong, like t
 MAX_DEPTH = 64
 MAX_PARTS = 20_000
 """Most members, and most elements, of a tree: each costs the reader time."""
+
+
+def on_one_line(told: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a tree as it is, and raw JSON on one line, as an event needs it.
+
+    Raises:
+        UpstreamProtocol: it is nested too deeply.
+    """
+    if isinstance(told, msgspec.Raw):
+        written = bytes(told)
+        if b"\n" in written or b"\r" in written:
+            try:
+                return msgspec.Raw(msgspec.json.format(written, indent=-1))
+            except RecursionError as error:
+                raise UpstreamProtocol("the agent's event is nested too deeply") from error
+    return told
 
 
 def parse_tree(raw: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Tree:

@@ -1,12 +1,15 @@
-"""A request's path: its segments, and the operation that they are in HTTP+JSON.
+"""A request's path: its segments, the operation that they are in HTTP+JSON, and the names that a tenant may have.
 
 One parse gives both the decision and the forwarded path. A path is read raw, never unescaped as a whole: percent
 escapes are allowed only in task and push-config ids, are decoded once, and are written again in canonical form. Clients
 differ in the case of hex digits and in the marks that they escape (`:`, `!`, `~` and alike); an escaped letter, digit,
 dot, slash or percent sign is never needed, and refused.
+
+The A2A `tenant` field is an opaque string, compared exactly; only in a path has it a grammar (`NAME`).
 """
 
 import re
+from collections.abc import Mapping
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -21,7 +24,19 @@ NAME = re.compile(
 """Grammar of a tenant in a path: never a path segment of the protocol, nor one that climbs (protocol §2.5)."""
 
 WRONG_NAME = "a tenant has at most 256 bytes, no control characters, and is no word of the protocol's paths"
-"""The message for an invalid tenant (`tenant.is_tenant`)."""
+"""The message for an invalid tenant (`is_tenant`)."""
+
+RESERVED = frozenset(
+    {
+        "-", ".", "..", ".well-known", "v1", "skills", "tasks", "card", "extendedAgentCard",
+        "message:send", "message:stream",
+    }
+)  # fmt: skip
+"""Names that can never be a tenant or an agent: they are path segments of the protocol."""
+
+_LONGEST_TENANT = 256
+# C0, DEL and C1; and halves of surrogate pairs, which have no UTF-8.
+_NOT_IN_TENANT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _RAW = re.compile(rb"(/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)*/?")
 # Controls, `%`, `/` and `\\`; and letters, digits, `.`, `-` and `_`, which need no escape (RFC 3986 §2.3).
@@ -37,6 +52,23 @@ CARD_NAMES = ("agent-card.json", "agent.json")
 _FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1", ".well-known"})
 
 _LEGACY_CARD = ("agent", "authenticatedExtendedCard")
+
+
+def is_tenant(value: str) -> bool:
+    """Return whether a client, or the configuration, can use this as a tenant."""
+    return is_opaque(value) and value not in RESERVED
+
+
+def is_opaque(value: str) -> bool:
+    """Return whether a string is not empty, has at most 256 bytes of UTF-8, and no control characters."""
+    if not 0 < len(value) <= _LONGEST_TENANT or _NOT_IN_TENANT.search(value) is not None:
+        return False
+    return value.isascii() or len(value.encode()) <= _LONGEST_TENANT
+
+
+def fits_path(tenant: str | None) -> bool:
+    """Return whether a path can carry the tenant: it is one segment of `NAME`, or None."""
+    return tenant is None or NAME.fullmatch(tenant) is not None
 
 
 class PathCall(msgspec.Struct, frozen=True):
@@ -122,41 +154,23 @@ _Found = tuple[Operation, str | None, str | None, tuple[str, ...]]
 
 
 def _read_operation(method: str, rest: tuple[str, ...], *, prefixed: bool) -> _Found | None:
-    match rest:
-        case ("message:send",):
-            return Operation.SEND_MESSAGE, None, None, _unless(method, "POST")
-        case ("message:stream",):
-            return Operation.SEND_STREAMING_MESSAGE, None, None, _unless(method, "POST")
-        case ("card",) if prefixed:
-            return Operation.GET_EXTENDED_CARD, None, None, _unless(method, "GET")
-        case ("extendedAgentCard",):
-            return Operation.GET_EXTENDED_CARD, None, None, _unless(method, "GET")
-        case ("tasks",):
-            return Operation.LIST_TASKS, None, None, _unless(method, "GET")
-        case ("tasks", last):
-            return _read_task(method, last)
-        case ("tasks", task, "subscribe"):
-            return Operation.SUBSCRIBE_TO_TASK, decode_id(task), None, _unless(method, "POST", "GET")
-        case ("tasks" | "task" as word, task, "pushNotificationConfigs") if prefixed or word == "tasks":
-            operation = Operation.LIST_PUSH_CONFIGS if method == "GET" else Operation.CREATE_PUSH_CONFIG
-            return operation, decode_id(task), None, _unless(method, "GET", "POST")
-        case ("tasks", task, "pushNotificationConfigs", config):
-            operation = Operation.DELETE_PUSH_CONFIG if method == "DELETE" else Operation.GET_PUSH_CONFIG
-            return operation, decode_id(task), decode_id(config), _unless(method, "GET", "DELETE")
-    return None
-
-
-def _read_task(method: str, last: str) -> _Found | None:
-    # The verb stands behind the last colon: ids may hold colons themselves (1.0 §11.3, langgraph's do).
-    task, colon, verb = last.rpartition(":")
-    if colon and task and verb == "cancel":
-        return Operation.CANCEL_TASK, decode_id(task), None, _unless(method, "POST")
-    if colon and task and verb == "subscribe":
-        return Operation.SUBSCRIBE_TO_TASK, decode_id(task), None, _unless(method, "POST", "GET")
-    task_id = decode_id(last)
-    if _VERB.search(task_id) is not None:
+    spelling, task, config = list(rest), None, None
+    if len(rest) > 1:
+        # The verb stands behind the last colon: ids may hold colons themselves (1.0 §11.3, langgraph's do).
+        before, _, verb = rest[1].rpartition(":")
+        is_verb = len(rest) == 2 and before != "" and verb in ("cancel", "subscribe")
+        task, spelling[1] = (before, "{task}:" + verb) if is_verb else (rest[1], "{task}")
+    if len(rest) == 4:
+        config, spelling[3] = rest[3], "{config}"
+    methods = _OPERATIONS.get((Version.V0_3 if prefixed else Version.V1_0, "/" + "/".join(spelling)))
+    if methods is None:
+        return None
+    operation = methods.get(method) or methods.get("POST") or methods["GET"]
+    task_id = None if task is None else decode_id(task)
+    if operation is Operation.GET_TASK and task_id is not None and _VERB.search(task_id) is not None:
         raise BadRequest("an id in the path ends like a verb of the protocol")
-    return Operation.GET_TASK, task_id, None, _unless(method, "GET")
+    config_id = None if config is None else decode_id(config)
+    return operation, task_id, config_id, _unless(method, *methods)
 
 
 def decode_id(segment: str) -> str:
@@ -181,27 +195,51 @@ def encode_id(value: str) -> str:
 
 def rest_path(call: PathCall, version: Version) -> str:
     """Return the canonical path of an HTTP+JSON call behind an agent's interface URL, without a tenant."""
-    prefix = "/v1" if version is not Version.V1_0 else ""
-    task = "" if call.task_id is None else "/tasks/" + encode_id(call.task_id)
-    config = "" if call.config_id is None else "/" + encode_id(call.config_id)
-    match call.operation:
-        case Operation.SEND_MESSAGE:
-            return prefix + "/message:send"
-        case Operation.SEND_STREAMING_MESSAGE:
-            return prefix + "/message:stream"
-        case Operation.LIST_TASKS:
-            return prefix + "/tasks"
-        case Operation.CANCEL_TASK:
-            return prefix + task + ":cancel"
-        case Operation.SUBSCRIBE_TO_TASK:
-            return prefix + task + ":subscribe"
-        case Operation.GET_EXTENDED_CARD:
-            return "/extendedAgentCard" if version is Version.V1_0 else "/v1/card"
-        case Operation.GET_TASK:
-            return prefix + task
-        case _:
-            return prefix + task + "/pushNotificationConfigs" + config
+    assert call.operation is not None
+    task, config = (None if each is None else encode_id(each) for each in (call.task_id, call.config_id))
+    if version is Version.V1_0:
+        path = _CANONICAL[call.operation]
+    else:
+        path = "/v1" + _CANONICAL_0_3.get(call.operation, _CANONICAL[call.operation])
+    path = path.format(task=task, config=config or "")
+    return path if config else path.rstrip("/")
 
 
 def _unless(method: str, *allowed: str) -> tuple[str, ...]:
     return () if method in allowed else allowed
+
+
+_SUBSCRIBE = {"POST": Operation.SUBSCRIBE_TO_TASK, "GET": Operation.SUBSCRIBE_TO_TASK}
+_CONFIGS = {"GET": Operation.LIST_PUSH_CONFIGS, "POST": Operation.CREATE_PUSH_CONFIG}
+_PATHS: Mapping[str, Mapping[str, Operation]] = {
+    "/message:send": {"POST": Operation.SEND_MESSAGE},
+    "/message:stream": {"POST": Operation.SEND_STREAMING_MESSAGE},
+    "/extendedAgentCard": {"GET": Operation.GET_EXTENDED_CARD},
+    "/tasks": {"GET": Operation.LIST_TASKS},
+    "/tasks/{task}": {"GET": Operation.GET_TASK},
+    "/tasks/{task}:cancel": {"POST": Operation.CANCEL_TASK},
+    "/tasks/{task}:subscribe": _SUBSCRIBE,
+    "/tasks/{task}/subscribe": _SUBSCRIBE,
+    "/tasks/{task}/pushNotificationConfigs": _CONFIGS,
+    "/tasks/{task}/pushNotificationConfigs/{config}": {
+        "GET": Operation.GET_PUSH_CONFIG,
+        "DELETE": Operation.DELETE_PUSH_CONFIG,
+    },
+}
+"""The operation of each path and HTTP method; the first path of an operation is the one that agents are asked by."""
+_PATHS_0_3: Mapping[str, Mapping[str, Operation]] = {
+    "/card": {"GET": Operation.GET_EXTENDED_CARD},
+    # The protobuf definition of 0.3.0 has the singular.
+    "/task/{task}/pushNotificationConfigs": _CONFIGS,
+}
+"""Further paths of 0.3, behind its prefix `/v1`."""
+
+_OPERATIONS = {
+    **{(version, path): methods for version in (Version.V0_3, Version.V1_0) for path, methods in _PATHS.items()},
+    **{(Version.V0_3, path): methods for path, methods in _PATHS_0_3.items()},
+}
+_CANONICAL: dict[Operation, str] = {}
+for _path, _methods in _PATHS.items():
+    for _operation in _methods.values():
+        _CANONICAL.setdefault(_operation, _path)
+_CANONICAL_0_3 = {Operation.GET_EXTENDED_CARD: "/card"}

@@ -10,6 +10,7 @@ is not *legible*, and an agent with separated owners cannot have it relayed.
 """
 
 import operator
+import re
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +19,6 @@ from gateway.a2a import json as strict_json
 from gateway.a2a.bindings.jsonrpc import open_answer
 from gateway.a2a.ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
 from gateway.a2a.json import Members
-from gateway.a2a.push_task import TaskNames, task_of, tasks_of
 from gateway.a2a.task_state import SPOKEN
 
 _ABSENT = msgspec.Raw()
@@ -82,6 +82,11 @@ _NAMELESS = frozenset({None, ""})
 _UNSET = (_ABSENT, msgspec.Raw(b"null"))
 _EMPTY = (*_UNSET, msgspec.Raw(b"[]"))
 _SPACED = b'": '
+_PART = re.compile(rb'\{"artifactUpdate": ?\{')
+_OF_PART = frozenset({"taskId", "contextId", "artifact", "append", "lastChunk"})
+_LEAST = len(',"append":0')
+_wrapped_members = msgspec.json.Decoder(dict[str, Members])
+_encode = msgspec.json.Encoder().encode
 _SHORT = 64 * 1024
 """Bytes of a frame up to which the spaces between its tokens are taken out first."""
 
@@ -119,10 +124,7 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
     Args:
         void: Whether the answer may have neither result nor error.
     """
-    try:
-        answer = open_answer(_compact(frame) if _SPACED in frame else frame)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    answer = open_answer(frame)
     if answer is None:
         return None
     identity = bytes(answer.id)
@@ -135,12 +137,14 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
         return Progress(id=identity, event="error", error=error.code, others=named)
     if not answer.result:
         return Progress(id=identity) if void else None
-    if has_duplicates(answer.result):
-        return None
+    result = bytes(answer.result)
+    if _PART.match(result) and (told := _read_part(result, identity)) is not None:
+        return told
     try:
-        return _tell(_bare.decode(answer.result), answer.result, identity)
+        result = _compact(result) if _SPACED in result else result
+        return None if has_duplicates(result) else _tell(_bare.decode(result), result, identity)
     except (msgspec.DecodeError, RecursionError):
-        return _read_odd(answer.result, identity)
+        return _read_odd(msgspec.Raw(result), identity)
 
 
 def read_bare(frame: bytes) -> Progress | None:
@@ -163,6 +167,23 @@ def read_bare(frame: bytes) -> Progress | None:
             return None
     except (msgspec.DecodeError, RecursionError, Ambiguous):
         return None
+
+
+def _read_part(result: bytes, identity: bytes) -> Progress | None:
+    """Return the progress of an artifact event of 1.0 as nearly all are written; None for the reader of all others.
+
+    Most events of streams are such. The object is written again, as in `has_duplicates`: where it came out shorter by
+    less than a member takes, only space was dropped.
+    """
+    try:
+        outer = _wrapped_members.decode(result)
+        members = outer["artifactUpdate"]
+        if len(outer) > 1 or members.keys() - _OF_PART or len(result) - len(_encode(outer)) >= _LEAST:
+            return None
+        task, context = _text.decode(members["taskId"]), _text.decode(members["contextId"])
+    except (msgspec.DecodeError, RecursionError, KeyError):
+        return None
+    return Progress(identity, task or None, context or None, None, "artifact")
 
 
 def read_list(body: bytes) -> Progress | None:
@@ -429,3 +450,60 @@ def _read_text(raw: msgspec.Raw | None) -> str | None:
     except (msgspec.DecodeError, RecursionError):
         return _UNREAD
     return text
+
+
+# ---- Tasks of push configurations ------------------------------------------------------------------------------------
+
+_RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
+
+
+class TaskNames(msgspec.Struct, rename="camel", gc=False):
+    """The members that name the task of a push configuration of any version, or of a task.
+
+    Attributes:
+        task: With the next three: the wrappers of an answer, which no configuration has.
+    """
+
+    id: str | None = None
+    task_id: str | None = None
+    other_task_id: str | None = msgspec.field(default=None, name="task_id")
+    name: str | None = None
+    push_notification_config: msgspec.Raw = _ABSENT
+    other_push_notification_config: msgspec.Raw = msgspec.field(default=_ABSENT, name="push_notification_config")
+    status: msgspec.Raw = _ABSENT
+    task: msgspec.Raw = _ABSENT
+    message: msgspec.Raw = _ABSENT
+    status_update: msgspec.Raw = _ABSENT
+    artifact_update: msgspec.Raw = _ABSENT
+
+
+_configs = msgspec.json.Decoder(list[TaskNames])
+
+
+def task_of(config: TaskNames) -> str | None:
+    """Return the task that a configuration, or another entry of a list, names; None for none."""
+    task = config.task_id or config.other_task_id
+    if task:
+        return task
+    if config.name and (named := task_of_resource(config.name)) is not None:
+        return named
+    # In 0.1 a configuration has no id of its own.
+    pushes = config.push_notification_config or config.other_push_notification_config
+    return config.id if pushes or config.status else None
+
+
+def task_of_resource(name: str) -> str | None:
+    """Return the task in the resource name of a configuration, as 0.3 writes it over gRPC; None for another name."""
+    resource = _RESOURCE.fullmatch(name)
+    return None if resource is None else resource[1]
+
+
+def tasks_of(data: bytes | msgspec.Raw) -> set[str] | None:
+    """Return the tasks that the members of a JSON list name; None where it cannot be read."""
+    try:
+        configs = _configs.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if any(each.task or each.message or each.status_update or each.artifact_update for each in configs):
+        return None
+    return {task for config in configs if (task := task_of(config))}

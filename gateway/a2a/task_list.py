@@ -21,14 +21,14 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.translation import can_ask
 from gateway.a2a.versions import v1_0
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 
 PAGE = 50
-"""Tasks of a page whose size is not said (1.0 §3.1.4)."""
+"""Tasks of a page if the client names no size (1.0 §3.1.4)."""
 LONGEST_PAGE = 100
 """Most tasks of a page that can be asked for (1.0 §3.1.4)."""
 
@@ -76,7 +76,7 @@ class Listing:
     def __init__(self, call: Call, theirs: Dialect, *, tenant: str | None = None, id: str = "1") -> None:  # noqa: A002 - JSON-RPC's word
         if not can_list(call.dialect, theirs):
             raise ValueError(f"tasks cannot be listed over {theirs}")
-        self._client = replace(call, body=b"", params=NOTHING)
+        self._client = replace(call, body=b"", params=NO_PARAMS)
         self._ours = FORMS[call.dialect]
         self._theirs = theirs
         self._tenant = tenant
@@ -234,17 +234,8 @@ _named = msgspec.json.Decoder(_Named)
 
 
 def _split_message(frame: bytes) -> _Split:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415 - as `binding._grpc`
-
-    from gateway.a2a.bindings import grpc_json, grpc_schema  # noqa: PLC0415 - as above
-
-    try:
-        page = grpc_schema.result_class(Operation.LIST_TASKS, Version.V1_0).FromString(frame)
-    except DecodeError as error:
-        raise Misfit("", "no message of its method") from error
-    if not all(task.id for task in page.tasks):
-        raise Misfit("tasks", "one of them has no id")
-    return page.next_page_token, [(task.id, partial(grpc_json.to_tree, task)) for task in page.tasks]
+    split: _Split = binding.grpc_binding().split_page(frame)
+    return split
 
 
 def _unread(detail: str) -> UpstreamProtocol:

@@ -24,7 +24,7 @@ from gateway.a2a.framing.sse import encode
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.versions import v0_3_proto
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.v1_0 import is_right
@@ -89,7 +89,7 @@ class Translation:
         self._push = push
         self.client = call.dialect
         # Not with its body: a stream may last for hours.
-        self._client = replace(call, body=b"", params=NOTHING)
+        self._client = replace(call, body=b"", params=NO_PARAMS)
         self._ours = FORMS[call.dialect]
         self._theirs = FORMS[theirs]
         self._operation = call.operation

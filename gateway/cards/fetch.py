@@ -24,10 +24,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
-from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamProtocol
+from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamAuthFailed, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from gateway.tls_failure import kind
+from gateway.upstream.oauth2 import TokenSource
 from gateway.upstream.outlier_detection import explained
 
 TTL = 600.0
@@ -51,6 +52,7 @@ class CardPlace:
         wrong: Its defects, as `parse_card` reports them.
         declared: Whether the file has the dialect of the agent, so that the card need not.
         credentials: Headers for the agent, sent to the backend's own origin only.
+        tokens: The gateway's tokens for the agent, sent there only; or None.
         ttl: Seconds between two successful fetches.
         keep: Seconds for which the last good card is served without a confirmation.
         longest: Bytes of the longest card.
@@ -65,6 +67,7 @@ class CardPlace:
     wrong: tuple[str, ...] = ()
     declared: bool = False
     credentials: Mapping[str, str] = field(default_factory=dict)
+    tokens: TokenSource | None = None
     ttl: float = TTL
     keep: float = KEEP
     longest: int = MAX_CARD
@@ -451,15 +454,21 @@ class CardSource:
         """Ask the candidates until one is not missing, and keep its answer."""
         missing: _Missing | None = None
         for url in self._place.candidates:
+            # Before the turn: agents with other credentials do not wait for the token endpoint of this one.
+            shown = await self._token(url)
             try:
                 async with self._turns, asyncio.timeout(self._place.deadline):
-                    headers = self._headers(url, modern=modern)
+                    headers = self._headers(url, modern=modern, shown=shown)
                     held = await self._ask(url, headers, self._held.get(modern))
             except TimeoutError as error:
                 why = f"no complete answer within {self._place.deadline:g} s"
                 raise _Failed(CardReport.UNREACHABLE, why) from error
             except _Missing as failure:
                 missing = missing or failure
+            except _Failed as failure:
+                if failure.is_unauthorized and shown is not None and self._place.tokens is not None:
+                    self._place.tokens.refused(shown)
+                raise
             else:
                 self._held[modern] = held
                 return held
@@ -499,8 +508,24 @@ class CardSource:
             return {}
         return {"sni_hostname": place.server_name}
 
-    def _headers(self, url: str, *, modern: bool) -> dict[str, str]:
+    async def _token(self, url: str) -> tuple[bytes, bytes] | None:
+        """Return the header with the token for the agent; None where it gets none.
+
+        Raises:
+            _Failed: None can be had.
+        """
+        place = self._place
+        if place.tokens is None or origin(url) != origin(place.backend_url):
+            return None
+        try:
+            return await place.tokens.pair()
+        except UpstreamAuthFailed as fault:
+            raise _Failed(CardReport.UNREACHABLE, explained(fault)) from fault
+
+    def _headers(self, url: str, *, modern: bool, shown: tuple[bytes, bytes] | None = None) -> dict[str, str]:
         headers = dict(self._place.credentials) if origin(url) == origin(self._place.backend_url) else {}
+        if shown is not None:
+            headers[shown[0].decode()] = shown[1].decode()
         if modern:
             headers["A2A-Version"] = "1.0"
         held = self._held.get(modern)
@@ -528,9 +553,10 @@ class _Held:
 class _Failed(Exception):  # noqa: N818 - it ends an attempt, it is no programming error
     """The attempt failed."""
 
-    def __init__(self, report: CardReport, why: str) -> None:
+    def __init__(self, report: CardReport, why: str, *, is_unauthorized: bool = False) -> None:
         super().__init__(why)
         self.report = report
+        self.is_unauthorized = is_unauthorized
 
 
 class _Missing(_Failed):
@@ -544,7 +570,7 @@ def _refuse_status(response: httpx.Response) -> None:
     if 300 <= status < 400:
         raise _Failed(CardReport.REFUSED, f"answered {status}; redirects are not followed")
     if status != 200:
-        raise _Failed(CardReport.REFUSED, f"answered {status}")
+        raise _Failed(CardReport.REFUSED, f"answered {status}", is_unauthorized=status == 401)
     if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
         raise _Failed(CardReport.REFUSED, "answered with an encoded body, which was not asked for")
 

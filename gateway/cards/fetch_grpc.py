@@ -20,6 +20,8 @@ from gateway.a2a.json import write
 from gateway.a2a.operation import Operation
 from gateway.cards.fetch import Told
 from gateway.upstream.grpc_channel import GrpcChannel
+from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.outlier_detection import NotAccepted
 
 
 class GrpcCards:
@@ -32,6 +34,7 @@ class GrpcCards:
         tenant: The tenant of the file for every call, or None.
         scope_field: The number of `scope` in requests of the scoped service, which carries the tenant in 0.3.
         others: The other replicas with their places, asked after a `turn`.
+        tokens: The gateway's tokens for the agent, or None.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class GrpcCards:
         tenant: str | None = None,
         scope_field: int = SCOPE_FIELD,
         others: Sequence[tuple[GrpcChannel, str]] = (),
+        tokens: TokenSource | None = None,
     ) -> None:
+        self._tokens = tokens
         self._others = deque(others)
         self._channel = channel
         self._place = place
@@ -69,13 +74,21 @@ class GrpcCards:
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Draining: As the channel.
             UpstreamProtocol: The answer is no card, or too long.
+            UpstreamAuthFailed: There is no token for the agent.
         """
+        shown = None if self._tokens is None else await self._tokens.pair()
+        own = self._metadata if shown is None else (*self._metadata, (shown[0].decode(), shown[1].decode()))
         spoken: list[CardInterface] = []
         for version in self._versions:
             scoped = version is Version.V0_3 and self._tenant is not None
             method = method_of(Operation.GET_EXTENDED_CARD, version, scoped=scoped)
-            metadata = (*self._metadata, ("a2a-version", version.value))
-            answer = await self._channel.unary(method.path, self._request(method), metadata, timeout=deadline)
+            metadata = (*own, ("a2a-version", version.value))
+            try:
+                answer = await self._channel.unary(method.path, self._request(method), metadata, timeout=deadline)
+            except NotAccepted:
+                if self._tokens is not None and shown is not None:
+                    self._tokens.refused(shown)
+                raise
             if answer.status is None or _is_there(answer.status):
                 spoken.append(CardInterface(Dialect(Binding.GRPC, version), self._place))
             message = answer.whole()
@@ -84,7 +97,7 @@ class GrpcCards:
                     raise UpstreamProtocol("the agent's card is too long")
                 # The schema's classes take a tenth of a second to load, and the longest cards half as much to read.
                 card = await asyncio.to_thread(_card, version, message)
-                personal = version is Version.V1_0 or bool(self._metadata)
+                personal = version is Version.V1_0 or bool(own)
                 return Told(tuple(spoken), card, personal)
         return Told(tuple(spoken), None)
 

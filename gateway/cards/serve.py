@@ -2,7 +2,8 @@
 
 A card depends on the agent's card and on the endpoint with its tenant, never on `Host` or a credential, so one entry
 serves every caller that may see it. An extended card is the agent's answer to one caller; its rewritten form is cached
-by the bytes of that answer, so it serves only callers with the same answer.
+by the bytes of that answer, so it serves only callers with the same answer. Signatures are made once for each card and
+key; the entity tag of a signed card is that of its content and its key, so that all workers and replicas agree on it.
 """
 
 import asyncio
@@ -18,9 +19,10 @@ from gateway.a2a.card_rewriting import DUAL, MODERN, OLD, Edition, Served, Serve
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
-from gateway.a2a.tenant import fits_path
-from gateway.cards.fetch import ASIDE, CardReport, CardSource
+from gateway.cards.fetch import ASIDE, CardReport, CardSource, aside
+from gateway.cards.sign import KEY_SET_PATH, SigningKeys, sign
 from gateway.routing.route import GrpcAddress, Rule
 
 MOST_KEPT = 64
@@ -61,6 +63,11 @@ class PublicUrl:
         """Return the authorities of the gateway and of endpoints with these hosts or patterns."""
         own = self.origin.partition("://")[2]
         return (own.lower(), *(host.lower() + self._port for host in hosts))
+
+    @property
+    def key_set(self) -> str:
+        """Return the URL of the gateway's key set."""
+        return f"{self.origin}{self.prefix}{KEY_SET_PATH}"
 
     @property
     def _port(self) -> str:
@@ -113,6 +120,39 @@ class ServedCard:
     etag: str
 
 
+class SignedCards:
+    """Signs cards, each once.
+
+    Args:
+        keys: None for cards without signatures.
+        key_set_url: The URL of the gateway's key set.
+    """
+
+    def __init__(self, keys: SigningKeys | None, key_set_url: str) -> None:
+        self._keys = keys
+        self._key_set_url = key_set_url
+        self._kept = _Shelf()
+
+    async def signed(self, card: ServedCard) -> ServedCard:
+        """Return a card with its signatures; long ones are signed in a thread.
+
+        Raises:
+            StateUnavailable: There is no key yet.
+        """
+        if self._keys is None:
+            return card
+        signing, *_ = await self._keys.published()
+        key = (card.etag, signing.public["kid"])
+        kept = self._kept.get(key)
+        if kept is None:
+            body = await aside(len(card.body), lambda: sign(card.body, signing, self._key_set_url))
+            made = ServedCard(body, etag("\n".join(key).encode()))
+            # Another request may have signed it meanwhile.
+            kept = self._kept.get(key) or self._kept.put(key, made)
+        assert isinstance(kept, ServedCard)
+        return kept
+
+
 class ServedCards:
     """The served cards of one backend.
 
@@ -122,6 +162,10 @@ class ServedCards:
         grpc: The gRPC address; None lists no gRPC.
         methods: Operations that are relayed, None for all; cards promise no others.
         require_tenant: Whether a call without a tenant is refused.
+        signs: Signs them; by default nobody does.
+
+    Attributes:
+        signed: Returns a card with its signatures, as `SignedCards.signed`.
     """
 
     def __init__(
@@ -135,7 +179,9 @@ class ServedCards:
         grpc: GrpcPlace | None = None,
         methods: frozenset[Operation] | None = None,
         require_tenant: bool = False,
+        signs: SignedCards | None = None,
     ) -> None:
+        self.signed = (SignedCards(None, "") if signs is None else signs).signed
         self._source = source
         self._upstream = upstream
         self._public = public
@@ -150,7 +196,7 @@ class ServedCards:
     def card(
         self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False, modern: bool = False
     ) -> ServedCard:
-        """Return the card for a request at a rule's endpoint.
+        """Return the card for a request at a rule's endpoint, without signatures; `signed` adds them.
 
         Args:
             bare: Show only how to call the agent, and the operator's settings: the card belongs to another customer.
@@ -174,16 +220,18 @@ class ServedCards:
 
         return self._cached(key, make)
 
-    def inside(self, rule: Rule, tenant: str | None, host: str, dialect: Dialect) -> bytes:
+    async def inside(self, rule: Rule, tenant: str | None, host: str, dialect: Dialect) -> bytes:
         """Return the card inside an answer of this dialect: 0.3 over gRPC has one method for it and the extended one.
 
         Raises:
             UpstreamConnect, UpstreamProtocol: As `card`.
+            StateUnavailable: As `signed`.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
         key = (self._source.version, way, dialect)
-        return self._cached(key, lambda: self._encode(portrait, self._served(way), Edition.inside(dialect))).body
+        made = self._cached(key, lambda: self._encode(portrait, self._served(way), Edition.inside(dialect)))
+        return (await self.signed(made)).body
 
     async def extended(
         self, raw: bytes, rule: Rule, tenant: str | None, *, host: str, dialect: Dialect, dual: bool = False
@@ -199,6 +247,7 @@ class ServedCards:
 
         Raises:
             UpstreamProtocol: The agent's answer is no card.
+            StateUnavailable: As `signed`.
         """
         way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
@@ -217,7 +266,7 @@ class ServedCards:
                         kept = self._kept.put(key, made)
         if isinstance(kept, str):
             raise UpstreamProtocol("the agent's answer is no card", detail=kept)
-        return kept.body
+        return (await self.signed(kept)).body
 
     def _cached(self, key: tuple[object, ...], make: Callable[[], ServedCard]) -> ServedCard:
         """Return the card under a key, made once.

@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.a2a.card_rewriting import etag
 from gateway.a2a.fault import BadParams
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.cards.serve import PublicUrl
 from gateway.catalog.directory import Directory, Seen
 from gateway.principal import Principal

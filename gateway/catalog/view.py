@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from gateway.a2a.fault import Fault
+from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.a2a.tenant import fits_path
 from gateway.backing import Backing
 from gateway.cards.serve import PublicUrl
 from gateway.catalog.directory import Seen

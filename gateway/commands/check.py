@@ -17,6 +17,7 @@ from gateway.a2a.fault import (
     Fault,
     PushDenied,
     StateUnavailable,
+    UpstreamAuthFailed,
     UpstreamConnect,
     UpstreamProtocol,
     UpstreamReset,
@@ -258,7 +259,15 @@ async def _silent(backing: Backing) -> str:
         if connections is None:
             continue
         try:
-            await check_health(connections, upstream.url, _WELL_KNOWN, DEADLINE, upstream.treatment.credentials)
+            treatment = upstream.treatment
+            await check_health(
+                connections,
+                upstream.url,
+                _WELL_KNOWN,
+                DEADLINE,
+                treatment.credentials,
+                tokens=treatment.own_tokens,
+            )
         except Fault as fault:
             found.append(f"{replica.name or replica.key}: {explained(fault)}")
     return "; ".join(found)
@@ -279,8 +288,14 @@ async def _unanswered(backing: Backing) -> str:
     assert isinstance(upstream, GrpcUpstream)
     metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in upstream.treatment.credentials)
     path = method_of(Operation.GET_EXTENDED_CARD, Version.V1_0).path
+    tokens = upstream.treatment.own_tokens
     try:
+        if tokens is not None:
+            name, value = await tokens.pair()
+            metadata = (*metadata, (name.decode(), value.decode()))
         await upstream.channel.unary(path, b"", metadata, timeout=DEADLINE)
+    except UpstreamAuthFailed as fault:
+        return explained(fault)
     except (UpstreamConnect, UpstreamTimeout, UpstreamReset) as fault:
         return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
     except UpstreamProtocol as fault:

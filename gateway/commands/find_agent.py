@@ -10,7 +10,7 @@ import httpx
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, parse_card, spoken
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.commands.output import CommandFailed
 from gateway.config.address import is_grpc
 

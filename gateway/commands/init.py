@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.a2a.command import CommandLine, NoCommand, command_of
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.paths import RESERVED
 from gateway.commands.find_agent import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
 from gateway.commands.key import scalar
 from gateway.commands.output import CommandFailed

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.paths import RESERVED
 from gateway.commands.output import CommandFailed
 from gateway.config.values import NAME
 from gateway.principal import ANONYMOUS_TENANT

@@ -33,6 +33,13 @@ class PlainOutput(StrEnum):
     JSON = "json"
 
 
+class KeyUse(StrEnum):
+    """The things that a key of `state rotate-key` signs."""
+
+    NOTIFICATIONS = "notifications"
+    CARDS = "cards"
+
+
 PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Output format.")]
 
 

@@ -13,7 +13,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.json import Tree
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.commands.find_agent import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
 from gateway.commands.output import CommandFailed
 

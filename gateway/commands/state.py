@@ -1,4 +1,4 @@
-"""`a2a-gateway state`: count, erase and migrate the ledger, and rotate the key of notifications."""
+"""`a2a-gateway state`: count, erase and migrate the ledger, and rotate the keys that it holds."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,8 +15,8 @@ from gateway.config.check import examine
 from gateway.config.problem import as_text
 from gateway.config.secrets import Interpolation
 from gateway.config.state import StateUrl, read_state
-from gateway.push.signing import Rotated, rotate
 from gateway.tasks import opening
+from gateway.tasks.key_ring import Purpose, Rotated, rotate
 from gateway.tasks.store import Figures, Row, Store, StoreBroken
 from gateway.telemetry.audit_log import AuditLog, Event
 
@@ -118,8 +118,8 @@ async def erase(place: StatePlace, tenant: str) -> int:
         return erased
 
 
-async def rotate_key(place: StatePlace, now: float, *, drops: bool) -> Rotated:
-    """Rotate the key that signs notifications, and record it in the audit log.
+async def rotate_key(place: StatePlace, purpose: Purpose, now: float, *, drops: bool) -> Rotated:
+    """Rotate the key that signs for a purpose, and record it in the audit log.
 
     Args:
         now: Unix seconds.
@@ -131,9 +131,10 @@ async def rotate_key(place: StatePlace, now: float, *, drops: bool) -> Rotated:
     async with _opened(place) as store:
         audit = None if place.audit is None else _audit(place.audit)
         try:
-            rotated: Rotated = await _ask(store, lambda: rotate(store, now, drops=drops))
+            rotated: Rotated = await _ask(store, lambda: rotate(store, purpose, now, drops=drops))
             if audit is not None:
-                told = {"kid": rotated.kid, "drops": drops, "state": store.label, "detail": "by the command line"}
+                told = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
+                told["detail"] = "by the command line"
                 audit.write(Event.KEY_ROTATED, told)
         except ValueError as error:
             raise CommandFailed(f"{store.label}: {error}") from error

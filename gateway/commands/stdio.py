@@ -24,7 +24,7 @@ import uvloop
 from gateway.a2a.card import is_clean_path, spoken
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.background import Background
 from gateway.cards.serve import PublicUrl
 from gateway.commands.config_file import examine_own

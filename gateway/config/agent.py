@@ -28,6 +28,7 @@ from gateway.config.values import (
     OneA2aTenant,
     OneOrMany,
     Part,
+    PeerTls,
     Percent,
     Positive,
     Room,
@@ -235,13 +236,39 @@ class Require(Part):
     """Claims, as those of a match."""
 
 
+class TokenEndpoint(Part):
+    """A token endpoint (OAuth 2.0), and what is asked of it."""
+
+    token_url: str
+    """Its URL; https, or http on loopback and where `allow_insecure` is true."""
+    client_id: str
+    """The gateway's name at the authorization server."""
+    client_secret: SecretStr
+    """The secret of that client."""
+    client_auth: Literal["basic", "post"] = "basic"
+    """How id and secret are shown: in an `Authorization: Basic` header, or in the form."""
+    scopes: Strings = ()
+    """Scopes that are asked for."""
+    audience: Strings = ()
+    """Values of `audience`: who the tokens are for, by name."""
+    resource: Strings = ()
+    """Values of `resource` (RFC 8707): who the tokens are for, by URL."""
+    tls: PeerTls | None = None
+    """Authorities for the server of the endpoint; those of the system by default."""
+
+
 class UpstreamAuth(Part):
-    """The gateway's credential for the agent."""
+    """The gateway's credential for the agent: `bearer`, `header`, `oauth2` or `exchange`; the last two may be both."""
 
     bearer: SecretStr | None = None
     """Sent as `Authorization: Bearer …`."""
     header: dict[str, SecretStr] = {}
     """Headers by name, such as `{X-Api-Key: …}`."""
+    oauth2: TokenEndpoint | None = None
+    """Tokens for the gateway itself, by client credentials (RFC 6749 §4.4)."""
+    exchange: TokenEndpoint | None = None
+    """Tokens for each caller, by exchange of the caller's own (RFC 8693). With `oauth2` beside it, that is for health
+    checks and the card, which have no caller; without it these have no token."""
 
     @field_validator("header", mode="before")
     @classmethod
@@ -325,8 +352,29 @@ DEFAULT_TIMEOUTS = Timeouts.model_validate(
 )
 
 
+class CardSign(Part):
+    """Signing of served cards; `true` and `false` are short for `enabled`."""
+
+    enabled: Flag = True
+    """Whether cards are signed."""
+    key: SecretStr | None = None
+    """The private key of P-256 in PEM, by a reference; without one gateways make keys and keep them in their state."""
+    kid: str | None = None
+    """The name of the key in the gateway's key set."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"enabled": value} if isinstance(value, bool | str) else value
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether the gateway makes the keys."""
+        return self.enabled and self.key is None
+
+
 class Card(Part):
-    """Where an agent's card comes from, and what the operator sets in it."""
+    """Where an agent's card comes from, what the operator sets in it, and its signatures."""
 
     url: str | None = None
     """Fetched from here instead of the backend's well-known path."""
@@ -334,6 +382,8 @@ class Card(Part):
     """Read from this JSON file, relative to this one, instead of being fetched."""
     set: dict[str, Any] = {}
     """Fields that win over the card's own."""
+    sign: CardSign | None = None
+    """Signing of the served card, where that differs from `defaults`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -485,6 +535,13 @@ class Agent(Part):
         return {"backend": value} if isinstance(value, str | list) else value
 
 
+class DefaultCard(Part):
+    """Settings of the cards of all agents that do not have their own."""
+
+    sign: CardSign | None = None
+    """Signing of served cards; by default they are not signed."""
+
+
 class Defaults(Part):
     """Settings of all agents that do not have their own."""
 
@@ -494,6 +551,8 @@ class Defaults(Part):
     """Timeouts of an agent."""
     connections: Connections = Connections()
     """Bounds on the connections to one backend and on its answers."""
+    card: DefaultCard = DefaultCard()
+    """Signatures of served cards."""
     cards: Cards = Cards()
     """Fetching of agents' cards."""
     tls: AgentTls | None = None
@@ -522,6 +581,24 @@ def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
     yield from _numbered(agent.backend, (*at, "backend"))
     for tenant, entry in agent.by_tenant.items():
         yield from _numbered(entry.backend, (*at, "by_tenant", tenant, "backend"))
+
+
+def upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
+    """Yield the credentials for the backends of an agent, each with its path in the file."""
+    if agent.upstream_auth is not None:
+        yield agent.upstream_auth, (*at, "upstream_auth")
+    for tenant, entry in agent.by_tenant.items():
+        if entry.upstream_auth is not None:
+            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
+
+
+def token_endpoints(agent: Agent, at: KeyPath) -> Iterator[tuple[TokenEndpoint, KeyPath]]:
+    """Yield the token endpoints of an agent, each with its path in the file."""
+    for auth, here in upstream_auths(agent, at):
+        if auth.oauth2 is not None:
+            yield auth.oauth2, (*here, "oauth2")
+        if auth.exchange is not None:
+            yield auth.exchange, (*here, "exchange")
 
 
 def _numbered(replicas: tuple[Backend, ...], at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:

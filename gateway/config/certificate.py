@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 _REMEDIES = {
     "cert": "name a PEM file with the certificate and, after it, those that sign it",
@@ -192,3 +194,20 @@ def ask(context: ServerTls, authorities: Authorities, *, required: bool) -> None
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     context.authorities = authorities.digests
+
+
+def signing_key(pem: str) -> EllipticCurvePrivateKey:
+    """Return a private key of P-256, with which ES256 signs.
+
+    Raises:
+        ValueError: It is none; the text says why, without anything of the key.
+    """
+    try:
+        key = load_pem_private_key(pem.encode(), None)
+    except TypeError:
+        raise ValueError("it is encrypted") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("it is no private key in PEM") from None
+    if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
+        raise ValueError("it is no key of P-256")  # noqa: TRY004 - a fact about a file
+    return key

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from gateway.config import effective
-from gateway.config.agent import backends
+from gateway.config.agent import backends, token_endpoints
 from gateway.config.checks.agents import check_agents
 from gateway.config.checks.callers import check_callers
 from gateway.config.checks.gateway import check_gateway
@@ -179,6 +179,8 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
         if agent.card is not None and agent.card.file is not None:
             at = ("agents", name, "card")
             found[at] = marks.folder(at) / agent.card.file
+        for endpoint, path in token_endpoints(agent, ("agents", name)):
+            found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
         for backend, path in backends(agent, ("agents", name)):
             if backend.card is not None:
                 found[*path, "card"] = marks.folder((*path, "card")) / backend.card

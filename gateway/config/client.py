@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.paths import RESERVED
 from gateway.config.problem import printable
 from gateway.config.values import NAME, Flag, Name, Part, Strings
 from gateway.principal import ANONYMOUS_TENANT, Principal

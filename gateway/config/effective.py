@@ -17,12 +17,14 @@ from gateway.config.agent import (
     Affinity,
     Agent,
     AgentTls,
+    CardSign,
     Defaults,
     Health,
     IdentityHeaders,
     Isolation,
     Retry,
     Timeouts,
+    TokenEndpoint,
     UnknownTasks,
 )
 from gateway.config.limit import (
@@ -63,6 +65,13 @@ def cards(config: Config, agent: Agent | None = None) -> Cards:
     """Return how the agent's card is read; the rest is that of `defaults`."""
     own = {} if agent is None else {name: getattr(agent.cards, name) for name in agent.cards.model_fields_set}
     return config.defaults.cards.model_copy(update=own)
+
+
+def card_sign(config: Config, agent: Agent | None = None) -> CardSign | None:
+    """Return how the agent's served card is signed, or that of agents without their own; None where it is not."""
+    own = None if agent is None or agent.card is None else agent.card.sign
+    written = config.defaults.card.sign if own is None else own
+    return written if written is not None and written.enabled else None
 
 
 def affinity(config: Config, agent: Agent | None = None) -> Affinity:
@@ -122,11 +131,14 @@ def tenure(config: Config, agent: Agent) -> bool:
 def keeps_state(config: Config) -> bool:
     """Return whether the store is used at all, so that it has to be there.
 
-    A Redis is used for limits too, which gateways share by it.
+    The gateway's own keys for cards are in it. A Redis is used for limits too, which gateways share by it.
     """
     agents = config.agents.values()
     by_skill = any(match.by_skill for agent in agents for match in agent.match)
     if config.push.mode == "relay" or by_skill or any(tenure(config, agent) for agent in agents):
+        return True
+    signs = (card_sign(config, agent) for agent in (None, *config.agents.values()))
+    if any(each is not None and each.is_made for each in signs):
         return True
     return config.gateway.state is not None and config.gateway.state.is_shared
 
@@ -216,6 +228,15 @@ def issuer_authorities(config: Config, name: str, marks: Marks) -> Path | None:
     """Return the PEM file of the authorities for an issuer, or None for those of the system."""
     written = None if config.auth is None else config.auth.issuers[name].tls
     return _authority_file(written, ("auth", "issuers", name, "tls"), marks)
+
+
+def token_authorities(endpoint: TokenEndpoint, at: KeyPath, marks: Marks) -> Path | None:
+    """Return the PEM file of the authorities for a token endpoint, or None for those of the system.
+
+    Args:
+        at: The path of the endpoint in the file.
+    """
+    return _authority_file(endpoint.tls, (*at, "tls"), marks)
 
 
 def webhook_authorities(config: Config, marks: Marks) -> Path | None:

@@ -112,9 +112,15 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
         who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
         request = test.request
         question = Question(request.path, request.method, request.host or "", request.tenant, who)
-        verdict = ask(table, question, prefix=public_prefix(config)).verdict
-        if not _as_expected(test, verdict):
-            at: KeyPath = ("tests", number, "expect")
+        answer = ask(table, question, prefix=public_prefix(config))
+        verdict = answer.verdict
+        if answer.endpoint is not None and answer.endpoint.skills:
+            at: KeyPath = ("tests", number, "request")
+            fact = f"the test {printable(test.name)!r} cannot run: a skill picks the agent, and cards are not read here"
+            remedy = "remove the test; ask the gateway that runs, by `POST /-/route`"
+            yield Problem(findings.marks.place(at), findings.marks.find(at), fact, remedy)
+        elif not _as_expected(test, verdict):
+            at = ("tests", number, "expect")
             fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"
             remedy = advice(config, request.path) or _why(verdict)
             yield Problem(findings.marks.place(at), findings.marks.find(at), fact, remedy)

@@ -16,9 +16,6 @@ class Removed:
 
 
 _LATER = {
-    "agents.*.card.sign": "card signing",
-    "agents.*.upstream_auth.oauth2": "OAuth2 client credentials",
-    "agents.*.upstream_auth.token_exchange": "token exchange",
     "observe.tracing": "OTLP tracing",
 }
 """Keys of the format that are not built, with the feature that they belong to."""
@@ -45,6 +42,7 @@ REMOVED: Mapping[str, Removed] = {
     **{pattern: _later(pattern, feature) for pattern, feature in _LATER.items()},
     **{pattern: _constant(pattern, value) for pattern, value in _CONSTANTS.items()},
     "gateway.grpc.resets": Removed("grpc-core bounds calls that clients take back by itself", "remove it"),
+    "agents.*.upstream_auth.token_exchange": Removed("the key is called `exchange`", "write `exchange` instead"),
     "agents.*.upstream_auth.mtls": Removed(
         "an agent is shown a certificate by its `tls`",
         "write `tls: { cert: …, key: … }` at the agent, or in `defaults`",

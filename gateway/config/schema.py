@@ -7,7 +7,7 @@ model wants a number, a boolean or one of some words. What is not built yet is n
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.config.agent import Affinity, Agent, Backend, ByTenant, Card, Stdio
+from gateway.config.agent import Affinity, Agent, Backend, ByTenant, Card, CardSign, Stdio
 from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
 from gateway.config.values import Part
 
@@ -26,6 +26,7 @@ _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
     Backend: ({"type": "string", "description": "Its URL."},),
     ByTenant: ({"type": "string", "description": "The URL of the tenant's backend."}, _REPLICAS),
     Card: ({"type": "string", "description": "A URL, or a file."},),
+    CardSign: ({"type": "boolean", "description": "Whether cards are signed."},),
     Drain: ({"type": "string", "description": "How long open calls and streams get."},),
     Expect: ({"type": "string", "description": "The agent that answers."},),
     Stdio: (

@@ -41,8 +41,12 @@ _PLAIN_AUTH = frozenset(
 _PLAIN_TRUST = ["tls", "ca"]
 _PLAIN_MTLS = frozenset(Mtls.model_fields)
 _PLAIN_CLIENT = frozenset(Client.model_fields)
-_PLAIN_NAMES = frozenset({"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange"})
-_PLAIN_OAUTH = (["oauth2", "client_id"], ["oauth2", "token_url"], ["oauth2", "scopes"])
+_PLAIN_NAMES = frozenset(
+    {"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange", "client_auth"}
+)
+_PLAIN_OAUTH = frozenset({"client_id", "token_url", "client_auth", "scopes", "audience", "resource"})
+_CARD_SIGN = ["card", "sign"]
+_FLAGS = ("true", "false")
 # The others are there because the module of this one was read.
 _PARTS: tuple[type[Part], ...] = (Config, *every_part())
 _KEYS = frozenset(
@@ -160,11 +164,23 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
     if names[0] == "auth":
         return len(names) < 4 or (names[3] not in _PLAIN_AUTH and names[3:] != _PLAIN_TRUST)
     telling = _telling(names)
-    if telling[-2:] in _PLAIN_OAUTH:
+    if _is_plain_oauth(telling):
         return False
+    if _CARD_SIGN in (telling[-2:], telling[-3:-1]):
+        # `true` and `false` may be shown; a key may have been pasted in their place.
+        return telling[-1] == "key" or (telling[-1] == "sign" and value not in (None, *_FLAGS))
     if any(name in _HEADERS for name in telling):
         return True
     return any(_SECRET_NAME.search(name) is not None and name not in _PLAIN_NAMES for name in telling)
+
+
+def _is_plain_oauth(telling: Sequence[str]) -> bool:
+    """Return whether the key is of a token endpoint and no secret."""
+    place = telling.index("upstream_auth") + 1 if "upstream_auth" in telling else len(telling)
+    if telling[place : place + 1] not in (["oauth2"], ["exchange"]):
+        return False
+    below = telling[place + 1 :]
+    return below == _PLAIN_TRUST or (len(below) == 1 and below[0] in _PLAIN_OAUTH)
 
 
 def _is_secret_of_clients(names: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ import jwt
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
 from gateway.a2a.json import Tree, parse_tree
-from gateway.a2a.tenant import RESERVED
+from gateway.a2a.paths import RESERVED
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
 from gateway.config.values import NAME

@@ -7,7 +7,7 @@ Few verified notifications are read at a time, so that their bodies fit into mem
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -18,6 +18,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
+from gateway.cards.sign import KEY_SET_PATH, SigningKeys
 from gateway.proxy.client_address import client_address, trace_id
 from gateway.proxy.pipeline import Pipeline
 from gateway.proxy.request import FIELDS
@@ -29,7 +30,7 @@ from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import NO_TENANT, OTHER
 
-KEYS: Final = b"/.well-known/jwks.json"
+KEYS: Final = KEY_SET_PATH.encode("ascii")
 MOST: Final = 64
 """Notifications that are read at a time, each of 1 MiB at most."""
 MOST_OF_AGENT: Final = 16
@@ -90,11 +91,11 @@ class Callbacks:
         path = head.path
         if not (path.endswith(KEYS) or _PREFIX in path):
             return False
-        service = self._service()
-        if service is None or service.relay is None:
-            return False
-        prefix = self._prefix()
-        return path == prefix + KEYS or path.startswith(prefix + _PREFIX)
+        service, prefix = self._service(), self._prefix()
+        relays = service is not None and service.relay is not None
+        if path == prefix + KEYS:
+            return relays or bool(self._current().card_keys)
+        return relays and path.startswith(prefix + _PREFIX)
 
     async def serve(self, head: Head, client: Responder) -> None:
         """Answer one."""
@@ -111,13 +112,12 @@ class Callbacks:
             self._tell(head, request_id, answer, self._clock() - began)
 
     async def _answer(self, head: Head, client: Responder) -> _Answer:
-        service = self._service()
-        relay = None if service is None else service.relay
-        if service is None or relay is None:
-            return _Answer(404)
-        prefix = self._prefix()
+        service, prefix = self._service(), self._prefix()
         if head.path == prefix + KEYS:
-            return await _keys(service, head)
+            return await _keys(service, self._current().card_keys, head)
+        relay = None if service is None else service.relay
+        if relay is None:
+            return _Answer(404)
         callback_id = head.path[len(prefix + _PREFIX) :].decode("latin-1")
         if head.method == "GET":
             said = await relay.challenge(callback_id, head.query.decode("latin-1"))
@@ -194,13 +194,17 @@ class Callbacks:
         self._access.write(line)
 
 
-async def _keys(service: PushService, head: Head) -> _Answer:
+async def _keys(service: PushService | None, card_keys: Iterable[SigningKeys], head: Head) -> _Answer:
+    """Return the gateway's key set: the keys of notifications and of cards, told apart by `kid`."""
     if head.method not in ("GET", "HEAD"):
         return _Answer(405, headers=((b"allow", b"GET, HEAD"),))
-    keys = await service.jwks()
-    if keys is None:
+    pushing = None if service is None else await service.jwks()
+    found = [] if pushing is None else list(pushing["keys"])
+    for keys in card_keys:
+        found += [key.public for key in await keys.published()]
+    if not found:
         return _Answer(404)
-    return _Answer(200, msgspec.json.encode(keys), ((b"content-type", _JSON),))
+    return _Answer(200, msgspec.json.encode({"keys": found}), ((b"content-type", _JSON),))
 
 
 class PublicListener:

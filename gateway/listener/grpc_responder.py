@@ -121,17 +121,17 @@ class GrpcWire:
             raise BodyTooLarge(f"the message exceeds {limit} bytes")
         return bytes(message)
 
-    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - gRPC has its own status
         """Write a whole answer: framed messages that end well, or a status alone where `headers` has one."""
         if self._over:
             return
-        front, status = _parted([*headers, *self.extra])
-        if body or not status:
+        front, ending = _parted([*headers, *self.extra])
+        if body or not ending:
             self._opening = front
             self._put(body)
         else:
             self._trailing = front
-        await self._end(status)
+        await self._end(ending)
 
     def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as `answer`
         """Write the initial metadata of an answer whose messages follow by `write`."""
@@ -229,7 +229,7 @@ class GrpcWire:
             gone()
 
     def _release(self) -> None:
-        """Let those go on who wait for the client."""
+        """Wake the tasks that wait for the client."""
         for waiter in (self._drained, self._ended):
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)

@@ -140,7 +140,9 @@ class ConcurrencyLimiter:
         """Take a free slot, or return None. `Flow.leave` releases it."""
         if self.taken >= self.limit:
             return None
-        flow = self._flow(tenant, weight)
+        flow = self._flows.get(tenant)
+        if flow is None or flow.weight != weight:
+            flow = self._flow(tenant, weight)
         if not flow.held:
             self._weight += flow.weight
         flow.held += 1

@@ -365,6 +365,8 @@ class Limits:
         self._unnamed: Quota | None = None
         self._strangers: OrderedDict[str, LimiterState] = OrderedDict()
         self._metered = False
+        # Whether anything is limited at all; if not, a call needs nothing of this.
+        self.applies = False
 
     def share(self, rates: SharedRates | None) -> None:
         """Share requests with other processes from now on, or not."""
@@ -401,6 +403,7 @@ class Limits:
             self._strangers.clear()
         self._tenants, self._unnamed, self._replicas = named, unnamed, replicas
         self._configure_agents(agents, replicas, now)
+        self.applies = bool(tenants or agents)
         self._metered = any(quota.bandwidth is not None for quota in (*tenants.values(), *agents.values()))
 
     def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:

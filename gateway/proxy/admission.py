@@ -52,7 +52,7 @@ class Admission:
             RateLimited: it has made too many.
         """
         principal = request.principal
-        if principal is None:
+        if principal is None or not self._limits.applies:
             return
         try:
             standing = await self._limits.arrive(principal.tenant, request.started)
@@ -72,6 +72,9 @@ class Admission:
         """
         principal = request.principal
         assert principal is not None
+        request.on_toll, request.toll = self._charge, _TOLL
+        if not self._limits.applies:
+            return
         tenant, key = principal.tenant, backing.upstream.backend
         self._limits.refuse_body(tenant, key, request.bytes_in)
         permit = self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
@@ -79,7 +82,6 @@ class Admission:
             permit = await permit
         request.permit = permit
         request.weight = self._limits.weight(tenant)
-        request.on_toll, request.toll = self._charge, _TOLL
 
     def leave(self, request: RequestContext) -> None:
         """Release the slot of a request that is over, and charge its bytes."""
@@ -87,7 +89,8 @@ class Admission:
             request.permit.release()
         if request.principal is None or request.backend is None:
             return
-        self._charge(request)
+        if self._limits.applies:
+            self._charge(request)
         tenant = request.principal.tenant
         if isinstance(request.fault, TasksLimited):
             self._limits.on_hit("open_tasks", "tenant", tenant if tenant in self._named else OTHER)

@@ -11,8 +11,8 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version, parse_version
 from gateway.a2a.headers import A2A_JSON, Pairs, accepts, holds
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import query_value
 from gateway.backing import Backing
 from gateway.cards.serve import ServedCard, sign_in_card
 from gateway.proxy.request import RequestContext
@@ -45,11 +45,13 @@ async def show(
 
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card.
+        StateUnavailable: it cannot be signed now.
     """
     old = path.card == _OLD
     modern = not old and _wants_modern(request)
     if verdict.signs_in:
-        card, public = _sign_in(snapshot, request, verdict, path, modern=modern), False
+        card = await snapshot.sign_in_cards.signed(_sign_in(snapshot, request, verdict, path, modern=modern))
+        public = False
     else:
         card, public = await _agent_card(snapshot, request, verdict, path, modern=modern)
     request.first_byte = clock()
@@ -94,6 +96,7 @@ async def _agent_card(
         # The agent wrote it for its callers.
         bare = True
     card = backing.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
+    card = await backing.cards.signed(card)
     # A card that was picked by or for a caller, or is a tenant's own, must not come from a shared cache.
     picked = route.tenant is not None or any(condition[0] != "tenant" for condition in rule.conditions)
     return card, snapshot.table.agents[backing.agent].public and not picked and not personal
@@ -133,7 +136,7 @@ async def tell(
         UpstreamConnect, UpstreamProtocol: there is no card.
     """
     assert request.rule is not None
-    card = backing.cards.inside(request.rule, call.tenant, request.head.host, call.dialect)
+    card = await backing.cards.inside(request.rule, call.tenant, request.head.host, call.dialect)
     body = binding.answer(call, msgspec.Raw(card))
     request.status = 200
     request.first_byte = clock()

@@ -44,6 +44,8 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         said: The version as the client writes it, or None.
         hint: The version that this names, or None.
         skill: The skill that the path names instead of an agent, or None.
+        is_encoded: Whether the body has a content coding.
+        is_no_json: Whether the headers say that the body is no JSON.
         feed: The path of the catalog that is asked for, or None.
         page: The name of the page of the catalog that is asked for, or None.
     """
@@ -57,6 +59,8 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     said: str | None = None
     hint: Version | None = None
     skill: str | None = None
+    is_encoded: bool = False
+    is_no_json: bool = False
     feed: str | None = None
     page: str | None = None
 

@@ -13,10 +13,8 @@ from gateway.a2a.bindings.binding import read_grpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadParams, ContentTypeUnsupported, Fault, VersionUnsupported
-from gateway.a2a.headers import is_no_json
 from gateway.a2a.json import BodyBounds
-from gateway.a2a.paths import WRONG_NAME, PathCall
-from gateway.a2a.tenant import is_tenant
+from gateway.a2a.paths import WRONG_NAME, PathCall, is_tenant
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import RequestContext
 from gateway.snapshot import Snapshot
@@ -39,12 +37,13 @@ async def decode(
     if head.grpc is None:
         request.binding = Binding.JSONRPC if path.operation is None else Binding.REST
         request.version = location.hint or (Version.V0_3 if path.prefixed or path.legacy_card else Version.V1_0)
-    is_long = len(body) >= snapshot.config.gateway.body.aside
+    settings = snapshot.config.gateway
+    is_long = len(body) >= settings.body.aside
     # gRPC messages are checked by the listener.
-    refused = body != b"" and head.grpc is None and is_no_json(head.first(b"content-type"))
+    refused = location.is_no_json and body != b""
     if refused and is_long:
         raise _content_type()
-    bounds, scope_field = snapshot.body, snapshot.config.gateway.grpc.scope_field
+    bounds, scope_field = snapshot.body, settings.grpc.scope_field
     read = partial(_read, head, location, path, body, bounds=bounds, scope_field=scope_field, version=request.version)
     request.rpc_id, found = await asyncio.get_running_loop().run_in_executor(threads, read) if is_long else read()
     if isinstance(found, Call):

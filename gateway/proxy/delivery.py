@@ -13,7 +13,7 @@ from gateway.a2a import agent_frame
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.bindings.grpc_status import read as read_status
-from gateway.a2a.bindings.jsonrpc_id import answers, is_same
+from gateway.a2a.bindings.jsonrpc import answers, is_same
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import UpstreamProtocol
@@ -23,6 +23,7 @@ from gateway.a2a.translation import Translation
 from gateway.backing import OWN_IDS, Backing
 from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import RequestContext, meet
+from gateway.tasks.ownership import Ownership
 from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
 from gateway.upstream.reply import Reply
@@ -87,11 +88,12 @@ class Delivery:
 
     Attributes:
         is_renumbered: Whether the agent answered under another id than the call's.
+        is_relayed: Whether the agent's headers and bytes go to the client as they are, but for what is replaced.
     """
 
     __slots__ = (
-        "_beside", "_body", "backing", "call", "clock", "interface", "is_renumbered", "reply", "request",
-        "translation",
+        "_beside", "_body", "_is_wrapped", "backing", "call", "clock", "interface", "is_relayed", "is_renumbered",
+        "reply", "request", "translation",
     )  # fmt: skip
 
     def __init__(
@@ -117,26 +119,35 @@ class Delivery:
         self.translation = translation
         self.call: Call = call
         self.is_renumbered = False
+        binding = call.dialect.binding
+        self.is_relayed = translation is None and binding is not Binding.GRPC
+        self._is_wrapped = binding is Binding.JSONRPC
         self._beside = beside
         self._body: bytes | None = None
 
     async def read(self) -> bytes:
-        """Return the whole body; it is kept for the next read until `forget`.
+        """Return the whole body, and keep it for `take`.
+
+        Raises:
+            AnswerTooLong, Overloaded, UpstreamTimeout, UpstreamReset, UpstreamProtocol: as `take`.
+        """
+        self._body = await self.take()
+        return self._body
+
+    async def take(self) -> bytes:
+        """Return the whole body; it is not kept.
 
         Raises:
             AnswerTooLong: it is longer than `AnswerBounds.kept`.
             Overloaded: the process holds as many bytes of long answers as it may.
             UpstreamTimeout, UpstreamReset, UpstreamProtocol: as `Reply.read`.
         """
-        if self._body is None:
-            now = self.clock()
-            end = (self.request.sent or now) + self.backing.upstream.timeouts.total
-            self._body = await self.reply.read(self.backing.bounds.kept, max(end - now, 0.001), self._hold)
-        return self._body
-
-    def forget(self) -> None:
-        """Release the body."""
-        self._body = None
+        body, self._body = self._body, None
+        if body is not None:
+            return body
+        now, upstream = self.clock(), self.backing.upstream
+        left = (self.request.sent or now) + upstream.timeouts.total - now
+        return await self.reply.read(self.backing.bounds.kept, max(left, 0.001), self._hold)
 
     def refuse_unasked(self, head: ReplyHead) -> None:
         """Refuse a redirect, a part of an answer, and a stream that answers no streaming call.
@@ -151,18 +162,20 @@ class Delivery:
         if head.is_stream and (status != 200 or not self.call.operation.streams):
             raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
 
-    async def judge(self, body: bytes) -> Progress | None:
+    async def judge(self, body: bytes, head: ReplyHead) -> Progress | None:
         """Return what the body tells; None if it comes with an HTTP error status and passes all checks as an error.
+
+        Args:
+            head: That of the reply.
 
         Raises:
             UpstreamProtocol: it is no answer of A2A, answers another call, or is an error that tells of another's task.
             UpstreamLimited, UpstreamBusy, BodyTooLarge, WrongHttpMethod: as `refuse_page`.
         """
-        reply = self.reply
-        content_type = head_of(reply).content_type if self.call.dialect.binding is not Binding.GRPC else None
+        reply, call = self.reply, self.call
         if reply.http_status >= 400:
             refuse_challenge(reply)
-            error = await self._aside(lambda each: agent_frame.read_error(self.call, each, content_type), body)
+            error = await self._aside(lambda each: agent_frame.read_error(call, each, head.content_type), body)
             if error is None:
                 refuse_page(reply)
                 return None
@@ -171,24 +184,24 @@ class Delivery:
                 self.request.saw(error)
             await self.refuse_others(error)
             return None
-        told = await self._aside(lambda each: agent_frame.read_answer(self.call, each, content_type), body)
-        if self._is_wrapped:
+        if len(body) < ASIDE:
+            # As `_aside`, which would be two calls more for nearly every answer.
+            told = agent_frame.read_answer(call, body, head.content_type)
+        else:
+            told = await self._aside(lambda each: agent_frame.read_answer(call, each, head.content_type), body)
+        if self._is_wrapped and told.id != call.id:
             self._recognise(told.id)
         return told
 
-    async def observe(self, told: Progress) -> Progress:
+    async def observe(self, told: Progress, ownership: Ownership) -> Progress:
         """Record what an answer names before it goes out; return what the client may see of it.
 
         Raises:
             UpstreamProtocol: it names what is another's.
             StateUnavailable: it cannot be recorded.
         """
-        ownership = self.request.ownership
-        if ownership is not None:
-            await meet(self.request, told)
-            told = ownership.prefix.remove_from_progress(told)
-        self.request.saw(told)
-        return told
+        await meet(self.request, told)
+        return ownership.prefix.remove_from_progress(told)
 
     async def refuse_others(self, error: Progress) -> None:
         """Refuse an agent's error that tells of another's task, as answers may.
@@ -252,10 +265,6 @@ class Delivery:
             raise UpstreamProtocol(
                 "the agent answered another request", detail="under another id, on a connection that was used before"
             )
-
-    @property
-    def _is_wrapped(self) -> bool:
-        return self.call.dialect.binding is Binding.JSONRPC
 
     def _recognise(self, identity: bytes) -> None:
         """Accept an answer under another id on a connection that has carried no other call.

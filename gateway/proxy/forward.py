@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,18 +33,13 @@ from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.proxy.webhooks import Webhooks
-from gateway.tasks.ownership import Ownership, ownership_of
+from gateway.tasks.ownership import ownership_of
 from gateway.upstream.balancer import Replica
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.reply import Reply
-from gateway.upstream.response import Response
 from gateway.upstream.retry import Attempt
 from gateway.upstream.upstream import Caller
-
-if TYPE_CHECKING:
-    from gateway.upstream.grpc_answer import GrpcAnswer
 
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
@@ -67,9 +62,9 @@ class Forwarder:
         self._names = TaskNames()
         self._idempotency = Idempotency(clock)
 
-    async def forward(
+    def forward(
         self, request: RequestContext, backing: Backing, client: Responder, call: Call, webhooks: Webhooks
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
 
         Raises:
@@ -85,9 +80,8 @@ class Forwarder:
         """
         if backing.retry.idempotent:
             send = partial(self._forward, request, backing, call, webhooks)
-            await self._idempotency.send(backing.upstream.backend, request, call, client, send)
-        else:
-            await self._forward(request, backing, call, webhooks, client)
+            return self._idempotency.send(backing.upstream.backend, request, call, client, send)
+        return self._forward(request, backing, call, webhooks, client)
 
     async def _forward(
         self, request: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, client: Responder
@@ -139,7 +133,11 @@ class Forwarder:
             request, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
         )
         asking.home, asking.translation = home, translation
-        await self._counted(asking, self._ask(asking, call, client))
+        asking.begin(self._clock())
+        try:
+            await self._ask(asking, call, client)
+        finally:
+            asking.finish()
 
     async def _list(
         self,
@@ -158,39 +156,21 @@ class Forwarder:
         ownership = request.ownership = ownership_of(backing.isolation, request.principal, "")
         caller = _caller(request, request.principal)
         asking = _Asking(request, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
-        await self._counted(asking, self._list_tasks(asking, call, ownership, client))
-
-    async def _list_tasks(self, asking: "_Asking", call: Call, ownership: Ownership, client: Responder) -> None:
         lister = TaskLister(asking, ownership, self._clock)
+        asking.begin(self._clock())
         try:
             await lister.list_tasks(call, client)
         finally:
             asking.status = lister.status
-
-    async def _counted(self, asking: "_Asking", work: Coroutine[Any, Any, None]) -> None:
-        """Count a call while it is at the agent, and its answer afterwards."""
-        request, meter = asking.request, asking.backing.meter
-        meter.forwarding(1)
-        request.sent = sent = self._clock()
-        try:
-            await work
-        finally:
-            request.on_event = None
-            asking.end()
-            meter.forwarding(-1)
-            meter.answered(asking.replica.key, asking.status)
-            operation, received = request.operation, request.received
-            if received is not None and operation is not None and operation.sends and asking.status == 200:
-                asking.backing.listing.first_byte.note(received - sent, received)
+            asking.finish()
 
     async def _ask(self, asking: "_Asking", call: Call, client: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""
         request = asking.request
-        send = partial(asking.send, call)
         try:
-            reply = await send()
+            reply = await asking.send(call)
         except Fault as fault:
-            reply = await asking.again(call, fault, send)
+            reply = await asking.again(call, fault)
         while True:
             try:
                 await self._deliver(asking, call, reply, client)
@@ -200,40 +180,46 @@ class Forwarder:
                 # more; if the client has got nothing of it, it counts as no reply.
                 if request.status:
                     raise
-                reply = await asking.again(call, fault, send)
+                reply = await asking.again(call, fault)
         if request.ownership is not None and asking.missed:
             await request.ownership.record_loss()
 
-    async def _deliver(self, asking: "_Asking", call: Call, reply: "Response | GrpcAnswer", client: Responder) -> None:
+    async def _deliver(self, asking: "_Asking", call: Call, reply: Reply, client: Responder) -> None:
         request, translation = asking.request, asking.translation
-        if not isinstance(reply, Response):
-            asking.heard(reply)
-        elif reply.status in FAILING:
-            reply = await asking.unless_busy(call, reply, partial(asking.over_http, call))
-            if reply.status in FAILING:
-                asking.answered(reply.status)
-        if call.operation.streams and reply.http_status not in FAILING:
+        if reply.is_failing:
+            reply = await asking.unless_busy(call, reply)
+        if reply.has_begun or reply.is_failing:
+            asking.answered(reply)
+        elif call.operation.streams:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
-            request.on_event = partial(asking.answered, reply.http_status)
-        if translation is not None and call.operation in method_fallback.TWO_WAYS:
-            # What was asked before it was asked in another way, and is asked again now.
-            translation.call = call
-        delivery = self._delivery(asking, reply, translation, call)
+            request.on_event = partial(asking.answered, reply)
+        delivery = Delivery(
+            reply,
+            request,
+            asking.backing,
+            asking.interface,
+            clock=self._clock,
+            translation=translation,
+            call=call,
+        )
         try:
-            if call.operation in method_fallback.TWO_WAYS and isinstance(reply, Response):
+            if call.operation in method_fallback.TWO_WAYS:
+                if translation is not None:
+                    # What was asked before it was asked in another way, and is asked again now.
+                    translation.call = call
                 delivery = await self._by_the_other_verb(asking, delivery)
                 delivery = await self._otherwise(asking, delivery)
-            asking.status = delivery.reply.http_status
+                reply = delivery.reply
+            asking.status = reply.http_status
             request.received = self._clock()
             try:
                 await deliver(delivery, client)
             except Fault as fault:
-                if isinstance(delivery.reply, Response):
-                    asking.broke(delivery.reply, fault)
+                asking.broke(reply, fault)
                 raise
         finally:
             delivery.reply.close()
-        asking.answered(delivery.reply.http_status)
+        asking.answered(reply)
 
     def _delivery(
         self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call | None = None
@@ -255,7 +241,7 @@ class Forwarder:
             return delivery
         delivery.reply.close()
         call = method_fallback.by_the_other_verb(delivery.call)
-        return self._delivery(asking, await asking.over_http(call), delivery.translation, call)
+        return self._delivery(asking, await asking.send(call), delivery.translation, call)
 
     async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
         """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
@@ -264,9 +250,9 @@ class Forwarder:
             return delivery
         if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
             return delivery
-        asking.answered(delivery.reply.http_status)
+        asking.answered(delivery.reply)
         translation = asking.translation or await self._translate(request, backing, asking.interface, asked, None)
-        found = await method_fallback.find(call, translation, asking.over_http, partial(self._delivery, asking))
+        found = await method_fallback.find(call, translation, asking.send, partial(self._delivery, asking))
         if found is None:
             return delivery
         delivery.reply.close()
@@ -312,9 +298,22 @@ class _Asking(Attempt[RequestContext, Backing]):
     translation: Translation | None = None
     status: int | None = None
 
-    def over_http(self, call: Call) -> Coroutine[Any, Any, Response]:
-        """Send the call to the current replica, over HTTP or stdio."""
-        return cast("Coroutine[Any, Any, Response]", self.send(call))
+    def begin(self, now: float) -> None:
+        """Count the call while it is at the agent."""
+        self.backing.meter.forwarding(1)
+        self.request.sent = now
+
+    def finish(self) -> None:
+        """End the call, and count its answer."""
+        request, meter = self.request, self.backing.meter
+        request.on_event = None
+        self.end()
+        meter.forwarding(-1)
+        meter.answered(self.replica.key, self.status)
+        if self.status == 200 and request.sent is not None and request.received is not None:
+            operation = request.operation
+            if operation is not None and operation.sends:
+                self.backing.listing.first_byte.note(request.received - request.sent, request.received)
 
     @property
     def missed(self) -> bool:

@@ -16,7 +16,7 @@ list is refused, for any number would be made up.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -50,15 +50,9 @@ from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.tasks.ownership import Ownership
 from gateway.tasks.token_cipher import TokenCipher
-from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.page import refuse_page
-from gateway.upstream.reply import AnswerTooLong
-from gateway.upstream.response import Response
+from gateway.upstream.reply import AnswerTooLong, Reply
 from gateway.upstream.retry import Attempt
-
-if TYPE_CHECKING:
-    # Only gateways with such agents load gRPC.
-    from gateway.upstream.grpc_answer import GrpcAnswer
 
 MOST_PAGES = 20
 """Pages of the agent's that one call asks for at most."""
@@ -142,47 +136,43 @@ class TaskLister:
         """Return the agent's good answer, from wherever the call may be sent again."""
         asking = self._asking
         asked = await self._ownership.authorize(call)
-        send = partial(asking.send, asked)
         began = self._clock()
         try:
             try:
-                reply = await send()
+                reply = await asking.send(asked)
             except Fault as fault:
-                reply = await asking.again(asked, fault, send)
+                reply = await asking.again(asked, fault)
             while True:
-                if isinstance(reply, Response) and reply.status in FAILING:
-                    reply = await asking.unless_busy(asked, reply, send)
+                if reply.is_failing:
+                    reply = await asking.unless_busy(asked, reply)
                 try:
                     return await self._page(reply, asked)
                 except UpstreamReset as fault:
-                    reply = await asking.again(asked, fault, send)
+                    reply = await asking.again(asked, fault)
         finally:
             self._request.upstream += self._clock() - began
 
-    async def _page(self, reply: "Response | GrpcAnswer", asked: Call) -> bytes:
+    async def _page(self, reply: Reply, asked: Call) -> bytes:
         asking = self._asking
         self.status = reply.http_status
-        if not isinstance(reply, Response):
-            asking.heard(reply)
-        elif reply.status in FAILING:
-            asking.answered(reply.status)
+        if reply.has_begun or reply.is_failing:
+            asking.answered(reply)
         delivery = Delivery(
             reply, self._request, self._backing, self._interface, clock=self._clock, call=asked, beside=self._bytes
         )
         try:
             page = await _good(delivery)
         except AgentFailed:
-            asking.answered(reply.http_status)
+            asking.answered(reply)
             raise
         except Fault as fault:
-            if isinstance(reply, Response):
-                asking.broke(reply, fault)
+            asking.broke(reply, fault)
             if isinstance(fault, UpstreamProtocol) and not isinstance(fault, UpstreamLimited | UpstreamBusy):
                 reply.disown()
             raise
         finally:
             reply.close()
-        asking.answered(reply.http_status)
+        asking.answered(reply)
         # The replica that made the page has the token of the next one.
         asking.stay()
         self._bytes += len(page)
@@ -200,9 +190,10 @@ async def _good(delivery: Delivery) -> bytes:
     reply = delivery.reply
     if reply.failure is not None:
         raise AgentFailed(delivery.error_of(await delivery.failure(reply.failure)))
-    delivery.refuse_unasked(head_of(reply))
-    page = await delivery.read()
-    told = await delivery.judge(page)
+    head = head_of(reply)
+    delivery.refuse_unasked(head)
+    page = await delivery.take()
+    told = await delivery.judge(page, head)
     if told is not None and told.error is None:
         return page
     if told is not None:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.fault import BadRequest, EncodedBody, NoEndpoint, WrongHttpMethod
-from gateway.a2a.headers import is_encoded, refuse_ambiguous
+from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
+from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall, read_rest, segments
-from gateway.a2a.query import query_value
 from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.page_requests import page_at
@@ -36,7 +36,7 @@ def locate(snapshot: Snapshot, request: RequestContext) -> Location:
     return location
 
 
-def called_path(location: Location, head: Head) -> PathCall:
+def called_path(location: Location) -> PathCall:
     """Return what the path calls.
 
     Raises:
@@ -45,8 +45,9 @@ def called_path(location: Location, head: Head) -> PathCall:
     path = location.path
     if path is None:
         raise location.unread or NoEndpoint("there is nothing here")
-    refuse_method(path)
-    if is_encoded(head.first(b"content-encoding")):
+    if path.allowed:
+        refuse_method(path)
+    if location.is_encoded:
         raise EncodedBody("the body must not be encoded")
     return path
 
@@ -88,7 +89,14 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
         return Location(found.binding, found.version, unread=fault)
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
     version = found.version if head.grpc is not None else hint or found.version
-    return replace(found, version=version, said=said, hint=hint)
+    return replace(
+        found,
+        version=version,
+        said=said,
+        hint=hint,
+        is_encoded=is_encoded(head.first(b"content-encoding")),
+        is_no_json=head.grpc is None and is_no_json(head.first(b"content-type")),
+    )
 
 
 def _by_path(snapshot: Snapshot, head: Head) -> Location:

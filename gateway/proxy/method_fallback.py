@@ -14,7 +14,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import INVALID_REQUEST, METHOD_NOT_FOUND
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery
@@ -60,7 +60,7 @@ async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
 async def is_unknown_path(delivery: Delivery) -> bool:
     """Return whether the agent does not know a path by this method: for some there are two (protocol trap 1)."""
     reply, translation = delivery.reply, delivery.translation
-    if translation is None or delivery.call.dialect.binding is Binding.JSONRPC:
+    if translation is None or delivery.call.dialect.binding is not Binding.REST:
         return False
     if reply.http_status not in _UNKNOWN_PATH:
         return False
@@ -133,7 +133,7 @@ def _at_path(call: Call) -> Call:
         path=PathCall(Operation.GET_EXTENDED_CARD, legacy_card=True),
         id=b"null",
         body=b"",
-        params=NOTHING,
+        params=NO_PARAMS,
         in_body=False,
         told=True,
         verb="GET",

@@ -19,7 +19,7 @@ from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.headers import Pairs
-from gateway.a2a.query import of_card
+from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.proxy import card_requests, feed_requests, page_requests
@@ -89,7 +89,7 @@ class Pipeline:
         """Answer one request. Only cancellation from outside leaves this: a fault becomes an answer.
 
         Args:
-            caller: Who an operator calls as, instead of authenticating the head; only the admin listener may pass it.
+            caller: The principal that an operator acts as; the head is not authenticated. For the admin listener only.
         """
         snapshot = self._current()
         cache = cache_of(head, snapshot.resources)
@@ -149,7 +149,7 @@ class Pipeline:
             return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
-        path = called_path(location, head)
+        path = called_path(location)
         body = await client.read(config.body_limit)
         request.bytes_in = len(body)
         call = await decode(request, location, path, body, snapshot=snapshot, threads=self._threads)
@@ -204,7 +204,8 @@ class Pipeline:
 
     def _close(self, request: RequestContext) -> None:
         """Release what the request holds, and write its line of the access log."""
-        request.hold(0)
+        if request.held:
+            request.hold(0)
         self.admission.leave(request)
         ownership, fault = request.ownership, request.fault
         if ownership is not None:

@@ -17,7 +17,7 @@ from gateway.a2a import agent_frame
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
-from gateway.a2a.bindings.jsonrpc_id import with_id
+from gateway.a2a.bindings.jsonrpc import with_id
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamBusy, UpstreamLimited, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.grpc import frame
@@ -57,7 +57,8 @@ async def deliver(delivery: Delivery, client: Responder) -> None:
             await _deliver_failure(delivery, client, reply.failure)
             return
         head = head_of(reply)
-        delivery.refuse_unasked(head)
+        if head.is_stream or reply.http_status != 200:
+            delivery.refuse_unasked(head)
         delivering = (_deliver_stream if head.is_stream else _deliver_frame)(delivery, client, head)
         del head
         await delivering
@@ -84,7 +85,7 @@ async def _deliver_failure(delivery: Delivery, client: Responder, status: Status
 
 async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
     request, translation = delivery.request, delivery.translation
-    if _is_relayed_http(delivery):
+    if delivery.is_relayed:
         headers = [*head.passed, (b"content-type", _EVENTS), _request_id(request)]
     else:
         headers = _answer_of(delivery, client, head).headers(_EVENTS)
@@ -107,14 +108,16 @@ async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead
 
 async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
     request, call, translation = delivery.request, delivery.call, delivery.translation
-    body = await delivery.read()
+    body = await delivery.take()
     request.upstream = delivery.clock() - (request.sent or request.started)
-    told = await delivery.judge(body)
-    delivery.forget()
+    told = await delivery.judge(body, head)
+    ownership = request.ownership
     if told is not None:
-        told = await delivery.observe(told)
+        if ownership is not None:
+            told = await delivery.observe(told, ownership)
+        request.saw(told)
     is_good = told is not None and told.error is None
-    if request.ownership is not None and request.ownership.prefix.raw:
+    if ownership is not None and ownership.prefix.raw:
         body = await delivery.work(delivery.unmarked, body)
     if translation is not None:
         answer = _answer_of(delivery, client, head)
@@ -125,9 +128,9 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
         return
     if is_good and call.operation is Operation.GET_EXTENDED_CARD:
         body = await _card(delivery, body)
-    elif is_good and _restores_tenant(delivery):
+    elif is_good and call.operation.kind is Kind.PUSH and _restores_tenant(delivery):
         body = await delivery.work(partial(agent_frame.with_tenant, call), body)
-    if not _is_relayed_http(delivery):
+    if not delivery.is_relayed:
         await _answer_of(delivery, client, head).tell(
             body if call.operation is Operation.GET_EXTENDED_CARD else frame(body)
         )
@@ -287,10 +290,6 @@ def _answer_of(delivery: Delivery, client: Responder, head: ReplyHead) -> Client
     # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
     theirs = [*reply.headers, *reply.metadata]
     return ClientAnswer(delivery.request, delivery.clock, client, head.passed, theirs)
-
-
-def _is_relayed_http(delivery: Delivery) -> bool:
-    return delivery.translation is None and delivery.call.dialect.binding is not Binding.GRPC
 
 
 def _request_id(request: RequestContext) -> tuple[bytes, bytes]:

@@ -47,13 +47,17 @@ def select(snapshot: Snapshot, request: RequestContext, location: Location, tena
         AuthMissing, NotAdmitted, NoRoute, RouteConflict, BadParams, InsufficientScope: no agent answers.
         NoHealthyBackend: no agent with the skill that the request names is up.
     """
-    verdict = _verdict(snapshot, request, location, tenant)
+    decision = request.cache.decision
+    if decision is not None and decision.principal is request.principal and decision.tenant == tenant:
+        verdict = decision.verdict
+    else:
+        verdict = _resolve(snapshot, request, location, tenant)
     request.rule = verdict.rule
     if verdict.contenders:
         request.contenders = verdict.contenders
-    if verdict.signs_in:
-        return verdict
     if verdict.route is None:
+        if verdict.signs_in:
+            return verdict
         rule, kind = verdict.rule, verdict.fault or faults.NoEndpoint
         if kind is faults.InsufficientScope and rule is not None and request.principal is not None:
             requirement = snapshot.table.agents[rule.agent].requirement
@@ -65,11 +69,8 @@ def select(snapshot: Snapshot, request: RequestContext, location: Location, tena
     return verdict
 
 
-def _verdict(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
-    table, principal, cache = snapshot.table, request.principal, request.cache
-    decision = cache.decision
-    if decision is not None and decision.principal is principal and decision.tenant == tenant:
-        return decision.verdict
+def _resolve(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
+    table, principal = snapshot.table, request.principal
     routing_input = RoutingInput((), request.head.host, tenant, principal, location.skill)
     if location.endpoint is not None and location.endpoint.skills:
         return _by_skill(snapshot, request, location, routing_input)
@@ -77,7 +78,7 @@ def _verdict(snapshot: Snapshot, request: RequestContext, location: Location, te
         return table.resolve_card(location.endpoint, routing_input)
     verdict = table.resolve(location.endpoint, routing_input)
     if verdict.route is not None and principal is not None:
-        cache.decision = Decision(principal, tenant, verdict)
+        request.cache.decision = Decision(principal, tenant, verdict)
     return verdict
 
 

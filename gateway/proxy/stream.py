@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from gateway.a2a.agent_frame import event_reader
 from gateway.a2a.bindings.grpc_status import Status, of_error, trailers
-from gateway.a2a.bindings.jsonrpc_id import answers, is_same, with_id
+from gateway.a2a.bindings.jsonrpc import answers, is_same, with_id
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ClientGone, Fault, UpstreamProtocol, UpstreamReset
 from gateway.a2a.framing.grpc import FrameDecoder, frame

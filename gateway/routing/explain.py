@@ -19,10 +19,8 @@ from gateway.a2a.fault import (
     NotAdmitted,
 )
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import agreed
-from gateway.a2a.paths import WRONG_NAME, PathCall, read_rest, segments
-from gateway.a2a.query import of_card, split_query
-from gateway.a2a.tenant import is_tenant
+from gateway.a2a.params import agreed, of_card, split_query
+from gateway.a2a.paths import WRONG_NAME, PathCall, is_tenant, read_rest, segments
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, host_named, patterns, unmet
 from gateway.routing.route import Candidate, RoutingInput, Rule, Verdict

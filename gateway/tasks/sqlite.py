@@ -59,6 +59,9 @@ _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 _COUNTED_INLINE = 1_000
 # Rows that are forgotten at once without a thread: some milliseconds.
 _EXPIRED_INLINE = 500
+# Contexts that one run of expiry looks at; the next run goes on behind them.
+_REVIEWED = 100_000
+_START = ("", "")
 # Rows that are deleted in one transaction: less than a millisecond, for which other writers wait.
 _DELETED_AT_ONCE = 100
 
@@ -91,11 +94,21 @@ _NOTES = f"""
     SELECT kind, key, value, tenant, "group", due, until FROM note
     WHERE (kind, key) > (?, ?) AND {_CURRENT} ORDER BY kind, key LIMIT ?"""  # noqa: S608 - constant
 
-# Only the index of tasks by tenant is kept up to date with each call; a scan in a thread finds the rest.
-_OLD = {
-    "task": "SELECT scope, id, seen FROM task WHERE seen < :ended AND (open = 0 OR seen < :open) LIMIT :most",
-    "context": "SELECT scope, id, seen FROM context WHERE seen < :open LIMIT :most",
-}
+# By the index of tasks by tenant, one search for each tenant and for each of the two times.
+_OLD_TASKS = """
+    WITH RECURSIVE tenants(name) AS (
+        SELECT min(tenant) FROM task
+        UNION ALL SELECT (SELECT min(tenant) FROM task WHERE tenant > name) FROM tenants WHERE name IS NOT NULL
+    )
+    SELECT scope, id, seen FROM tenants CROSS JOIN task ON tenant = name AND open = 0 AND seen < :ended
+    UNION ALL SELECT scope, id, seen FROM tenants CROSS JOIN task ON tenant = name AND open = 1 AND seen < :open
+    LIMIT :most"""
+# A file has no index of contexts by time, which would be one more page to write for each new one.
+_OLD_CONTEXTS = """
+    SELECT scope, id, seen FROM (
+        SELECT scope, id, seen FROM context WHERE (scope, id) > (:scope, :id) ORDER BY scope, id LIMIT :reviewed
+    ) WHERE seen < :open LIMIT :most"""
+_NEXT_CONTEXT = "SELECT scope, id FROM context WHERE (scope, id) > (?, ?) ORDER BY scope, id LIMIT 1 OFFSET ?"
 _SIZE = "SELECT count(*) FROM {table}"
 _CROWDED = "SELECT tenant, count(*) - :bound FROM {table} GROUP BY tenant HAVING count(*) > :bound"
 _FIRST = {
@@ -143,6 +156,8 @@ class SqliteStore:
         self._wall = wall
         self._check = None if path is None else DamageCheck(path)
         self.condition = self._check or Condition()
+        # The context behind which the next run of expiry begins.
+        self._reviewed = _START
         self._db = _Memory() if path is None else SqliteFile(path, self._check)
 
     async def open(self) -> None:
@@ -244,7 +259,9 @@ class SqliteStore:
         """As `Store.expire`."""
         # In memory it runs on the event loop.
         few = most if self._path is not None else min(most, _EXPIRED_INLINE)
-        return await self._in_thread(lambda db: _expire(db, now, bounds, few))
+        after = self._reviewed
+        forgotten, self._reviewed = await self._in_thread(lambda db: _expire(db, now, bounds, few, after))
+        return forgotten
 
     async def figures(self) -> list[Figures]:
         """As `Store.figures`."""
@@ -550,17 +567,37 @@ def _put_row(db: sqlite3.Connection, row: Row) -> int:
 # ---- In a thread -----------------------------------------------------------------------------------------------------
 
 
-def _expire(db: sqlite3.Connection, now: int, bounds: Bounds, most: int) -> int:
-    """Forget what is past its time, then what a tenant has beyond its bounds; return how many."""
+def _expire(
+    db: sqlite3.Connection, now: int, bounds: Bounds, most: int, after: tuple[str, str]
+) -> tuple[int, tuple[str, str]]:
+    """Forget what is past its time, and once in a round what a tenant has beyond its bounds.
+
+    Args:
+        after: The context behind which this run begins to look.
+
+    Returns:
+        The number of forgotten entries, and the context behind which the next run begins.
+    """
     left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
+    values = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
+    left -= _forget(db, "task", db.execute(_OLD_TASKS, values).fetchall())
+    if not left:
+        return most, after
+    values |= {"scope": after[0], "id": after[1], "reviewed": _REVIEWED, "most": left}
+    old = db.execute(_OLD_CONTEXTS, values).fetchall()
+    if len(old) == left:
+        last = old[-1][0], old[-1][1]
+    else:
+        last = db.execute(_NEXT_CONTEXT, (*after, _REVIEWED - 1)).fetchone() or _START
+    left -= _forget(db, "context", old)
+    if last != _START:
+        return most - left, last
     for table, bound in (("task", bounds.tasks), ("context", bounds.contexts)):
-        times = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
-        left -= _forget(db, table, db.execute(_OLD[table], times).fetchall())
         if _number(db.execute(_SIZE.format(table=table))) <= bound:
             continue
         for tenant, surplus in db.execute(_CROWDED.format(table=table), {"bound": bound}).fetchall():
             left -= _forget(db, table, db.execute(_FIRST[table], (tenant, min(surplus, left))).fetchall())
-    return most - left
+    return most - left, _START
 
 
 def _forget(db: sqlite3.Connection, table: str, entries: Sequence[tuple[str, str, int]]) -> int:

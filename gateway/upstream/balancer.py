@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _SLOW_START = 10.0
 _LEAST = 0.1
+NO_TRIALS = (False, False)
+"""As `Balancer.begin` returns it for a call that is no trial."""
 
 
 class Condition:
@@ -348,9 +350,12 @@ class Balancer:
 
     def begin(self, replica: Replica) -> tuple[bool, bool]:
         """Count a call; return whether it is the trial of the replica, and that of the backend."""
+        condition = replica.condition
+        condition.active += 1
+        if not condition.ejection.is_open and not self.breaker.is_open:
+            return NO_TRIALS
         now = self.clock()
-        replica.condition.active += 1
-        return replica.condition.ejection.begin(now), self.breaker.begin(now)
+        return condition.ejection.begin(now), self.breaker.begin(now)
 
     def end(self, replica: Replica, trials: tuple[bool, bool]) -> None:
         """Count the end of a call, after its result if there is one.
@@ -359,6 +364,8 @@ class Balancer:
             trials: As `begin` returned them.
         """
         replica.condition.active -= 1
+        if trials is NO_TRIALS:
+            return
         if trials[0]:
             replica.condition.ejection.abandoned()
         if trials[1]:
@@ -371,7 +378,7 @@ class Balancer:
         if self.breaker.failures:
             self.breaker.succeeded()
 
-    def failed(self, replica: Replica, why: str, trials: tuple[bool, bool] = (False, False)) -> None:
+    def failed(self, replica: Replica, why: str, trials: tuple[bool, bool] = NO_TRIALS) -> None:
         """Count a call that failed because of the replica, or the way to it.
 
         Args:

@@ -191,7 +191,18 @@ class ConnectionPool:
             Unsent: the pool is closed.
             Draining: the pool was closed meanwhile.
         """
-        connection = await self._obtain(connect, tenant, weight, fresh=fresh)
+        if self._closed:
+            raise closed()
+        flow = self._gate.enter(tenant, weight)
+        if flow is None:
+            flow = await self._turn(tenant, weight)
+        # Without a connection the place is left at once, else at the end of the exchange.
+        connection = None if fresh else self._newest()
+        if connection is None:
+            connection = await self._connect(connect, flow)
+        connection.place = flow
+        self._begun += 1
+        connection.begun = self._begun
         connection.streams = streams
         return await connection.exchange(head, body, connection.loop.time() + first_byte)
 
@@ -206,22 +217,6 @@ class ConnectionPool:
             await self._emptied.wait()
 
     # ---- Getting a connection ----------------------------------------------------------------------------------
-
-    async def _obtain(self, connect: float, tenant: str, weight: float, *, fresh: bool) -> Connection:
-        """Return a connection with a place, idle or new; wait for a place if there are too many."""
-        if self._closed:
-            raise closed()
-        flow = self._gate.enter(tenant, weight)
-        if flow is None:
-            flow = await self._turn(tenant, weight)
-        # Without a connection the place is left at once, else at the end of the exchange.
-        connection = None if fresh else self._newest()
-        if connection is None:
-            connection = await self._connect(connect, flow)
-        connection.place = flow
-        self._begun += 1
-        connection.begun = self._begun
-        return connection
 
     def _newest(self) -> Connection | None:
         """Return the newest idle connection, or None."""

@@ -5,9 +5,11 @@ from urllib.parse import quote
 
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Version
+from gateway.a2a.fault import AuthMissing
 from gateway.a2a.headers import Pairs, pass_on
 from gateway.principal import Principal
 from gateway.routing.token_claim import claim_at, single
+from gateway.upstream.oauth2 import Subject
 from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 
 # Not the space, which HTTP drops at the ends of a value, and not the escape: two subjects must never look alike.
@@ -33,6 +35,21 @@ def credentials(treatment: Treatment, head: Head) -> Pairs:
         shown += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
     shown += treatment.credentials
     return shown
+
+
+def subject_of(head: Head, principal: Principal) -> Subject:
+    """Return the token of the caller, to be exchanged for one for the agent.
+
+    Only a token that the gateway has verified is: an API key would be shown to a server that must not have it.
+
+    Raises:
+        AuthMissing: The caller has shown none.
+    """
+    shown = head.all(b"authorization")
+    expires = principal.claims.get("exp")
+    if principal.method != "jwt" or len(shown) != 1 or not isinstance(expires, int | float):
+        raise AuthMissing("this agent needs a bearer token: show one of an accepted issuer")
+    return Subject(shown[0].partition(b" ")[2].strip(b" ").decode("ascii"), float(expires))
 
 
 def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:

@@ -14,7 +14,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, Fault, MethodNotAllowed, VersionUnsupported
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.a2a.translation import can_ask, is_spoken
 
 

@@ -87,7 +87,15 @@ class GrpcUpstream:
         """1 while the connection stands and serves none, else 0."""
         return self.channel.idle
 
-    def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Coroutine[Any, Any, GrpcAnswer]:
+    def send(
+        self,
+        call: Call,
+        interface: Interface,
+        head: Head,
+        caller: Caller,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - calls share the connection
+    ) -> Coroutine[Any, Any, GrpcAnswer]:
         """Send the call; the answer, or the first message of a stream, is there when this was awaited.
 
         The agent is told how long it has: the shorter of what its timeouts say and of what is left of the client's own.
@@ -104,7 +112,10 @@ class GrpcUpstream:
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, told, path)
         names = self.treatment.identity
-        own = [(name.decode(), value.decode()) for name, value in session(call, caller, names)] if names.session else ()
+        named = session(call, caller, names) if names.session else []
+        if caller.token is not None:
+            named.append(caller.token)
+        own = [(name.decode(), value.decode()) for name, value in named] if named else ()
         metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id), *own)
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
         wanted = self._left(head, caller)

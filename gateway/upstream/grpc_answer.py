@@ -1,4 +1,4 @@
-"""An answer over gRPC: one message, or a stream of them whose end may be far off, and the status that ends it."""
+"""An answer over gRPC: one message, or a stream that may last for hours, and the status that ends it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -38,6 +38,8 @@ class GrpcAnswer:
     __slots__ = ("_call", "_channel", "_message", "_over", "headers", "is_stream", "known", "metadata", "status")
 
     alone = True
+    fault = None
+    has_begun = True
 
     def __init__(self, call: aio.Call, channel: aio.Channel, bare: dict[object, object] | None = None) -> None:
         self.headers: Pairs = []
@@ -58,6 +60,11 @@ class GrpcAnswer:
     def http_status(self) -> int:
         """The status in HTTP's numbers."""
         return 200 if self.status is None else read_status(self.status, Version.V1_0).http_status
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the agent, or a server in front of it, is down."""
+        return self.status is not None and self.status.code == _UNAVAILABLE
 
     @property
     def failure(self) -> Status | None:
@@ -203,6 +210,7 @@ class GrpcAnswer:
         self.metadata = _named(_pairs(error.trailing_metadata()))
 
 
+_UNAVAILABLE = 14
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _HASTE = 0.05
 """Seconds by which gRPC may be early: its clock is another."""

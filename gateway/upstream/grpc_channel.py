@@ -59,7 +59,7 @@ class GrpcChannel:
     Args:
         url: `grpc://host:port`, or `grpcs://host:port` for TLS.
         connect: Seconds to connect in, name look-up and TLS included.
-        roots: The certificates of who vouches for the agent, as `authorities` reads them; for TLS only.
+        roots: The certificates of the authorities that vouch for the agent, as `authorities` reads them; for TLS only.
         shown: The private key and the certificates that the gateway shows, as PEM; None for none.
         address: One of those that the URL's host has, where the connection goes to no other.
         server_name: What is asked for over TLS and has to be on the certificate, instead of the URL's host.
@@ -89,7 +89,7 @@ class GrpcChannel:
         named: list[tuple[str, str]] = []
         if server_name or address is not None:
             if parts.scheme == "grpcs":
-                # gRPC names the agent so in each call, too: who is not on the certificate is not asked.
+                # gRPC names the agent so in each call, too, and calls no agent without this name on its certificate.
                 named.append(("grpc.ssl_target_name_override", server_name or parts.hostname or ""))
             else:
                 named.append(("grpc.default_authority", parts.netloc))
@@ -223,7 +223,7 @@ class GrpcChannel:
             ("grpc.keepalive_permit_without_calls", 0),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.bdp_probe", 0),
-            # Whether a call may be sent again is not for gRPC to say, nor for whoever answers DNS.
+            # The gateway decides whether a call is sent again (`retry.py`), not gRPC and not an answer of DNS.
             ("grpc.enable_retries", 0),
             ("grpc.service_config_disable_resolution", 1),
             # The environment names no proxies (safety K9), and no two backends share a connection.

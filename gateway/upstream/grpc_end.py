@@ -26,7 +26,7 @@ from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset
 from gateway.tls_failure import TlsFailure, of_reason
 from gateway.upstream.grpc_library import aio, grpc
-from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, TlsFailed
+from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, NotAccepted, TlsFailed
 from gateway.upstream.page import too_large
 from gateway.upstream.response import CUT, late
 
@@ -45,8 +45,8 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
         BodyTooLarge: the agent takes no message as long as this one.
         UpstreamConnect, UpstreamTimeout, UpstreamReset: there is none. `DeadlinePassed` where some time but the
             call's is over.
-        UpstreamProtocol: what came is no gRPC or too long, or says that the gateway is not accepted. `Away` where it
-            says for the agent that it is not there.
+        UpstreamProtocol: what came is no gRPC or too long. `NotAccepted` where it says that the gateway is not, `Away`
+            where it says for the agent that it is not there.
     """
     code, text = error.code(), error.details() or ""
     details = next((value for name, value in error.trailing_metadata() or () if name == _DETAILS), b"")
@@ -56,7 +56,7 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
         _refuse_made_up(code, text, own=details != b"", unreachable=unreachable, expired=expired)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # As HTTP's 401 (`page.refuse_challenge`): the client's credential was good here.
-        raise UpstreamProtocol("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
+        raise NotAccepted("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
     return Status(code.value[0], text, details)
 
 
@@ -84,7 +84,7 @@ def _refuse_made_up(
         message = (
             "the agent does not accept the gateway" if refused else f"the agent answered with HTTP status {page[1]}"
         )
-        kind = Away if int(page[1]) in FAILING else UpstreamProtocol
+        kind = NotAccepted if refused else Away if int(page[1]) in FAILING else UpstreamProtocol
         raise kind(message, detail=detail)
     if _TOO_LONG.match(words) is not None:
         raise UpstreamProtocol("the agent's answer is too long", detail=detail)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gateway.a2a.fault import Draining, Fault, Overloaded
+from gateway.a2a.fault import Draining, Fault, Overloaded, UpstreamAuthFailed
 from gateway.upstream.balancer import Target
 from gateway.upstream.connection_pool import ConnectionPool
+from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.outlier_detection import NotAccepted
 from gateway.upstream.request import request_head
 from gateway.upstream.response import late
 
@@ -54,6 +56,7 @@ class HealthChecker:
         key: Their name in the log.
         targets: Returns the current replicas.
         credentials: The gateway's own headers.
+        tokens: The gateway's tokens for them, or None.
     """
 
     def __init__(
@@ -63,12 +66,15 @@ class HealthChecker:
         targets: Callable[[], Iterable[Target]],
         check: HealthCheck,
         credentials: Credentials = (),
+        *,
+        tokens: TokenSource | None = None,
     ) -> None:
         self._key = key
         self._url = url
         self._targets = targets
         self._check = check
         self._credentials = credentials
+        self._tokens = tokens
 
     async def run(self) -> None:
         """Check all of them again and again, with pauses that differ by up to a tenth between gateways."""
@@ -83,9 +89,11 @@ class HealthChecker:
     async def _check_one(self, target: Target) -> None:
         check = self._check
         try:
-            why = await check_health(target.connections, self._url, check.path, check.timeout, self._credentials)
-        except (Overloaded, Draining):
-            # A replica with no free connection is busy, not dead.
+            why = await check_health(
+                target.connections, self._url, check.path, check.timeout, self._credentials, tokens=self._tokens
+            )
+        except (Overloaded, Draining, UpstreamAuthFailed):
+            # A replica with no free connection is busy, not dead; nor is it dead if there is no token to show it.
             return
         except Fault as fault:
             why = f"{fault.message} ({fault.detail})" if fault.detail else fault.message
@@ -103,14 +111,40 @@ async def check_health(
     path: str,
     timeout: float,  # noqa: ASYNC109 - each part of the request has it
     credentials: Credentials = (),
+    *,
+    tokens: TokenSource | None = None,
 ) -> str:
     """Check one replica; return what is wrong with it, or an empty text.
 
+    Args:
+        tokens: The gateway's tokens for it, or None; one that it refuses is dropped.
+
     Raises:
-        Fault: it does not answer.
+        Fault: it does not answer, or there is no token for it.
     """
+    if tokens is None:
+        return (await _check(connections, url, path, timeout, credentials))[0]
+    shown = await tokens.pair()
+    try:
+        why, is_refused = await _check(connections, url, path, timeout, (*credentials, shown))
+    except NotAccepted:
+        tokens.refused(shown)
+        raise
+    if is_refused:
+        tokens.refused(shown)
+    return why
+
+
+async def _check(
+    connections: "ConnectionPool | GrpcChannel",
+    url: str,
+    path: str,
+    timeout: float,  # noqa: ASYNC109 - as above
+    credentials: Credentials,
+) -> tuple[str, bool]:
+    """Return what is wrong, and whether that is the credential."""
     if not isinstance(connections, ConnectionPool):
-        return await _check_grpc(connections, timeout, credentials)
+        return await _check_grpc(connections, timeout, credentials), False
     parts = urlsplit(url)
     head = request_head(
         b"GET",
@@ -131,10 +165,14 @@ async def check_health(
         raise late() from error
     finally:
         response.close()
-    return "" if 200 <= status < 400 else f"{path} answers {status}"
+    return "" if 200 <= status < 400 else f"{path} answers {status}", status == 401
 
 
-async def _check_grpc(channel: "GrpcChannel", timeout: float, credentials: Credentials) -> str:  # noqa: ASYNC109 - the channel's
+async def _check_grpc(
+    channel: "GrpcChannel",
+    timeout: float,  # noqa: ASYNC109 - the channel's
+    credentials: Credentials,
+) -> str:
     metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in credentials)
     answer = await channel.unary(_CHECK, b"", metadata, timeout=timeout)
     if answer.status is None:

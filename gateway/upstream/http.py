@@ -8,10 +8,10 @@ from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from gateway.a2a import parameter
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import rest_path
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
@@ -103,19 +103,21 @@ class HttpUpstream:
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
         is_fixed = is_jsonrpc and not call.query and not call.path.legacy_card
-
-        def make() -> bytes:
-            lines = header_lines(self._headers(call, body, head, caller))
-            return start_lines(method, interface.path.encode("ascii"), self._host) + lines if is_fixed else lines
-
         path = interface.path if is_fixed else ""
         key = (self, path, call.dialect, body != b"", call.verb, call.operation.streams)
-        opening = caller.prepared.lines.get(key, head, caller, make)
+        opening = caller.prepared.lines.find(key, head, caller)
+        if opening is None:
+            opening = header_lines(self._headers(call, body, head, caller))
+            if is_fixed:
+                opening = start_lines(method, path.encode("ascii"), self._host) + opening
+            caller.prepared.lines.keep(key, head, caller, opening)
         if not is_fixed:
             opening = start_lines(method, self._target(call, interface, tenant), self._host) + opening
         own = b"x-request-id: %b\r\n" % caller.request_id.encode("ascii")
         if self.treatment.identity.session:
             own += header_lines(session(call, caller, self.treatment.identity))
+        if caller.token is not None:
+            own += header_lines((caller.token,))
         is_sized = body or is_jsonrpc or method == b"POST"
         timeouts = self.timeouts
         # Not awaited here: the loop goes through each frame in between again when the answer comes.
@@ -181,4 +183,4 @@ def _body(call: Call, tenant: str | None) -> bytes:
     if call.dialect.binding is Binding.REST and not call.in_body:
         # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.
         return call.body
-    return parameter.with_tenant(call.params, call.body, tenant)
+    return with_tenant(call.params, call.body, tenant)

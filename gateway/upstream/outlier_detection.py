@@ -11,6 +11,7 @@ from gateway.a2a.fault import (
     Draining,
     Fault,
     Overloaded,
+    UpstreamAuthFailed,
     UpstreamConnect,
     UpstreamIdle,
     UpstreamProtocol,
@@ -44,6 +45,8 @@ class TlsFailed(UpstreamConnect):
 
 def explained(fault: Fault) -> str:
     """Describe a fault for operators, with the TLS failure if there is one, without addresses."""
+    if isinstance(fault, UpstreamAuthFailed):
+        return f"no token for the agent: {fault.detail}"
     return f"{fault.message} (TLS: {fault.failure})" if isinstance(fault, TlsFailed) else fault.message
 
 
@@ -57,6 +60,10 @@ class DeadlinePassed(UpstreamTimeout):
 
 class Away(UpstreamProtocol):
     """A server in front of a gRPC agent answered with 502, 503 or 504."""
+
+
+class NotAccepted(UpstreamProtocol):
+    """A gRPC agent does not accept the gateway's credential."""
 
 
 _SILENT = ClientGone | Draining | Overloaded | DeadlinePassed | UpstreamIdle

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gateway.a2a.bindings.grpc_status import Status
-from gateway.a2a.fault import UpstreamProtocol
+from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.headers import Pairs
 
 
@@ -27,7 +27,6 @@ class Reply(Protocol):
     Attributes:
         headers: Names in lower case; metadata over gRPC.
         metadata: Headers behind the body; only gRPC has any.
-        failure: The status with which the agent refused the call or ended the stream; only gRPC has one.
         alone: Whether its connection has carried no other call; True where calls cannot be confused.
     """
 
@@ -41,7 +40,19 @@ class Reply(Protocol):
 
     @property
     def failure(self) -> Status | None:
-        """As the attribute says."""
+        """The status with which the agent refused the call or ended the stream; only gRPC has one."""
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why the reply broke off; None over gRPC, where a read raises it."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether its status says that the replica is down: 502 to 504 over HTTP, UNAVAILABLE over gRPC."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether more than its head is there: over gRPC the first message, or the end."""
 
     @property
     def is_stream(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamReset, UpstreamTimeout
 from gateway.a2a.headers import Pairs, is_event_stream
+from gateway.upstream.outlier_detection import FAILING
 from gateway.upstream.reply import AnswerTooLong, ignore_size
 from gateway.upstream.response_parser import ResponseParser
 
@@ -48,7 +49,7 @@ class Response:
     last byte arrives, read or not. Cancelling a read closes the connection.
 
     Attributes:
-        status: 200 to 599; redirects and errors are returned as they are.
+        status: 200 to 599; redirects and errors are returned as they are. `http_status` is the same.
         headers: Names in lower case, in order.
         alone: Whether its connection has carried no call before this one.
         known: A cache for what is worked out from the headers, as `ResponseReader.known`; None where nothing is kept.
@@ -60,14 +61,16 @@ class Response:
 
     metadata: Pairs = []  # noqa: RUF012 - never changed: HTTP has no headers behind the body
     failure = None
+    has_begun = False
 
     __slots__ = (
-        "_carrier", "_connection", "_fault", "_full", "_refused", "_take_on", "_waiter", "alone", "flows", "headers",
-        "known", "lag", "patience", "reader", "status",
+        "_carrier", "_connection", "_full", "_refused", "_take_on", "_waiter", "alone", "fault", "flows", "headers",
+        "http_status", "is_failing", "known", "lag", "patience", "reader", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseParser, *, alone: bool = True) -> None:
-        self.status = 0
+        self.status = self.http_status = 0
+        self.is_failing = False
         self.alone = alone
         self.headers = reader.headers
         self.known = reader.known
@@ -75,7 +78,8 @@ class Response:
         self._carrier = connection
         # None once the exchange is over; by then the connection may serve another one.
         self._connection: Carrier | None = connection
-        self._fault: Fault | None = None
+        # Why the response is incomplete; None while it may be complete.
+        self.fault: Fault | None = None
         self._waiter: asyncio.Future[None] | None = None
         # The sink of the body while `flow` waits, the silence it accepts, and the reason why `flow` wakes.
         self.flows = False
@@ -85,22 +89,12 @@ class Response:
         self._full = False
         self._refused: Exception | None = None
 
-    @property
-    def fault(self) -> Fault | None:
-        """The reason why the response is incomplete; None while it may be complete."""
-        return self._fault
-
     def header(self, name: bytes) -> bytes | None:
         """Return the first header called `name` (in lower case), or None."""
         for known, value in self.headers:
             if known == name:
                 return value
         return None
-
-    @property
-    def http_status(self) -> int:
-        """The status, as every reply has it."""
-        return self.status
 
     @property
     def is_stream(self) -> bool:
@@ -142,8 +136,8 @@ class Response:
                     if isinstance(gathered, bytes):
                         gathered = bytearray(gathered)
                     gathered += part
-            if self._fault is not None:
-                raise self._fault
+            if self.fault is not None:
+                raise self.fault
             if reader.ended:
                 return bytes(gathered)
             deadline = deadline or self._deadline(timeout)
@@ -167,8 +161,8 @@ class Response:
         while True:
             if reader.held:
                 return self._take()
-            if self._fault is not None:
-                raise self._fault
+            if self.fault is not None:
+                raise self.fault
             if reader.ended:
                 return b""
             deadline = deadline or self._deadline(timeout)
@@ -209,8 +203,8 @@ class Response:
                         self._pause()
                         await settle()
                     continue
-                if self._fault is not None:
-                    raise self._fault
+                if self.fault is not None:
+                    raise self.fault
                 if reader.ended:
                     return
                 if self._connection is not None:
@@ -249,14 +243,26 @@ class Response:
     async def head(self, deadline: float) -> Self:
         """Return the response once its head has arrived."""
         while self.status == 0:
-            if self._fault is not None:
-                raise self._fault
-            await self._more(deadline, late)
+            connection = self._connection
+            if connection is None:
+                assert self.fault is not None
+                raise self.fault
+            # As `_more`, which would be one more frame on the way of every answer.
+            self._waiter = connection.expect(deadline, late)
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                self.close()
+                raise
+            finally:
+                self._waiter = None
+                connection.expect_nothing(self)
         return self
 
     def arrived(self) -> None:
         """Wake the task that waits, or push on what has arrived."""
-        self._learn_head()
+        if self.status == 0:
+            self._learn_head()
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
@@ -290,18 +296,20 @@ class Response:
     def detach(self, fault: Fault | None = None) -> None:
         """End the exchange; `fault` is the reason if the response is incomplete."""
         self._connection = None
-        self._fault = fault
+        self.fault = fault
         self.reader.stop()
         # The waiting task reads what is left.
-        self._learn_head()
+        if self.status == 0:
+            self._learn_head()
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def _learn_head(self) -> None:
-        if self.status == 0:
-            reader = self.reader
-            self.status, self.headers, self.known = reader.status, reader.headers, reader.known
+        reader = self.reader
+        self.status = self.http_status = reader.status
+        self.is_failing = reader.status in FAILING
+        self.headers, self.known = reader.headers, reader.known
 
     async def _more(self, deadline: float, expired: Callable[[], Fault]) -> None:
         connection = self._connection

@@ -30,7 +30,9 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding
@@ -47,19 +49,15 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.telemetry.metrics import AgentMeter
-from gateway.upstream.balancer import Balancer, Replica
+from gateway.upstream.balancer import NO_TRIALS, Balancer, Replica
+from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.outlier_detection import FAILING, Reclaimed, Unsent, counts, tells_nothing
+from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
-from gateway.upstream.response import Response
+from gateway.upstream.reply import Reply
 from gateway.upstream.upstream import Caller
-
-if TYPE_CHECKING:
-    # A configuration without such an agent never loads gRPC.
-    from gateway.upstream.grpc_answer import GrpcAnswer
-
-T = TypeVar("T")
 
 OWN_IDS = "ids"
 """The agent answers under ids of its own."""
@@ -211,7 +209,6 @@ _LATER = 0.125
 """The shortest pause before the second retry and later ones: an agent that is away for a moment is back by then."""
 _LONGEST = 0.25
 _LONGEST_WAIT = 1.0
-_GRPC_UNAVAILABLE = 14
 
 
 class Backend(Protocol):
@@ -343,15 +340,39 @@ class Attempt(Generic[R, B]):
             # The only replica is recorded as well: its tasks stay its own when others are added.
             request.ownership.replica = replica.place
 
-    def send(self, call: Call) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
+    def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Send the call to the current replica."""
         self._is_reported = False
-        upstream = self.replica.upstream
+        treatment = self.replica.upstream.treatment
+        tokens = treatment.own_tokens if treatment.caller_tokens is None else treatment.caller_tokens
+        return self._send(call, self._caller) if tokens is None else self._with_token(call, tokens)
+
+    def _send(self, call: Call, caller: Caller) -> Coroutine[Any, Any, Reply]:
+        replica = self.replica
         # An agent with ids of its own gets one call per connection (safety T14).
-        is_fresh = self.replica.name in self._missed or OWN_IDS in self.backing.warned
-        if is_fresh and isinstance(upstream, HttpUpstream):
-            return upstream.send(call, self.interface, self.request.head, self._caller, fresh=True)
-        return upstream.send(call, self.interface, self.request.head, self._caller)
+        is_fresh = replica.name in self._missed or OWN_IDS in self.backing.warned
+        return replica.upstream.send(call, self.interface, self.request.head, caller, fresh=is_fresh)
+
+    async def _with_token(self, call: Call, tokens: TokenSource) -> Reply:
+        """Send the call with a token for the agent; a call that may be repeated a second time if that is refused.
+
+        Raises:
+            AuthMissing: The caller's token is to be exchanged, and it showed none.
+            UpstreamAuthFailed: No token can be had; nothing was sent.
+        """
+        subject = subject_of(self.request.head, self._caller.principal) if tokens.spec.exchanges else None
+        shown = await tokens.pair(subject)
+        try:
+            answer = await self._send(call, replace(self._caller, token=shown))
+        except NotAccepted:
+            if not tokens.refused(shown, subject) or not call.operation.repeatable:
+                raise
+        else:
+            if answer.http_status != 401 or not tokens.refused(shown, subject) or not call.operation.repeatable:
+                return answer
+            answer.close()
+        self.request.attempts += 1
+        return await self._send(call, replace(self._caller, token=await tokens.pair(subject)))
 
     def stay(self) -> None:
         """Stay at this replica from now on: later calls depend on what it has answered."""
@@ -366,24 +387,22 @@ class Attempt(Generic[R, B]):
 
     # ---- Results -------------------------------------------------------------------------------------------------
 
-    def answered(self, status: int) -> None:
-        """Report an answer, by its HTTP status."""
-        if status in FAILING:
-            self._failed(f"status {status}")
-        elif not self._is_reported:
+    def answered(self, reply: Reply) -> None:
+        """Report an answer, by its status."""
+        if self._is_reported:
+            return
+        if reply.is_failing:
+            self._failed(f"status {reply.http_status}")
+        else:
             self._is_reported = True
             self.backing.balancer.succeeded(self.replica)
 
-    def heard(self, answer: "GrpcAnswer") -> None:
-        """Report an answer over gRPC, where UNAVAILABLE is a status like any other."""
-        self.answered(503 if answer.status is not None and answer.status.code == _GRPC_UNAVAILABLE else 200)
-
-    def broke(self, response: Response, fault: Fault) -> None:
+    def broke(self, reply: Reply, fault: Fault) -> None:
         """Report an answer that broke off, or was none."""
-        if counts(fault) or self._is_garbage(response.fault):
+        if counts(fault) or self._is_garbage(reply.fault):
             self._failed(_words(fault))
         elif not tells_nothing(fault):
-            self.answered(response.status)
+            self.answered(reply)
 
     def _missing(self, fault: Fault) -> None:
         """Report a try without an answer."""
@@ -399,16 +418,15 @@ class Attempt(Generic[R, B]):
     def _failed(self, why: str) -> None:
         if not self._is_reported:
             self._is_reported = True
-            self.backing.balancer.failed(self.replica, why, self._trials or (False, False))
+            self.backing.balancer.failed(self.replica, why, self._trials or NO_TRIALS)
 
     # ---- Retries -------------------------------------------------------------------------------------------------
 
-    async def again(self, call: Call, fault: Fault, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the answer to a call that failed, once a retry succeeds.
+    async def again(self, call: Call, fault: Fault) -> Reply:
+        """Return the reply to a call that failed, once a retry succeeds.
 
         Args:
             call: As the agent gets it.
-            send: Sends it to `replica`.
 
         Raises:
             Fault: the last failure, once there is no further retry.
@@ -433,35 +451,31 @@ class Attempt(Generic[R, B]):
             elif not await self._wait(reason, self._since) and not await self._retry(call, reason, may_stay=may_stay):
                 raise fault
             try:
-                return await send()
+                return await self.send(call)
             except Fault as following:
                 fault = following
 
-    async def unless_busy(
-        self, call: Call, response: Response, send: Callable[[], Coroutine[Any, Any, T]]
-    ) -> Response | T:
-        """Return the answer to a call that was answered with 502, 503 or 504: that one, or that of a retry.
-
-        Args:
-            send: As in `again`.
-        """
-        patience = retry_after(response) if response.status == 503 else None
+    async def unless_busy(self, call: Call, reply: Reply) -> Reply:
+        """Return the reply to a call whose replica is down: that one, or that of a retry."""
+        # A status of gRPC does not say when to come again.
+        is_busy = reply.http_status == 503 and reply.failure is None
+        patience = retry_after(reply) if is_busy else None
         if patience is None or patience > MOST_PATIENCE:
-            return response
+            return reply
         before = self.replica
         try:
             if not await self._retry(call, RetryOn.BUSY, may_stay=True):
-                return response
+                return reply
             if self.replica is before:
                 await asyncio.sleep(patience)
         except BaseException:
-            response.close()
+            reply.close()
             raise
-        response.close()
+        reply.close()
         try:
-            return await send()
+            return await self.send(call)
         except Fault as fault:
-            return await self.again(call, fault, send)
+            return await self.again(call, fault)
 
     def _may_retry(self, call: Call, reason: RetryOn) -> bool:
         """Return whether there is one more retry, and take it."""
@@ -493,7 +507,7 @@ class Attempt(Generic[R, B]):
             return False
         left = self.replica
         if reason is RetryOn.BUSY:
-            self.answered(503)
+            self._failed("status 503")
         self._tried.append(left.name)
         found = self._elsewhere(call)
         if found is None and not may_stay:

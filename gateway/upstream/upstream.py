@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -10,11 +10,8 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Dialect
 from gateway.principal import Principal
 from gateway.upstream.dialects import Interface
-from gateway.upstream.response import Response
-
-if TYPE_CHECKING:
-    # A configuration without such an agent never loads gRPC.
-    from gateway.upstream.grpc_answer import GrpcAnswer
+from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.reply import Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,9 @@ class Treatment:
         forwarded: Client headers that are forwarded beside `TO_AGENT`.
         forward_caller: Whether the caller's own credential is forwarded.
         identity: The headers of the caller.
+        own_tokens: The gateway's tokens for the agent, or None.
+        caller_tokens: Tokens for the agent by exchange of the caller's, or None; calls have them before `own_tokens`,
+            which are then for the gateway's own requests.
     """
 
     tenant: str | None = None
@@ -62,6 +62,8 @@ class Treatment:
     forwarded: frozenset[bytes] = frozenset()
     forward_caller: bool = False
     identity: IdentityNames = IdentityNames()
+    own_tokens: TokenSource | None = None
+    caller_tokens: TokenSource | None = None
 
 
 _MOST_PREPARED = 16
@@ -125,6 +127,7 @@ class Caller(msgspec.Struct, frozen=True):
         since: When it began to wait, in monotonic seconds; None if each try has its own time.
         weight: Its tenant's weight in the share of connections.
         prepared: Headers that were made of the same head before.
+        token: The header with the token for the agent, or None; another one at each try.
     """
 
     principal: Principal
@@ -133,6 +136,7 @@ class Caller(msgspec.Struct, frozen=True):
     since: float | None = None
     weight: float = 1.0
     prepared: PreparedHeaders = msgspec.field(default_factory=PreparedHeaders)
+    token: tuple[bytes, bytes] | None = None
 
 
 class Upstream(Protocol):
@@ -169,9 +173,12 @@ class Upstream(Protocol):
         """As `Dialects.restores_tenant`."""
 
     def send(
-        self, call: Call, interface: Interface, head: Head, caller: Caller
-    ) -> "Coroutine[Any, Any, Response | GrpcAnswer]":
-        """Send the call once, and return the answer when it begins; the caller closes it.
+        self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
+    ) -> Coroutine[Any, Any, Reply]:
+        """Send the call once, and return the reply when it begins; the caller closes it.
+
+        Args:
+            fresh: Whether to use a new connection, where a connection carries one call at a time.
 
         Raises:
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded, Unsent, Draining: there is

@@ -16,12 +16,12 @@ from google.protobuf import json_format  # type: ignore[import-untyped]  # proto
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, ENVELOPE, SEND, VALUES
 from tests.doubles.node import Node
@@ -176,7 +176,7 @@ def forwarded(call: Call, wanted: str | None) -> bytes:
     """What an agent gets that is to be told of this tenant."""
     if (call.told and wanted == call.tenant) or (wanted is None and not call.in_body):
         return call.body
-    return parameter.with_tenant(call.params, call.body, wanted)
+    return with_tenant(call.params, call.body, wanted)
 
 
 wanted_tenants = st.sampled_from(["initech", None])
@@ -229,7 +229,7 @@ def test_what_is_forwarded_over_rest_is_read_alike(node: Node | None, text: str,
         event(f"refused: {fault.reason}")
         return
     event("forwarded")
-    agree(call, parameter.with_tenant(call.params, body, wanted), wanted, node)
+    agree(call, with_tenant(call.params, body, wanted), wanted, node)
     if call.told and call.in_body:
         agree(call, body, call.tenant, node)
 

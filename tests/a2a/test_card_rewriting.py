@@ -7,30 +7,23 @@ import re
 import msgspec
 import pytest
 from a2a.client.card_resolver import parse_agent_card
-from a2a.compat.v0_3 import a2a_v0_3_pb2, proto_utils
+from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.compat.v0_3.types import AgentCard as LegacyCard
-from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
-from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card, spoken
-from gateway.a2a.card_rewriting import DUAL, OLD, Edition, Served, ServedInterface, encode_card, etag
-from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.card import MAX_CARD, CardInvalid
+from gateway.a2a.card_rewriting import DUAL, OLD, Edition, Served, encode_card, etag
 from gateway.a2a.json import Tree
 from tests.a2a.services import (
     BOTH,
     BOTH_SHAPES,
     EDITIONS,
-    EXTENDED,
-    INSIDE,
-    JSONRPC_0_3,
-    JSONRPC_1_0,
     LEGACY,
     LEGACY_GRPC,
     LEGACY_REST,
     MODERN,
     ONLY_SCOPED,
     PUBLIC,
-    REST_FIRST,
     REST_ONLY,
     SHAPES,
     VECTORS,
@@ -81,40 +74,6 @@ def test_whatever_the_agent_speaks_its_card_is_the_same_but_for_what_it_says(sha
     assert ours(rebuild(VECTORS[shape], WHOLE, OLD)) == ours(rebuild(VECTORS["v1.0"], WHOLE, OLD))
 
 
-@for_each("shape", SHAPES)
-def test_the_old_card_is_one_of_0_3_with_what_0_1_asks_of_callers(shape: str) -> None:
-    tree = rebuild(VECTORS[shape], WHOLE, OLD)
-    assert not {"supportedInterfaces", "securityRequirements", "signatures"} & tree.keys()
-    assert tree["authentication"] == {"schemes": ["Bearer", "ApiKey"]}
-    # 0.1 requires these; whatever else is there it passes over.
-    assert all(tree[name] is not None for name in ("name", "url", "version", "capabilities", "skills"))
-    found = LegacyCard.model_validate(tree)
-    assert (found.url, found.preferred_transport, found.protocol_version) == (PUBLIC, "JSONRPC", "0.3.0")
-    assert {name: scheme.root.type for name, scheme in (found.security_schemes or {}).items()} == {
-        "bearer": "http",
-        "api_key": "apiKey",
-    }
-    assert [str(each.dialect) for each in spoken(tree)] == ["JSONRPC 0.3", "HTTP+JSON 0.3"]
-
-
-def test_the_old_card_has_json_rpc_at_its_url_whatever_the_agent_prefers() -> None:
-    assert rebuild(VECTORS["v0.3"], REST_FIRST)["preferredTransport"] == "HTTP+JSON"
-    tree = rebuild(VECTORS["v0.3"], REST_FIRST, OLD)
-    assert (tree["preferredTransport"], tree["url"]) == ("JSONRPC", PUBLIC)
-    assert tree["additionalInterfaces"] == [{"transport": "HTTP+JSON", "url": PUBLIC}]
-    alone = rebuild(VECTORS["v0.3"], REST_ONLY, OLD)
-    assert (alone["preferredTransport"], alone["url"], "additionalInterfaces" in alone) == ("HTTP+JSON", PUBLIC, False)
-
-
-def test_1_0_interfaces_come_first_and_carry_the_tenant() -> None:
-    served = Served((JSONRPC_0_3, ServedInterface(PUBLIC, JSONRPC_1_0.dialect, "acme")))
-    tree = rebuild(VECTORS[BOTH_SHAPES], served)
-    assert tree["supportedInterfaces"] == [
-        {"url": PUBLIC, "protocolBinding": "JSONRPC", "tenant": "acme", "protocolVersion": "1.0"},
-        {"url": PUBLIC, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
-    ]
-
-
 @for_each("edition", [DUAL, OLD, LEGACY, LEGACY_REST])
 @for_each("said", ["0.3", "0.3.1", "0.2.5", "1.0", None])
 def test_which_0_3_is_spoken_is_the_gateways_to_say(said: str | None, edition: Edition) -> None:
@@ -141,40 +100,6 @@ def test_where_nothing_is_known_of_how_an_agent_speaks_nothing_is_offered(editio
 
 
 # ---- Inside a dialect ----------------------------------------------------------------------------------------------
-
-
-def bodies() -> dict[str, Tree]:
-    """Extended cards of agents, by how they were asked."""
-    said = {name: answer["http"]["body"] for name, answer in EXTENDED["response"].items() if "http" in answer}
-    return {name: body.get("result", body) for name, body in said.items()}
-
-
-@for_each("said", bodies())
-@for_each("dialect", INSIDE)
-def test_an_extended_card_is_answered_in_the_dialect_of_the_call_whatever_the_agent_speaks(
-    said: str, dialect: Dialect
-) -> None:
-    raw = json.dumps(bodies()[said]).encode()
-    tree = rebuild(parse_card(raw), WITH_GRPC, Edition.inside(dialect))
-    assert (tree["name"], tree["skills"][0]["tags"], tree["iconUrl"]) == (
-        "Order Agent",
-        ["orders"],
-        "https://example.net/i.png",
-    )
-    assert "authentication" not in tree
-    if dialect.version is Version.V1_0:
-        parsed = ParseDict(tree, AgentCard(), ignore_unknown_fields=False)
-        assert [each.protocol_version for each in parsed.supported_interfaces] == ["1.0"] * 3 + ["0.3"] * 3
-        assert parsed.capabilities.extended_agent_card
-        assert parsed.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
-    else:
-        assert not {"supportedInterfaces", "securityRequirements"} & tree.keys()
-        if dialect.binding is Binding.GRPC:
-            message = ParseDict(tree, a2a_v0_3_pb2.AgentCard(), ignore_unknown_fields=False)
-            tree = proto_utils.FromProto.agent_card(message).model_dump(by_alias=True, exclude_none=True)
-        legacy = LegacyCard.model_validate(tree)
-        assert legacy.supports_authenticated_extended_card
-        assert legacy.security == [{"bearer": []}, {"api_key": []}]
 
 
 def test_over_http_json_0_3_schemes_are_spelled_for_both_kinds_of_readers() -> None:
@@ -243,24 +168,7 @@ def test_the_agents_own_security_and_signatures_are_gone() -> None:
         assert tree["skills"] == [{"id": "s", "name": "s", "description": "", "tags": []}]
 
 
-@for_each("edition", EDITIONS)
-def test_a_gateway_that_asks_for_nothing_declares_nothing(edition: Edition) -> None:
-    tree = rebuild(VECTORS[BOTH_SHAPES], Served((JSONRPC_1_0, JSONRPC_0_3)), edition)
-    assert not {"securitySchemes", "securityRequirements", "security", "authentication"} & tree.keys()
-
-
 # ---- Capabilities --------------------------------------------------------------------------------------------------
-
-
-def test_capabilities_are_what_the_agent_has_and_the_gateway_relays() -> None:
-    said = card(
-        capabilities={"streaming": True, "pushNotifications": True, "extendedAgentCard": True, "x": True},
-        supportsAuthenticatedExtendedCard=True,
-    )
-    tree = rebuild(said, Served(WHOLE.interfaces, streaming=False, push=False, extended=False))
-    assert tree["capabilities"] == {"streaming": False, "pushNotifications": False}
-    assert "supportsAuthenticatedExtendedCard" not in tree
-    assert rebuild(card(), WHOLE)["capabilities"] == {}
 
 
 @for_each("said", [{"supportsAuthenticatedExtendedCard": True}, {"capabilities": {"extendedAgentCard": True}}])

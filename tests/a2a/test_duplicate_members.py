@@ -129,6 +129,3 @@ def test_no_member_of_an_error_stands_twice() -> None:
     raw = b'{"code":1,"message":"a","data":{"metadata":{"taskId":"t","taskId":"u"}}}'
     assert read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None
     assert read_bare(b'{"error":' + raw + b"}") is None
-
-
-# ---- What is too long to be kept -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.id_rewriting import with_context, with_task, without
 from gateway.a2a.ids import referenced_ids
 from gateway.a2a.operation import Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
@@ -175,8 +175,8 @@ def test_any_body_has_the_other_context_where_it_had_one_and_nowhere_else(
     changed = with_context(call, context)
     tree["params"]["message"] |= dict.fromkeys(pair_name, context)
     assert json.loads(changed.body) == tree
-    unread = with_context(replace(call, params=NOTHING), context)
-    assert (unread.body, unread.params) == (changed.body, NOTHING)
+    unread = with_context(replace(call, params=NO_PARAMS), context)
+    assert (unread.body, unread.params) == (changed.body, NO_PARAMS)
 
 
 # ---- Tasks -----------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_what_the_gateway_writes_for_an_agent_of_0_1_has_the_other_task() -> Non
     call = Translation(client, DIALECTS["v0.1-jsonrpc"], new_id="new").call
     changed = with_task(call, MARK + "new")
     assert json.loads(changed.body) == renamed(json.loads(call.body), "new", MARK + "new")
-    assert (referenced_ids(changed).tasks, changed.params) == ((MARK + "new",), NOTHING)
+    assert (referenced_ids(changed).tasks, changed.params) == ((MARK + "new",), NO_PARAMS)
 
 
 @for_each(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import named_in, query_with_context, refuse_other_ids, split_query
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import named_in, refuse_other_ids, split_query, with_context
 from tests.table import for_each
 
 TASK = PathCall(Operation.GET_TASK, task_id="t")
@@ -203,12 +203,11 @@ def test_a_list_takes_its_context_from_the_query() -> None:
 
 
 def test_a_context_is_put_where_one_is_named() -> None:
-    assert (
-        with_context(b"x=1&contextId=c%2B&y=contextId", "m-c+ \u00e4") == b"x=1&contextId=m-c%2B%20%C3%A4&y=contextId"
-    )
-    assert with_context(b"context_id=c", "d/e") == b"context_id=d%2Fe"
+    changed = query_with_context(b"x=1&contextId=c%2B&y=contextId", "m-c+ \u00e4")
+    assert changed == b"x=1&contextId=m-c%2B%20%C3%A4&y=contextId"
+    assert query_with_context(b"context_id=c", "d/e") == b"context_id=d%2Fe"
     for query in (b"", b"contextId=", b"contextId", b"status=c", b"x.contextId=c"):
-        assert with_context(query, "d") == query
+        assert query_with_context(query, "d") == query
 
 
 def test_the_ids_that_any_query_names_are_found() -> None:

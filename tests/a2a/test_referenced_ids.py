@@ -15,7 +15,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, referenced_ids
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall, read_rest
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
@@ -48,7 +48,7 @@ def over_grpc(operation: Operation, version: Version, *, more: bytes = b"", **me
 def named(call: Call) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
     """What a call names, however it was read: as it came, or from the bytes alone."""
     found = referenced_ids(call)
-    unread = replace(call, params=NOTHING)
+    unread = replace(call, params=NO_PARAMS)
     if call.dialect.binding is not Binding.GRPC:
         again = referenced_ids(unread)
         assert (set(again.tasks), again.context, again.webhooks) == (set(found.tasks), found.context, found.webhooks)

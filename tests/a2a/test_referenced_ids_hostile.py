@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey
 from gateway.a2a.ids import MOST_REFERENCED_TASKS, referenced_ids
-from gateway.a2a.parameter import NOTHING
+from gateway.a2a.params import NO_PARAMS
 from tests.a2a.test_referenced_ids import HOOK, SAID, over_http, rpc
 from tests.table import for_each
 
@@ -90,4 +90,4 @@ def test_twins_in_a_body_that_nobody_has_read_are_refused() -> None:
     call = rpc("SendMessage", {"message": {**SAID, "taskId": "t"}})
     body = call.body.replace(b'"taskId": "t"', b'"taskId": "t", "taskId": "u"')
     with pytest.raises(DuplicateKey):
-        referenced_ids(replace(call, params=NOTHING, body=body))
+        referenced_ids(replace(call, params=NO_PARAMS, body=body))

@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.paths import PathCall
-from gateway.a2a.query import of_card
-from gateway.a2a.tenant import RESERVED, fits_path, is_opaque, is_tenant
+from gateway.a2a.params import of_card
+from gateway.a2a.paths import RESERVED, PathCall, fits_path, is_opaque, is_tenant
 from tests.table import for_each
 
 

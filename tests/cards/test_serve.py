@@ -150,31 +150,6 @@ async def test_a_card_is_made_again_when_the_agents_changes() -> None:
         assert made.cards.card(OWN, None, "gw.test") is second
 
 
-async def test_hosts_that_strangers_think_of_do_not_fill_the_memory() -> None:
-    async with cards() as made:
-        for number in range(1000):
-            made.cards.card(WILD, None, f"x{number}.agents.test")
-        assert len(made.cards._kept) <= serve.MOST_KEPT
-
-
-async def test_long_cards_do_not_fill_the_memory_either() -> None:
-    async with cards(raw=card_of("http://agent.internal/", *DIALECTS, description="x" * 200_000)) as made:
-        for number in range(20):
-            made.cards.card(WILD, None, f"x{number}.agents.test")
-        assert len(made.cards._kept) == serve.ROOM // 201_000
-
-
-async def test_a_card_longer_than_all_room_is_kept_alone() -> None:
-    raw = card_of("http://agent.internal/", *DIALECTS)
-    async with cards(longest=4 * serve.ROOM, raw=raw) as made:
-        tall = {**json.loads(raw), "description": "x" * 2 * serve.ROOM}
-        made.source._hold(tall, sanitize(tall, made.source.discretion))
-        made.cards.card(WILD, None, "a.agents.test")
-        first = made.cards.card(WILD, None, "b.agents.test")
-        assert made.cards.card(WILD, None, "b.agents.test") is first
-        assert len(made.cards._kept) == 1
-
-
 async def test_the_longest_card_for_yet_another_host_costs_little() -> None:
     skills = [{"id": f"s{number}", "name": "S", "description": "d" * 40, "tags": ["t"]} for number in range(1800)]
     async with cards(raw=card_of("http://agent.internal/", *DIALECTS, skills=skills)) as made:

@@ -73,7 +73,8 @@ class Fleet:
         assert old in text
         self._path.write_text(text.replace(old, new))
         answer = await self.gateway.ask("POST", "/-/reload", b"", admin=True)
-        assert answer.json["result"] == "applied", answer.json
+        # The change may have been noticed before.
+        assert answer.json["result"] in ("applied", "unchanged"), answer.json
 
     async def call(self, who: str | None, skill: str, method: str = "SendMessage", **params: Any) -> Answer:
         """Call by JSON-RPC at the path of a skill."""
@@ -106,9 +107,17 @@ class Fleet:
         return answer.json
 
 
+def _usual(name: str) -> str:
+    return f'[{{ path: /{name} }}, {{ path: "/skills/{{skill}}" }}]'
+
+
 @asynccontextmanager
 async def fleet(
-    more: Mapping[str, str] | None = None, gateway: str = "", limits: str = "", path: Path | None = None
+    more: Mapping[str, str] | None = None,
+    gateway: str = "",
+    limits: str = "",
+    path: Path | None = None,
+    matches: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Fleet]:
     """A fleet that serves skills.
 
@@ -116,6 +125,7 @@ async def fleet(
         more: What else the file says of an agent, in flow style.
         gateway: Other sections of the file.
         limits: Those of acme, in flow style.
+        matches: Those of agents that have others than their path and every skill, in flow style.
         path: Where the file is written, so that it can be read again.
     """
     agents = {name: Skilled(name) for name in SKILLS}
@@ -127,7 +137,7 @@ async def fleet(
             for name, made in agents.items()
         }
         listed = "\n".join(
-            f'  {name}: {{ backend: "{backend.url}", match: [{{ path: /{name} }}, {{ path: "/skills/{{skill}}" }}],'
+            f'  {name}: {{ backend: "{backend.url}", match: {(matches or {}).get(name) or _usual(name)},'
             f" health: {{ eject: {{ after: 1, time: 1m }} }}, retry: {{ max: 0 }}"
             f"{', ' + written[name] if name in written else ''} }}"
             for name, backend in backends.items()

@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.catalog.fleet import MESSAGE, Fleet, fleet
-from tests.doubles.gateway import bearer
+from tests.catalog.fleet import MESSAGE, Fleet, Skilled, card, fleet
+from tests.config.reading import examined
+from tests.doubles.gateway import agent, bearer, keys, running
+from tests.doubles.scripted import ScriptedBackend
 
 pytestmark = pytest.mark.anyio
 
+BODY = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}}).encode()
 CARD = "/.well-known/agent-card.json"
 
 
@@ -121,3 +125,114 @@ async def test_an_ejected_agent_is_passed_over_and_keeps_its_tasks() -> None:
         gone = await site.call("acme", "translate")
         assert gone.reasons == ["NO_HEALTHY_BACKEND"]
         assert (await site.call("acme", "nothing")).reasons == ["NO_ROUTE"]
+
+
+async def test_a_match_of_one_skill_is_better_than_none_and_goes_to_the_best() -> None:
+    at = "[{{ path: /{name} }}, {{ path: /desk, skill: translate }}]"
+    async with fleet(
+        {"quiet": "visibility: unlisted"},
+        matches={
+            "beta": at.format(name="beta"),
+            "delta": at.format(name="delta"),
+            "alpha": "{ path: /desk }",
+        },
+    ) as site:
+        path = "/desk"
+        for expected in ("delta", "beta", "alpha"):
+            answer = await site.gateway.post(path, BODY, [bearer("acme"), (b"A2A-Version", b"1.0")])
+            assert answer.json["result"]["task"]["id"].startswith(expected)
+            assert (await site.route("acme", path))["agent"] == expected
+            await site.fail(expected)
+            await site.gateway.post(path, BODY, [bearer("acme"), (b"A2A-Version", b"1.0")])
+
+
+async def test_a_tenants_own_backend_answers_by_its_own_card() -> None:
+    """Of a `by_tenant` agent the skills of the caller's backend count, and nobody sees those of another's."""
+    async with AsyncExitStack() as stack:
+        made = {name: Skilled(name) for name in ("one", "two")}
+        backends = {
+            name: await stack.enter_async_context(
+                ScriptedBackend(agent(each.script, card(name, {f"{name}-skill": []})))
+            )
+            for name, each in made.items()
+        }
+        text = f"""\
+{keys(acme="acme", globex="globex")}
+tenants: {{ acme: [crm], globex: [crm] }}
+agents:
+  crm:
+    match: [{{ path: /crm }}, {{ path: "/skills/{{skill}}" }}]
+    by_tenant: {{ acme: "{backends["one"].url}", globex: "{backends["two"].url}" }}
+"""
+        site = Fleet(await stack.enter_async_context(running(text)), made, backends)
+        assert (await site.task("acme", "one-skill"))["by"] == "one"
+        assert (await site.task("globex", "two-skill"))["by"] == "two"
+        foreign, unknown = await site.call("acme", "two-skill"), await site.call("acme", "nothing")
+        assert foreign.anonymous == unknown.anonymous
+        # A stranger is told of no customer's skills.
+        for skill in ("one-skill", "two-skill", "nothing"):
+            assert (await site.gateway.get(f"/skills/{skill}{CARD}")).status == 401
+        for who, own in (("acme", b"one at work"), ("globex", b"two at work")):
+            told = await site.gateway.get("/.well-known/ai-catalog.json", [bearer(who)])
+            assert own in told.body
+        stranger = await site.gateway.get("/.well-known/ai-catalog.json")
+        assert b"at work" not in stranger.body
+
+
+async def test_a_context_stays_with_its_agent_while_that_is_up() -> None:
+    async with fleet() as site:
+        first = await site.task("acme", "translate", contextId="chat")
+        assert first["by"] == "delta"
+        await site.fail("delta")
+        await site.call("acme", "translate")
+        other = await site.task("acme", "translate", contextId="second")
+        assert other["by"] == "beta"
+        # The first agent of `chat` is down: another one goes on.
+        assert (await site.task("acme", "translate", contextId="chat"))["by"] == "beta"
+        # Nobody else's `second` is this one.
+        assert (await site.task("globex", "translate", contextId="second"))["by"] == "secret"
+
+
+async def test_a_stream_behind_a_skill_is_followed_up_like_a_message() -> None:
+    async with fleet() as site:
+        await site.call("acme", "summarize", "SendStreamingMessage")
+        [task] = site.agents["beta"].tasks
+        got = await site.call("acme", "translate", "GetTask", id=task)
+        assert got.json["result"]["id"] == task
+
+
+@pytest.mark.parametrize(
+    ("agents", "fact"),
+    [
+        (
+            'a: { backend: B, expose: [jsonrpc, grpc], match: { path: "/skills/{skill}" } }',
+            "no client of gRPC can reach it",
+        ),
+        ('a: { backend: B, match: { path: "/{skill}" } }', "has {skill} where it stands for no skill"),
+        ('a: { backend: B, match: { path: "/skills/{skill}/x" } }', "has the segment 'skills'"),
+        (
+            "a: { backend: B, match: { path: /x, skill: s } }\n  b: { backend: B, match: { path: /x, skill: t } }",
+            "another skill",
+        ),
+        (
+            'a: { backend: B, match: [{ path: "/skills/{skill}" }, { path: "/skills/{skill}" }] }',
+            "another match of its own",
+        ),
+        ("a: { backend: B, trust: 0 }", "0 is no degree of trust"),
+        ("a: { backend: B, trust: 2.5 }", "is no whole number"),
+        ("a: { backend: B, latency: 5 }", "5 is no duration"),
+        ("a: { backend: B, latency: fast }", "'fast' is no duration"),
+        ("a: { backend: B, match: { path: /x, skill: '' } }", "can be no skill"),
+    ],
+)
+def test_a_file_that_means_nothing_is_refused(agents: str, fact: str) -> None:
+    text = f"version: 1\ngateway: {{ listen_grpc: '127.0.0.1:0' }}\nagents:\n  {agents.replace('B', 'http://127.0.0.1:9')}\n"
+    assert any(fact in problem.fact for problem in examined(text).errors), examined(text).errors
+
+
+def test_a_routing_test_of_a_skill_cannot_run() -> None:
+    found = examined(
+        'version: 1\nagents: { a: { backend: "http://127.0.0.1:9", match: { path: "/skills/{skill}" } } }\n'
+        "tests: [{ name: one, request: /skills/s, expect: a }]\n"
+    )
+    assert "cannot run" in found.failed[0].fact

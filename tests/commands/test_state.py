@@ -24,8 +24,9 @@ from gateway.commands.state import (
     state_from_url,
 )
 from gateway.config.state import StateUrl, read_state
-from gateway.push.signing import REFRESH, Signer
+from gateway.push.signing import Signer
 from gateway.tasks import opening
+from gateway.tasks.key_ring import CARDS, NOTIFICATIONS, REFRESH, KeyRing
 from gateway.tasks.store import Figures, Note, Observed, Owner
 from tests.doubles.redis_server import needs_redis, redis_server
 from tests.table import for_each
@@ -87,9 +88,25 @@ async def test_another_key_signs_and_gateways_find_it(places: tuple[StatePlace, 
         clock = [time.time()]
         signer = Signer(store, "https://gateway.example", wall=lambda: clock[0])
         before = (await signer.jwks())["keys"][0]["kid"]
-        rotated = await rotate_key(places[0], clock[0], drops=drops)
+        rotated = await rotate_key(places[0], NOTIFICATIONS, clock[0], drops=drops)
         clock[0] = rotated.at + REFRESH
         assert [key["kid"] for key in (await signer.jwks())["keys"]][:2] == [rotated.kid, *([] if drops else [before])]
+    finally:
+        await store.aclose()
+
+
+async def test_keys_of_cards_and_of_notifications_are_rotated_apart(places: tuple[StatePlace, StatePlace]) -> None:
+    store = opening.make(places[0].state)
+    await store.open()
+    try:
+        clock = [time.time()]
+        rings = {use: KeyRing(store, use, wall=lambda: clock[0]) for use in (CARDS, NOTIFICATIONS)}
+        before = {use: [key.public["kid"] for key in await ring.published()] for use, ring in rings.items()}
+        assert before[CARDS] != before[NOTIFICATIONS]
+        rotated = await rotate_key(places[0], CARDS, clock[0], drops=True)
+        clock[0] = rotated.at + REFRESH
+        after = {use: [key.public["kid"] for key in await ring.published()] for use, ring in rings.items()}
+        assert after == {CARDS: [rotated.kid], NOTIFICATIONS: before[NOTIFICATIONS]}
     finally:
         await store.aclose()
 
@@ -97,9 +114,9 @@ async def test_another_key_signs_and_gateways_find_it(places: tuple[StatePlace, 
 async def test_the_audit_log_tells_of_another_key(tmp_path: Path) -> None:
     place = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "audit.jsonl")
     await fill(place)
-    rotated = await rotate_key(place, NOW, drops=True)
+    rotated = await rotate_key(place, CARDS, NOW, drops=True)
     told = json.loads((tmp_path / "audit.jsonl").read_text())
-    assert (told["event"], told["kid"], told["drops"]) == ("key_rotated", rotated.kid, True)
+    assert (told["event"], told["use"], told["kid"], told["drops"]) == ("key_rotated", "cards", rotated.kid, True)
 
 
 # ---- stats and erase -----------------------------------------------------------------------------------------------

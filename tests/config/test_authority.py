@@ -1,4 +1,4 @@
-"""The file of the authorities, and what a context does with it; tests/test_mtls_handshake.py shakes hands by it."""
+"""The file of the authorities, and what a context does with it; `test_mtls_handshake.py` shakes hands by it."""
 
 import hashlib
 import ssl

@@ -25,8 +25,8 @@ def test_a_header_may_be_written_with_its_name_and_value() -> None:
 @for_each(
     ("auth", "path", "fact"),
     [
-        ("{}", "", "it needs exactly one of `bearer` and `header`"),
-        ("{ bearer: a, header: { X: b } }", "", "it needs exactly one of `bearer` and `header`"),
+        ("{}", "", "it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`"),
+        ("{ bearer: a, header: { X: b } }", "", "it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`"),
         ('{ bearer: "" }', ".bearer", "the token is empty or has characters that a token cannot have"),
         ("{ bearer: Bearer abc }", ".bearer", "the token is empty or has characters that a token cannot have"),
         ('{ bearer: "a\\r\\nb: c" }', ".bearer", "the token is empty or has characters that a token cannot have"),

@@ -15,10 +15,10 @@ def test_a_key_that_is_gone_or_not_built_is_refused_with_the_reason_and_the_reme
 
 
 def test_a_key_of_a_tenants_own_backend_is_refused_likewise() -> None:
-    own = "{ backend: http://127.0.0.1:1, upstream_auth: { oauth2: {} } }"
-    fact = "`oauth2` is not available yet: it belongs to OAuth2 client credentials"
+    own = "{ backend: http://127.0.0.1:1, upstream_auth: { token_exchange: {} } }"
+    fact = "the key is called `exchange`"
     text = f"version: 1\nagents: {{ a: {own}, b: {{ by_tenant: {{ acme: {own} }} }} }}\n"
     assert errors(text) == [
-        ("agents.a.upstream_auth.oauth2", fact),
-        ("agents.b.by_tenant.acme.upstream_auth.oauth2", fact),
+        ("agents.a.upstream_auth.token_exchange", fact),
+        ("agents.b.by_tenant.acme.upstream_auth.token_exchange", fact),
     ]

@@ -21,7 +21,7 @@ ENVIRON = {
     "ACME_BATCH_KEY_SHA256": HASH,
     "REPORTS_BOT_SHA256": OTHER_HASH,
     "BILLING_TOKEN": "billing",
-    "RESEARCH_KEY": "research",
+    "RESEARCH_SECRET": "research",
     "CRM_GLOBEX_TOKEN": "crm",
 }
 VALIDATOR = jsonschema.Draft202012Validator(schema())

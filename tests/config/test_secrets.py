@@ -112,6 +112,8 @@ def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
         ("agents", "echo", "match", 0, "claim", "token_use"),
         ("agents", "echo", "match", 0, "key"),
         ("agents", "echo", "upstream_auth", "oauth2", "client_id"),
+        ("agents", "echo", "upstream_auth", "exchange", "resource", 0),
+        ("agents", "echo", "by_tenant", "acme", "upstream_auth", "exchange", "tls", "ca"),
     ],
 )
 def test_names_that_operators_give_make_no_secret(path: tuple[str | int, ...]) -> None:

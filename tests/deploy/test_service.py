@@ -33,6 +33,6 @@ def test_it_waits_until_the_gateway_is_ready_and_can_have_it_read_again() -> Non
 @pytest.mark.skipif(ANALYZE is None, reason="there is no systemd here that could say so")
 def test_it_is_confined() -> None:
     assert ANALYZE is not None
-    command = [ANALYZE, "security", "--offline=true", "--threshold=30", UNIT]
+    command = [ANALYZE, "security", "--offline=true", "--threshold=30", str(UNIT)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-200:]

@@ -54,15 +54,15 @@ class Held:
     def __init__(self, first: bytes = b"", last: bytes = whole(RESULT)) -> None:
         self.asked = asyncio.Event()
         self.go = asyncio.Event()
-        self._first, self._last = first, last
+        self.first, self.last = first, last
 
     async def __call__(self, wire: Wire) -> None:
         await wire.request()
-        if self._first:
-            await wire.send(self._first)
+        if self.first:
+            await wire.send(self.first)
         self.asked.set()
         await self.go.wait()
-        await wire.send(self._last)
+        await wire.send(self.last)
         await wire.hang()
 
 

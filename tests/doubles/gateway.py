@@ -31,6 +31,7 @@ from tests.doubles.names import public_names
 from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 from tests.e2e.agents.server import Server
 from tests.edge import IS_ASGI, in_front_of
+from tests.support.kept import shared
 
 Pairs = Iterable[tuple[bytes, bytes]]
 
@@ -236,13 +237,33 @@ class Running:
         self.news = asyncio.Event()
         self.port = 0
         self.admin_port = 0
-        self._clients: list[Client] = []
+        self.clients: list[Client] = []
+        self._counted: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+
+    async def forget(self) -> None:
+        """Let clients leave, wait until nothing is served, and begin to count and to collect lines anew."""
+        for client in self.clients:
+            client.leave()
+        self.clients.clear()
+        await self.until(lambda: self.serving == 0 and self.metric("streams_open") == 0)
+        # The line of this one comes behind those of all others.
+        await self.get("/-/behind")
+        await self.until(lambda: any(line["path"] == "/-/behind" for line in self.lines))
+        self.lines.clear()
+        text = self.gateway.metrics.render().decode()
+        names = {line.split("{")[0].split(" ")[0] for line in text.split("\n") if line and line[0] != "#"}
+        counters = [name for name in names if name.endswith(("_total", "_count", "_sum", "_bucket"))]
+        self._counted = {
+            (name.removeprefix("a2a_gateway_"), frozenset(labels.items())): value
+            for name in counters
+            for labels, value in series(text, name.removeprefix("a2a_gateway_"))
+        }
 
     async def client(self, *, admin: bool = False) -> Client:
         """A new connection."""
         port = self.admin_port if admin else self.port
         client = Client(*await asyncio.open_connection("127.0.0.1", port))
-        self._clients.append(client)
+        self.clients.append(client)
         return client
 
     async def ask(
@@ -287,7 +308,16 @@ class Running:
 
     def series(self, name: str) -> list[tuple[dict[str, str], float]]:
         """Every series of a metric."""
-        return series(self.gateway.metrics.render().decode(), name)
+        found = series(self.gateway.metrics.render().decode(), name)
+        if not self._counted:
+            return found
+        counted = {(name, frozenset(labels.items())): value for labels, value in found}
+        fresh = [(dict(key[1]), value - self._counted.get(key, 0.0)) for key, value in counted.items()]
+        return [
+            (labels, value)
+            for labels, value in fresh
+            if value or (name, frozenset(labels.items())) not in self._counted
+        ]
 
     @property
     def serving(self) -> int:
@@ -375,7 +405,7 @@ async def running(
                     await source.settled.wait()
         yield running
     finally:
-        for client in running._clients:
+        for client in running.clients:
             client.leave()
         await stack.aclose()
         if not gateway.draining:
@@ -404,11 +434,20 @@ async def fronted(
         more: What else the file says of the agent, as lines of YAML.
         settings: What else it says of `gateway:`, as YAML in one line.
     """
-    async with ScriptedBackend(agent(script, card)) as backend:
-        lines = "".join(f"\n    {line}" for line in dedent(more).strip().splitlines())
-        listens = LISTENS.replace(" }", f", {settings} }}") if settings else LISTENS
-        async with running(f"{listens}\nagents:\n  echo:\n    backend: {backend.url}{lines}\n") as gateway:
-            yield gateway, backend
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Running, ScriptedBackend]]:
+        async with ScriptedBackend(agent(script, card)) as backend:
+            lines = "".join(f"\n    {line}" for line in dedent(more).strip().splitlines())
+            listens = LISTENS.replace(" }", f", {settings} }}") if settings else LISTENS
+            async with running(f"{listens}\nagents:\n  echo:\n    backend: {backend.url}{lines}\n") as gateway:
+                yield gateway, backend
+
+    async with shared(("fronted", more, card, settings), opened) as ((gateway, backend), used):
+        if used:
+            await gateway.forget()
+            await backend.plays(agent(script, card))
+        yield gateway, backend
 
 
 def _port(server: Any) -> int:

@@ -140,6 +140,13 @@ class Site:
     gateway: Running
     agent: GrpcAgent
     client: GrpcClient
+    _answers: list[Answer]
+
+    def play(self, answer: Answer) -> None:
+        """Have the agent answer so from now on, and forget what there was."""
+        self._answers[:] = [answer]
+        self.agent.asked.clear()
+        self.gateway.lines.clear()
 
     async def asked(self, number: int = 1) -> Asked:
         """One of the calls that clients made, counted from 1, once it has arrived."""
@@ -199,16 +206,18 @@ async def standing(answer: Answer, more: str = "", *, card: bytes | None = None,
             told, and `agent.asked` does not know of it.
     """
 
+    answers = [answer]
+
     async def played(asked: Asked) -> None:
         # A call that a client made has an id.
         if asked.path not in _CARDS or asked.told("x-request-id"):
-            await answer(asked)
+            await answers[0](asked)
             return
         agent.asked[:] = [each for each in agent.asked if each is not asked]
         await (asked.fail("UNIMPLEMENTED", "Method not found!") if card is None else asked.write(card))
 
     async with grpc_agent(played) as agent, fronting(agent.url, more, **given) as (gateway, client):
-        yield Site(gateway, agent, client)
+        yield Site(gateway, agent, client, answers)
 
 
 _CARDS = frozenset(path for path, method in BY_PATH.items() if method.operation is Operation.GET_EXTENDED_CARD)

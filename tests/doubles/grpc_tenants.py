@@ -11,7 +11,7 @@
 import asyncio
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +32,6 @@ from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, grpc_agent, says
 from tests.doubles.grpc_gateway import LISTENS
 from tests.doubles.http2_client import RawClient
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, head
-
-Pairs = Iterable[tuple[bytes, bytes]]
 
 SEND = method_of(Operation.SEND_MESSAGE, Version.V1_0).path
 TENANTS = {"acme": "one", "globex": "two"}
@@ -118,7 +116,7 @@ class Site:
     gateway: Running
     over_grpc: dict[str, GrpcAgent]
     over_http: dict[str, ScriptedBackend]
-    _clients: list[RawClient] = field(default_factory=list)
+    clients: list[RawClient] = field(default_factory=list)
 
     @property
     def asked(self) -> list[tuple[str, Asked]]:
@@ -146,7 +144,7 @@ class Site:
         """A new connection."""
         host, _, port = self.gateway.gateway.grpc_address.rpartition(":")
         client = RawClient(*await asyncio.open_connection(host, int(port)))
-        self._clients.append(client)
+        self.clients.append(client)
         client.greet()
         return client
 
@@ -267,5 +265,5 @@ async def tenants(
         try:
             yield site
         finally:
-            for client in site._clients:
+            for client in site.clients:
                 client.leave()

@@ -10,7 +10,6 @@ from h2.events import StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
 
 Headers = list[tuple[bytes, bytes]]
-HEAD: Headers = [(b":status", b"200"), (b"content-type", b"application/grpc")]
 OK = (b"grpc-status", b"0")
 
 

@@ -11,6 +11,7 @@ from gateway.a2a.paths import read_rest, segments
 from tests.a2a.dialects import events_of, vector
 from tests.doubles.gateway import JSON, Answer, Pairs, Running, agent, running
 from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
+from tests.support.kept import shared
 
 V0_3 = Dialect(Binding.REST, Version.V0_3)
 V1_0 = Dialect(Binding.REST, Version.V1_0)
@@ -83,6 +84,15 @@ async def scoped(dialect: Dialect, more: str = "", before: str = "") -> AsyncIte
         more: What else the file says of each agent, as YAML in braces.
         before: What it says before `agents:`.
     """
+    async with shared(("scoped", dialect, more, before), lambda: _scoped(dialect, more, before)) as (found, used):
+        if used:
+            await found[0].forget()
+            await found[1].plays(agent(plays(dialect)))
+        yield found
+
+
+@asynccontextmanager
+async def _scoped(dialect: Dialect, more: str, before: str) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
     async with ScriptedBackend(agent(plays(dialect))) as backend:
         at = f'{{ url: "{backend.url}", protocol: {dialect.binding.label}, a2a_version: "{dialect.version}" }}'
         text = f"""\

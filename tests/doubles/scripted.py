@@ -42,6 +42,8 @@ class Wire(asyncio.Protocol):
         self.backend = backend
         self.number = -1
         self.sent = 0
+        self.ended = False
+        """Whether nothing more is to be sent."""
         self.buffer = bytearray()
         self.left_at: float | None = None
         """Time of the loop at which the gateway closed, or None."""
@@ -83,7 +85,7 @@ class Wire(asyncio.Protocol):
         Raises:
             ConnectionError: the gateway closed.
         """
-        if self.gone:
+        if self.gone or self.ended:
             raise ConnectionResetError
         self.transport.write(data)
         self.sent += len(data)
@@ -184,6 +186,18 @@ class ScriptedBackend:
     async def all_ended(self) -> None:
         """Wait until what is played on each connection has ended, too, a moment after it was closed."""
         await self.until(lambda: not self._tasks)
+
+    async def plays(self, script: Script) -> None:
+        """End all connections, forget what was seen, and play another script from the next connection on."""
+        for wire in self.wires:
+            if not wire.gone and not wire.transport.is_closing():
+                wire.ended = True
+                wire.transport.write_eof()
+        await self.all_gone()
+        await self.all_ended()
+        self.wires.clear()
+        self.requests.clear()
+        self.script = script
 
     def deafen(self) -> None:
         """Take no more connections, as who stops does first; those that there are go on."""

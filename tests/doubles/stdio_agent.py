@@ -9,15 +9,14 @@ after (`stdio_modes.py`). A mode of `AT_START` shows it before any call.
 To the journal the process writes what a test cannot see: `start PID`, `child PID`, `eof`, `term`, one a line.
 """
 
-import argparse
 import fcntl
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from getopt import gnu_getopt
 from pathlib import Path
 from typing import BinaryIO
 
@@ -121,16 +120,17 @@ def start(agent: Agent, mode: str) -> None:
 
 def main() -> None:
     """Be an agent."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=sorted({*MODES, *AT_START}))
-    parser.add_argument("count", type=int, nargs="?", default=3)
-    parser.add_argument("--framing", choices=("lsp", "ndjson"), default="lsp")
-    parser.add_argument("--journal", type=Path)
-    options = parser.parse_args()
-    mode: str = options.mode
+    # Not argparse, whose import takes as long as all the rest of a start.
+    named, (mode, *count) = gnu_getopt(sys.argv[1:], "", ["framing=", "journal="])
+    options = dict(named)
+    if mode not in MODES and mode not in AT_START:
+        sys.exit(f"there is no mode {mode}")
+    journal = Path(options["--journal"]) if "--journal" in options else None
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    agent = Agent(options.count, options.framing, options.journal, sys.stdout.buffer)
+    agent = Agent(int(*count or ["3"]), options.get("--framing", "lsp"), journal, sys.stdout.buffer)
     if mode in ("wraps", "wraps-away"):
+        import subprocess  # noqa: PLC0415 - few modes need it, and each start pays for it
+
         arguments = ["behaves" if each == mode else each for each in sys.argv[1:]]
         child = subprocess.Popen([sys.executable, str(FILE), *arguments], start_new_session=mode == "wraps-away")
         agent.note("child", child.pid)

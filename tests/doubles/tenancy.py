@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from tests.doubles.gateway import RESULT, Running, agent, card_of, keys, running
 from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
+from tests.support.kept import shared
 
 
 @asynccontextmanager
@@ -13,8 +14,20 @@ async def guarded(script: Script | None = None) -> AsyncIterator[tuple[Running, 
 
     acme may call support, and billing and research on /a2a; globex support alone; nobody is a tenant without agents.
     """
-    play = answers(whole(RESULT)) if script is None else script
-    async with ScriptedBackend(agent(play, card_of("http://127.0.0.1/", "JSONRPC 1.0", "HTTP+JSON 1.0"))) as backend:
+    play = agent(
+        answers(whole(RESULT)) if script is None else script,
+        card_of("http://127.0.0.1/", "JSONRPC 1.0", "HTTP+JSON 1.0"),
+    )
+    async with shared("guarded", lambda: _guarded(play)) as ((gateway, backend), used):
+        if used:
+            await gateway.forget()
+            await backend.plays(play)
+        yield gateway, backend
+
+
+@asynccontextmanager
+async def _guarded(play: Script) -> AsyncIterator[tuple[Running, ScriptedBackend]]:
+    async with ScriptedBackend(play) as backend:
         text = f"""\
 {keys(acme="acme", globex="globex", idle="idle")}
 tenants:

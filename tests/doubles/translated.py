@@ -11,6 +11,7 @@ import httpx
 from tests.doubles.scripted import Received, Script, Wire, chunk, head
 from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
+from tests.support.kept import shared
 
 STATUS_1_0 = {"taskId": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}
 TASK_1_0 = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}}
@@ -74,8 +75,15 @@ def rpc_event(request: Received, tree: Any) -> bytes:
 async def agent(
     script: Script, folder: Path, speaks: str, **settings: Any
 ) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
-    binding, _, version = speaks.partition(" ")
-    async with running(script, folder, speaks=(binding, version), **settings) as gateway, open_http() as client:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
+        binding, _, version = speaks.partition(" ")
+        async with running(script, folder, speaks=(binding, version), **settings) as gateway, open_http() as client:
+            yield gateway, client
+
+    async with shared(("agent", speaks, repr(sorted(settings.items()))), opened) as ((gateway, client), used):
+        if used:
+            await gateway.backend.plays(script)
         yield gateway, client
 
 

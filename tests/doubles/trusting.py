@@ -26,7 +26,7 @@ class Trusting:
         self.configs: dict[str, dict[str, Any]] = {}
         self.state = state
         self.fixed: str | None = None
-        self._made = 0
+        self.made = 0
 
     @property
     def script(self) -> Script:
@@ -96,9 +96,9 @@ class Trusting:
     def _sent(self, message: dict[str, Any]) -> dict[str, Any]:
         known = self.tasks.get(message.get("taskId") or "")
         if known is None:
-            self._made += 1
-            context = self.fixed or message.get("contextId") or f"context-{self._made}"
-            known = {"id": f"task-{self._made}", "contextId": context, "history": []}
+            self.made += 1
+            context = self.fixed or message.get("contextId") or f"context-{self.made}"
+            known = {"id": f"task-{self.made}", "contextId": context, "history": []}
             self.tasks[known["id"]] = known
         known["history"].append({**message, "contextId": known["contextId"], "taskId": known["id"]})
         known["status"] = {"state": self.state}

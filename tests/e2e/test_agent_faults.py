@@ -1,7 +1,7 @@
 """What a gateway process makes of agents that refuse, leave, hang, die, drip or lie, and of clients that leave them.
 
 R1 to R8 and R11, each with its figure. What is told in which dialect, and every way to go wrong, is in
-`tests/test_upstream_faults.py` and `tests/test_hostile_agents.py`; here it is the process that is looked at.
+`tests/wire/test_upstream_faults.py` and `tests/wire/test_hostile_agents.py`; here it is the process that is looked at.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from tests.doubles.scripted import (
 from tests.doubles.undisturbed import undisturbed
 from tests.e2e.faults import Caller, calling, figure, ms, now, quantile, site
 from tests.e2e.process import gateway_process
-from tests.test_hostile_memory import Memory, Player
+from tests.wire.test_hostile_memory import Memory, Player
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.doubles.stdio_agent import FILE
 from tests.e2e.process import WAIT, GatewayProcess, write
-from tests.test_stdio_misbehaving import call, left
+from tests.stdio.test_stdio_misbehaving import call, left
 
 MODES = ("behaves", "ignores-eof", "ignores-term", "wraps", "wraps-away", "forks-stubborn")
 

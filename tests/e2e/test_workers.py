@@ -244,7 +244,7 @@ async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_t
             assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
 
 
-# It is waited for; `tests/test_reload_refused.py` has what is told without that.
+# It is waited for; `tests/reload/test_reload_refused.py` has what is told without that.
 @pytest.mark.long
 async def test_a_worker_that_is_not_heard_of_is_told_of(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

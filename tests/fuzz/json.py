@@ -10,15 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import parameter, progress
+from gateway.a2a import progress
 from gateway.a2a.bindings import jsonrpc, rest
 from gateway.a2a.bindings.echo import restore_tenant
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc import answers
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadRequest, ParseFailed
 from gateway.a2a.json import BodyBounds
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
 from tests.fuzz.driver import run
@@ -78,7 +79,7 @@ def _request(data: bytes, read: Callable[[bytes], Call]) -> object:
     assert (depth <= NARROW.depth, members <= NARROW.members, elements <= NARROW.elements) == (True, True, True)
     _compare(call, dict(tree))
     for wanted in ("initech", 'a"\u00e4\\', None):
-        written = parameter.with_tenant(call.params, data, wanted)
+        written = with_tenant(call.params, data, wanted)
         assert _strict(written) == _told(call, tree, wanted), "another tenant changed more than the tenant"
     return call.operation, call.dialect, call.tenant is None, call.told, len(call.params.tenants)
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import query_value, refuse_other_ids, split_query
 from gateway.a2a.paths import NAME, PathCall, read_rest, rest_path, segments
-from gateway.a2a.query import query_value, refuse_other_ids, split_query
 from tests.fuzz.driver import run
 
 SEEDS = [

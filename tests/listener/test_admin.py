@@ -353,11 +353,6 @@ async def test_a_question_that_is_none_is_refused_in_words(site: Site, body: byt
     assert says in answer.json["error"]
 
 
-async def test_the_admin_port_leaves_the_open_files_to_the_other_one(site: Site) -> None:
-    public, admin = site.gateway.gateway._listeners.servers
-    assert admin._edge.limits.connections < public._edge.limits.connections / 10
-
-
 async def test_a_question_that_never_ends_is_not_kept(site: Site) -> None:
     client = await site.gateway.client(admin=True)
     await client.ask("POST", "/-/route", None, [AUTH, (b"Content-Length", b"99999999")])

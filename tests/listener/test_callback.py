@@ -9,7 +9,7 @@ import pytest
 from gateway.listener import callbacks as callback
 from tests.doubles.gateway import LISTENS, Client, running
 from tests.doubles.scripted import WAIT
-from tests.test_webhooks import RELAY, Site, site
+from tests.push.test_webhooks import RELAY, Site, site
 
 pytestmark = pytest.mark.anyio
 

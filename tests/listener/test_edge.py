@@ -8,12 +8,8 @@ from gateway.listener.http1 import Crowd
 from tests.doubles.gateway import fronted, request
 from tests.doubles.scripted import answers, whole
 from tests.listener.front import Front, fronting, limited, patient
-from tests.loops import both_loops
 
 GET = request("GET", "/", None)
-
-
-anyio_backend = both_loops
 
 
 def test_one_client_has_a_bound_of_its_own_and_who_leaves_makes_room() -> None:

@@ -18,7 +18,6 @@ from gateway.a2a.framing.grpc import frame
 from gateway.listener import grpc as listener
 from tests.doubles.http2_client import REQUEST, SEND, STREAM
 from tests.listener.grpc_front import fronting, patient, streams
-from tests.loops import both_loops
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -26,8 +25,6 @@ pytestmark = pytest.mark.anyio
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 LISTS = ServerReflectionRequest(list_services="").SerializeToString()
 OK = (200, b"0", [b"ok"])
-
-anyio_backend = both_loops
 
 
 def asking(path: str) -> list[tuple[bytes, bytes]]:

@@ -14,15 +14,12 @@ from gateway.listener.grpc_responder import GrpcWire
 from tests.doubles.http2_client import REQUEST, SEND, STREAM
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.grpc_front import LONGEST, Front, fronting, patient, streams
-from tests.loops import both_loops
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 STREAMING = [(name, STREAM.encode() if name == b":path" else value) for name, value in REQUEST]
 NOT_FOUND = trailers(Status(5, "nö, 100 % gone", b"\x08\x05details"))
-
-anyio_backend = both_loops
 
 
 # ---- Its message ---------------------------------------------------------------------------------------------------

@@ -16,14 +16,10 @@ from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, refuses, starved, streams
-from tests.loops import both_loops
 
 pytestmark = pytest.mark.anyio
 
 GET = request("GET", "/", None)
-
-
-anyio_backend = both_loops
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from tests.doubles.gateway import CALL, JSON, RESULT, fronted, request
 from tests.doubles.scripted import WAIT, answers, whole
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, fronting, refuses
-from tests.loops import both_loops
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -25,9 +24,6 @@ MIB = 1024 * 1024
 LONG = 5 * MIB
 READ = protocol._DRAINED + 32 * 1024
 """What a stubborn client may say: beyond what the gateway reads it must fit into the system's smallest buffers."""
-
-
-anyio_backend = both_loops
 
 
 @pytest.fixture(autouse=True)

@@ -11,16 +11,12 @@ from tests.doubles.gateway import request
 from tests.doubles.scripted import WAIT
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, patient, streams
-from tests.loops import both_loops
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 GET = request("GET", "/", None)
 POST = request("POST", "/", b"hello")
-
-
-anyio_backend = both_loops
 
 
 # ---- A connection serves requests one after the other --------------------------------------------------------------

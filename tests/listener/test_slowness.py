@@ -19,16 +19,12 @@ from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, r
 from tests.doubles.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
 from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, slow_socket
-from tests.loops import both_loops
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 GET = request("GET", "/", None)
 BIG = 10 * 1024 * 1024
-
-
-anyio_backend = both_loops
 
 
 async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:

@@ -15,15 +15,11 @@ from gateway.listener import http1 as protocol
 from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import Client, request
 from tests.listener.front import TEXT, Front, Tls, fronting, limited
-from tests.loops import both_loops
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 SECONDS = 10
 LIMITS = limited(header_timeout=0.3, body_idle=0.2, keep_alive=0.3, write_stall=0.4, connections=60, tls_handshake=0.5)
-
-
-anyio_backend = both_loops
 
 
 class Wild:

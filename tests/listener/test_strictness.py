@@ -9,7 +9,6 @@ from gateway.a2a.call import Head
 from gateway.listener.http1 import ClientWire
 from tests.doubles.gateway import request
 from tests.listener.front import Front, fronting, limited
-from tests.loops import both_loops
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -18,9 +17,6 @@ GET = request("GET", "/", None)
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 SECOND = b"GET /second HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-anyio_backend = both_loops
 
 
 async def refused(front: Front, data: bytes, *statuses: int) -> None:

@@ -9,9 +9,6 @@ import pytest
 
 from gateway.listener.http1 import AT_A_TURN, Turns
 from tests.listener.front import Front, fronting, streams
-from tests.loops import both_loops
-
-anyio_backend = both_loops
 
 
 class Loop:

@@ -154,6 +154,3 @@ async def test_nothing_follows_a_piece_that_was_torn(torn: Site, way: str) -> No
     else:
         torn.wire.write_nowait(b"last word")
     assert torn.connection.told == ["cut"]
-
-
-# ---- Who leaves, and when ------------------------------------------------------------------------------------------

@@ -32,17 +32,6 @@ def at_rest(gate: ConcurrencyLimiter) -> bool:
 # ---- Places ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_free_place_is_had_at_once_and_no_more_than_there_are() -> None:
-    gate = ConcurrencyLimiter(2, 10, 1.0)
-    places = [entered(gate, ACME), entered(gate, GLOBEX)]
-    assert gate.enter(ACME, 1.0) is None
-    places.pop().leave()
-    places.append(entered(gate, ACME))
-    for place in places:
-        place.leave()
-    assert at_rest(gate)
-
-
 def test_whoever_waits_has_the_place_in_the_moment_it_is_given_back() -> None:
     async def main() -> None:
         gate = ConcurrencyLimiter(1, 10, 1.0)
@@ -94,33 +83,6 @@ def test_who_finds_a_full_queue_is_refused_at_once() -> None:
         place.leave()
         for call in calls:
             (await call).leave()
-        assert at_rest(gate)
-
-    run(main())
-
-
-def test_a_gate_without_a_queue_lets_nobody_wait() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 0, 1.0)
-        place = entered(gate, ACME)
-        assert gate.full(GLOBEX, 1.0)
-        with pytest.raises(NoSlot):
-            await gate.wait(GLOBEX, 1.0)
-        place.leave()
-        assert at_rest(gate)
-
-    run(main())
-
-
-def test_who_has_waited_for_its_time_is_refused_then() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.5)
-        place = entered(gate, ACME)
-        with pytest.raises(NoSlot, match=r"1\.5 s"):
-            await gate.wait(GLOBEX, 1.0)
-        assert now() == 1.5
-        assert gate.waiting == 0
-        place.leave()
         assert at_rest(gate)
 
     run(main())
@@ -251,101 +213,7 @@ def test_room_that_a_cancelled_call_still_takes_is_taken_from_it() -> None:
     run(main())
 
 
-# ---- Other figures ---------------------------------------------------------------------------------------------------
-
-
-def test_more_places_let_in_who_waits_at_once() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, GLOBEX) for _ in range(3)]
-        await settle()
-        gate.change(3, 10, 1.0)
-        await settle()
-        assert [call.done() for call in calls] == [True, True, False]
-        await _end(gate, place, calls)
-
-    run(main())
-
-
-def test_fewer_places_take_none_away_and_give_none_until_there_is_one() -> None:
-    gate = ConcurrencyLimiter(3, 10, 1.0)
-    places = [entered(gate, ACME) for _ in range(3)]
-    gate.change(1, 10, 1.0)
-    for place in places[:2]:
-        place.leave()
-        assert gate.enter(ACME, 1.0) is None
-    places[2].leave()
-    entered(gate, ACME).leave()
-    assert at_rest(gate)
-
-
-def test_no_limit_lets_in_everybody() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, GLOBEX) for _ in range(3)]
-        await settle()
-        gate.change(float("inf"), 10, 1.0)
-        flows = await asyncio.gather(*calls)
-        for flow in (place, *flows):
-            flow.leave()
-        assert at_rest(gate)
-
-    run(main())
-
-
-def test_a_shorter_queue_turns_away_newcomers_only() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        place = entered(gate, ACME)
-        calls = [waiting(gate, ACME) for _ in range(3)]
-        await settle()
-        gate.change(1, 1, 1.0)
-        assert gate.full(ACME, 1.0)
-        await settle()
-        assert not any(call.done() for call in calls)
-        await _end(gate, place, calls)
-
-    run(main())
-
-
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
-
-
-def test_tenants_that_come_and_go_are_forgotten_also_while_nothing_moves() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        place = entered(gate, ACME)
-        for number in range(5000):
-            call = waiting(gate, f"tenant-{number}")
-            await asyncio.sleep(0)
-            call.cancel()
-            await asyncio.sleep(0)
-        assert len(gate._flows) <= 256
-        assert len(gate._heap) <= 256
-        # One that had been listed while the others were forgotten still gets its turn.
-        calls = [waiting(gate, f"tenant-{number}") for number in range(4995, 5005)]
-        await settle()
-        await _end(gate, place, calls)
-
-    run(main())
-
-
-def test_a_tenant_that_holds_a_place_while_others_are_forgotten_may_wait_for_another() -> None:
-    async def main() -> None:
-        gate = ConcurrencyLimiter(1, 10, 1.0)
-        place = entered(gate, ACME)
-        gone = waiting(gate, ACME)
-        await settle()
-        gone.cancel()
-        await settle()
-        gate._prune()
-        call = waiting(gate, ACME)
-        await settle()
-        await _end(gate, place, [call])
-
-    run(main())
 
 
 class Crowd:

@@ -219,21 +219,3 @@ def test_a_new_weight_holds_from_the_next_call_on() -> None:
     served(gate, [1.0, 1.0], [20, 20], alike)
     counts = served(gate, [3.0, 1.0], [20, 20], alike)
     assert by_weight(counts, [3.0, 1.0], 0.1), counts
-
-
-def test_a_new_weight_of_a_tenant_with_calls_under_way_adds_up() -> None:
-    async def main() -> tuple[float, float]:
-        gate = ConcurrencyLimiter(1, 100, 1.0)
-        flow = await gate.wait("acme", 1.0)
-        first = asyncio.get_running_loop().create_task(gate.wait("acme", 1.0))
-        await asyncio.sleep(0)
-        second = asyncio.get_running_loop().create_task(gate.wait("acme", 5.0))
-        await asyncio.sleep(0)
-        figures = gate._weight, gate._wanted
-        flow.leave()
-        (await first).leave()
-        (await second).leave()
-        assert (gate._weight, gate._wanted) == (0.0, 0.0)
-        return figures
-
-    assert run(main()) == (5.0, 5.0)

@@ -59,26 +59,6 @@ def test_it_never_gives_more_than_its_burst_and_its_rate_times_the_time(
         allowed.append(burst)
 
 
-@for_each(("count", "period"), [(1, 60), (3, 60), (7, 60), (50, 1), (600, 60), (9999, 3600)])
-def test_a_full_one_gives_its_whole_burst_at_once_and_not_one_more(count: int, period: int) -> None:
-    assert burst_of(Bucket(count / period, float(count)), 1e6) == count
-
-
-def test_a_clock_that_stands_still_or_goes_back_gives_nothing() -> None:
-    bucket = Bucket(10.0, 5.0)
-    assert burst_of(bucket, 100.0) == 5
-    for now in (100.0, 99.0, 0.0, 100.0):
-        assert bucket.take(now) > 0
-    assert burst_of(bucket, 100.2) == 2
-
-
-def test_a_bucket_fills_up_to_its_burst_and_no_further() -> None:
-    bucket = Bucket(10.0, 5.0)
-    burst_of(bucket, 0.0)
-    assert burst_of(bucket, 0.35) == 3
-    assert burst_of(bucket, 1e9) == 5
-
-
 @for_each("start", [0.0, 1e5, 1e8])
 def test_the_drift_of_a_million_requests_is_less_than_one(start: float) -> None:
     # A third of a second has no exact float, nor has the sum of so many.
@@ -90,33 +70,6 @@ def test_the_drift_of_a_million_requests_is_less_than_one(start: float) -> None:
 
 
 # ---- And no less -----------------------------------------------------------------------------------------------------
-
-
-@given(start=starts, rate=st.floats(0.01, 1000.0), burst=bursts)
-def test_whoever_comes_when_it_was_told_is_let_in(start: float, rate: float, burst: float) -> None:
-    bucket = Bucket(rate, burst)
-    burst_of(bucket, start)
-    now = start
-    for _ in range(20):
-        delay = bucket.take(now)
-        assert 0.0 < delay <= 1.0 / rate * 1.001
-        assert bucket.delay(now) == pytest.approx(delay, abs=1e-9)
-        # A clock that shows a month has no finer ticks than some nanoseconds.
-        now += delay + 1e-8
-        assert bucket.delay(now) == 0.0
-        assert bucket.take(now) == 0.0
-
-
-def test_what_is_left_is_known_after_each_question() -> None:
-    bucket = Bucket(2.0, 3.0)
-    assert bucket.left == 3.0
-    bucket.take(0.0)
-    assert bucket.left == 2.0
-    bucket.take(0.25)
-    assert bucket.left == 1.5
-    bucket.take(0.25)
-    assert bucket.take(0.25) == pytest.approx(0.25)
-    assert bucket.left == 0.5
 
 
 def test_one_that_was_had_elsewhere_is_spent_here_as_far_as_there_is_one() -> None:
@@ -157,55 +110,3 @@ def test_in_the_long_run_no_more_is_moved_than_the_rate_but_for_what_was_under_w
             bucket.charge(size, now)
             moved, last = moved + size, size
     assert moved - last <= rate + rate * now + _ROUNDING * rate
-
-
-# ---- New figures -----------------------------------------------------------------------------------------------------
-
-
-def test_what_was_spent_stays_spent_under_new_figures() -> None:
-    bucket = Bucket(10.0, 10.0)
-    for _ in range(4):
-        bucket.take(0.0)
-    bucket.change(20.0, 15.0, 0.0)
-    assert burst_of(bucket, 0.0) == 11
-    assert bucket.take(0.0) == pytest.approx(0.05)
-
-
-def test_a_greater_burst_gives_the_difference_at_once() -> None:
-    bucket = Bucket(1.0, 2.0)
-    burst_of(bucket, 0.0)
-    bucket.change(100.0, 6.0, 0.0)
-    assert burst_of(bucket, 0.0) == 4
-
-
-def test_a_smaller_burst_makes_nobody_wait_longer_than_for_the_next_one() -> None:
-    bucket = Bucket(10.0, 600.0)
-    burst_of(bucket, 0.0)
-    bucket.change(1.0, 60.0, 0.0)
-    assert bucket.take(0.0) == pytest.approx(1.0)
-
-
-def test_the_time_before_new_figures_counts_at_the_old_rate() -> None:
-    bucket = Bucket(1.0, 100.0)
-    burst_of(bucket, 0.0)
-    bucket.change(50.0, 100.0, 10.0)
-    assert burst_of(bucket, 10.0) == 10
-
-
-def test_the_same_figures_again_and_again_change_nothing() -> None:
-    bucket = Bucket(10.0, 600.0)
-    taken, now = 0, 0.0
-    for second in range(100):
-        now = float(second)
-        bucket.change(10.0, 600.0, now)
-        taken += burst_of(bucket, now)
-    assert taken == 600 + 99 * 10
-
-
-def test_debt_stays_debt_under_new_figures() -> None:
-    bucket = Bucket(10.0, 10.0)
-    bucket.charge(110, 0.0)
-    bucket.change(50.0, 50.0, 0.0)
-    assert bucket.debt(0.0) == pytest.approx(1.2)
-    bucket.change(5.0, 5.0, 0.0)
-    assert bucket.debt(0.0) == pytest.approx(12.0)

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.identity.jwks import parse_keys
-from gateway.push.signing import ANNOUNCED, LIFETIME, MOST, OVERLAP, REFRESH, SIGNS_FOR, Signer, rotate
+from gateway.push.signing import LIFETIME, Signer
+from gateway.tasks.key_ring import ANNOUNCED, MOST, NOTIFICATIONS, OVERLAP, REFRESH, SIGNS_FOR, rotate
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from tests.table import for_each
@@ -126,7 +127,7 @@ async def test_another_key_is_announced_before_it_signs() -> None:
     one, two = Gateway(store), Gateway(store)
     old = await one.kid()
     assert await two.kid() == old
-    told = await rotate(store, NOW, drops=False)
+    told = await rotate(store, NOTIFICATIONS, NOW, drops=False)
     assert told.at == NOW + ANNOUNCED
     later(REFRESH, one, two)
     for gateway in (one, two):
@@ -146,7 +147,7 @@ async def test_a_later_key_signs_though_an_earlier_one_was_to_begin_after_it() -
     first = await gateway.kid()
     later(SIGNS_FOR - OVERLAP, gateway)
     _, second = await gateway.kids()
-    told = await rotate(store, gateway.now, drops=False)
+    told = await rotate(store, NOTIFICATIONS, gateway.now, drops=False)
     later(OVERLAP / 2, gateway)
     assert await gateway.kids() == [told.kid, first, second]
     later(OVERLAP, gateway)
@@ -160,10 +161,10 @@ async def test_keys_that_have_leaked_are_worth_nothing_as_soon_as_gateways_look(
     # With it leaks the next one, and one that was to sign soon.
     later(SIGNS_FOR - OVERLAP, one, two)
     await one.kids()
-    await rotate(store, one.now, drops=False)
+    await rotate(store, NOTIFICATIONS, one.now, drops=False)
     assert len(await two.kids()) == 3
     # The command may run where the clock is ahead.
-    told = await rotate(store, one.now + 3600, drops=True)
+    told = await rotate(store, NOTIFICATIONS, one.now + 3600, drops=True)
     later(REFRESH, one, two)
     for gateway in (one, two, Gateway(store, one.now)):
         assert await gateway.kid() == told.kid
@@ -174,10 +175,10 @@ async def test_keys_that_have_leaked_are_worth_nothing_as_soon_as_gateways_look(
 async def test_there_are_no_more_keys_than_gateways_read() -> None:
     store = Elastic()
     for _ in range(MOST - 1):
-        await rotate(store, NOW, drops=False)
+        await rotate(store, NOTIFICATIONS, NOW, drops=False)
     with pytest.raises(ValueError, match="wait a day"):
-        await rotate(store, NOW, drops=False)
-    told = await rotate(store, NOW, drops=True)
+        await rotate(store, NOTIFICATIONS, NOW, drops=False)
+    told = await rotate(store, NOTIFICATIONS, NOW, drops=True)
     assert await Gateway(store).kids() == [told.kid]
 
 

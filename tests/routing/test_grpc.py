@@ -455,4 +455,4 @@ def test_agents_are_compiled_in_a_time_that_grows_with_their_number_alone() -> N
         return lambda: table(*made)
 
     # Sixteen times as many; what grows with the square would take 256 times as long.
-    assert growth(compiling(500), compiling(8_000)) < 80
+    assert growth(compiling(250), compiling(4_000)) < 80

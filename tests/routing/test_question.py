@@ -48,16 +48,6 @@ def fault(path: str, **more: object) -> type[Fault] | None:
     return asked(path, **more).verdict.fault
 
 
-def test_a_question_takes_the_steps_of_a_request() -> None:
-    answer = asked("/billing")
-    assert answer.verdict.route == Route("billing", "billing", "http://billing:8000")
-    assert (answer.operation, answer.tenant) == (None, None)
-    assert answer.endpoint is not None
-    assert answer.endpoint.path == ("billing",)
-    assert [candidate.taken for candidate in answer.verdict.candidates] == [True]
-    assert asked("/billing/tasks/t", method="GET").operation is Operation.GET_TASK
-
-
 @for_each(
     ("path", "field"),
     [
@@ -133,22 +123,6 @@ def test_the_query_of_a_card_names_no_tenant() -> None:
     assert asked(card + "?tenant=other", method="GET").tenant == "support"
 
 
-def test_a_host_is_read_without_case() -> None:
-    rule = Rule("it", "agents.example.com", (), frozenset(), HERE)
-    table = Table.build(
-        [AgentRules("it", (rule,), {None: Route("it", "it", "http://it:8000")}, HERE)],
-        {"acme": Reach(frozenset({"it"}))},
-    )
-    assert ask(table, Question("/", host="Agents.Example.COM", principal=ACME)).verdict.route is not None
-    assert ask(table, Question("/", host="example.com", principal=ACME)).verdict.fault is NoEndpoint
-
-
-def test_everything_is_explained_on_demand() -> None:
-    question = Question("/billing", principal=ACME)
-    assert len(ask(TABLE, question).verdict.candidates) == 1
-    assert len(ask(TABLE, question, everything=True).verdict.candidates) == 3
-
-
 def whys(path: str, *, everything: bool = True, prefix: tuple[str, ...] = (), **more: object) -> dict[str, str]:
     question = Question(path, **{"principal": ACME, **more})  # type: ignore[arg-type] # of the test's own making
     verdict = ask(TABLE, question, prefix=prefix, everything=everything).verdict
@@ -163,12 +137,6 @@ def test_a_path_outside_of_the_public_one_is_told_as_that() -> None:
 def test_a_path_that_goes_on_wrongly_is_told_as_that_and_nothing_is_taken() -> None:
     assert whys("/billing/nothing", everything=False) == {
         "billing": "is here, but what follows in the path names nothing of A2A"
-    }
-
-
-def test_a_method_that_is_not_for_the_path_is_told_and_nothing_is_taken() -> None:
-    assert whys("/billing", method="GET", everything=False) == {
-        "billing": "all it asks for holds, but the path is for POST only"
     }
 
 
@@ -247,18 +215,3 @@ def test_who_may_reach_nobody_is_refused_before_the_request_is_read() -> None:
     assert called(SCOPED, principal=None).verdict.fault is AuthMissing
     assert called(SCOPED, principal=NOBODY).verdict.fault is NotAdmitted
     assert called(SCOPED, principal=GLOBEX).verdict.fault is BadParams
-
-
-@for_each(
-    ("path", "method"),
-    [(V1, "GET"), (V1 + "?x=1", "POST"), (V1 + "/", "POST"), ("/lf.a2a.v1.A2AService/Nothing", "POST")],
-)
-def test_what_is_no_call_of_a_known_method_is_a_path_like_any_other(path: str, method: str) -> None:
-    assert called(path, method=method, tenant="billing").operation is None
-    assert called("/base/billing").verdict.route is not None
-
-
-def test_without_clients_of_grpc_its_methods_are_paths_like_any_other() -> None:
-    assert asked(V1, tenant="billing").verdict.fault is NoEndpoint
-    named = Table.build([agent("odd", ("lf.a2a.v1.A2AService",))], {"acme": Reach(frozenset({"odd"}))})
-    assert ask(named, Question("/lf.a2a.v1.A2AService", principal=ACME)).verdict.route is not None

@@ -18,12 +18,10 @@ from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
 from gateway.tasks.store import Decision, Note, StoreBroken
 from tests.doubles.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
 from tests.doubles.redis_server import needs_redis, redis_server
-from tests.loops import both_loops
 from tests.table import for_each
 from tests.tasks.asking import ACME, sighting
 
 pytestmark = pytest.mark.anyio
-anyio_backend = both_loops
 
 LARGE = b"x" * 1_000_000
 

@@ -14,11 +14,9 @@ from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Decision, Note, StoreBroken
 from tests.doubles.redis_peer import be_patient, until_up
 from tests.doubles.redis_server import RedisServer, free_port, needs_redis, redis_server
-from tests.loops import both_loops
 from tests.tasks.asking import ACME, sighting
 
 pytestmark = pytest.mark.anyio
-anyio_backend = both_loops
 
 LARGE = b"x" * 1_000_000
 

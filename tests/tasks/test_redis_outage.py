@@ -17,11 +17,9 @@ from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Decision, Note
 from tests.doubles.redis_peer import be_patient, until_up
 from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
-from tests.loops import both_loops
 from tests.tasks.asking import ACME, sighting
 
 pytestmark = [pytest.mark.anyio, needs_redis]
-anyio_backend = both_loops
 
 # The aim is half a second for a call, and one second to be back; a machine that is busy may take longer.
 LONGEST_CALL = 5.0

@@ -216,6 +216,18 @@ async def test_a_context_is_forgotten_when_it_was_not_seen_for_long(store: Sqlit
     assert await store.figures() == []
 
 
+async def test_expiry_looks_at_a_part_of_the_contexts_at_a_time_and_goes_on_there(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.tasks.sqlite._REVIEWED", 2)
+    for number in range(5):
+        await store.record("crm", sighting(ACME, context=f"c{number}"))
+    await store.record("crm", sighting(ACME, context="c3", at=NOW + 3 * DAY))
+    forgotten = [await store.expire(NOW + 2 * DAY, Bounds(open=DAY), 500) for _ in range(4)]
+    assert forgotten == [2, 1, 1, 0]
+    assert [await store.context("crm", f"c{number}") for number in range(5)] == [None, None, None, ACME, None]
+
+
 async def test_what_takes_long_to_count_is_counted_in_a_thread(
     path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

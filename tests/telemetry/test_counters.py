@@ -5,7 +5,7 @@ import threading
 import prometheus_client
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gateway.telemetry.counters import Buckets, Counter, Histogram
+from gateway.telemetry.counters import Counter, Histogram
 
 
 def rendered(*collectors: Counter | Histogram) -> str:
@@ -13,27 +13,6 @@ def rendered(*collectors: Counter | Histogram) -> str:
     for collector in collectors:
         registry.register(collector)
     return generate_latest(registry).decode()
-
-
-def test_a_counter_counts_for_each_combination_of_labels() -> None:
-    counter = Counter("calls_total", "Calls.", ("agent", "outcome"))
-    counter.add(("a", "ok"))
-    counter.add(("a", "ok"), 2)
-    counter.add(("b", "no"))
-    assert 'calls_total{agent="a",outcome="ok"} 3.0' in rendered(counter)
-    assert 'calls_total{agent="b",outcome="no"} 1.0' in rendered(counter)
-    assert "# TYPE calls_total counter" in rendered(counter)
-
-
-def test_a_name_that_does_not_end_in_total_is_a_gauge() -> None:
-    counter = Counter("open", "Open.", ("agent",))
-    counter.add(("a",), 2)
-    counter.add(("a",), -1)
-    counter.set(("b",), 7)
-    text = rendered(counter)
-    assert "# TYPE open gauge" in text
-    assert 'open{agent="a"} 1.0' in text
-    assert 'open{agent="b"} 7.0' in text
 
 
 def test_a_histogram_says_what_the_librarys_own_would_say() -> None:
@@ -52,13 +31,6 @@ def test_a_series_is_made_once() -> None:
     ours = Histogram("took_seconds", "Took.", ("kind",), (1,))
     assert ours.of(("send",)) is ours.of(("send",))
     assert ours.of(("send",)) is not ours.of(("task",))
-
-
-def test_the_buckets_of_a_series_add_up_to_its_count() -> None:
-    buckets = Buckets((1.0, 2.0), [0, 0, 0])
-    for value in (0.5, 1.5, 2.5, 2.0):
-        buckets.observe(value)
-    assert (buckets.counts, buckets.sum) == ([1, 2, 1], 6.5)
 
 
 def test_rendering_while_new_series_are_counted_loses_and_breaks_nothing() -> None:
@@ -82,16 +54,6 @@ def test_rendering_while_new_series_are_counted_loses_and_breaks_nothing() -> No
     assert failed == []
     total = sum(sample.value for metric in counter.collect() for sample in metric.samples)
     assert total == 20_000
-
-
-def test_a_share_is_rendered_like_any_other_series() -> None:
-    counter = Counter("events_total", "Events.", ("agent", "event"))
-    share = counter.share(("a",))
-    share["task"] = share.get("task", 0) + 1
-    assert counter.share(("a",)) is share
-    counter.add(("b", "task"), 2)
-    assert 'events_total{agent="a",event="task"} 1.0' in rendered(counter)
-    assert 'events_total{agent="b",event="task"} 2.0' in rendered(counter)
 
 
 def test_series_of_what_is_gone_are_dropped_and_no_others() -> None:

@@ -5,8 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import OUTCOMES, REASONS
 from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.paths import RESERVED
 from gateway.a2a.task_state import STATES
-from gateway.a2a.tenant import RESERVED
 from gateway.telemetry.metrics import CONTENT_TYPE, NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
 from tests.table import for_each
 

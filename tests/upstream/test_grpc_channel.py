@@ -177,13 +177,6 @@ async def test_a_long_answer_comes_whole() -> None:
         assert await ask(channel, b"y" * 3_000_000) == b"x" * 3_000_000
 
 
-async def test_pings_are_rarer_than_servers_forbid() -> None:
-    options = dict(GrpcChannel("grpc://127.0.0.1:1", connect=1)._options())
-    # gRFC A8: five minutes on a stream that is silent, in C, Go and Java alike.
-    assert int(options["grpc.keepalive_time_ms"]) > 300_000
-    assert options["grpc.keepalive_permit_without_calls"] == 0
-
-
 # ---- TLS -------------------------------------------------------------------------------------------------------------
 
 
@@ -231,18 +224,6 @@ def test_without_anybody_who_vouches_there_is_no_tls() -> None:
 def test_only_addresses_of_grpc_are_dialled() -> None:
     with pytest.raises(ValueError, match="no address"):
         GrpcChannel("https://agent:1", connect=1)
-
-
-@for_each(
-    ("url", "target"),
-    [
-        ("grpc://agent", "dns:///agent:80"),
-        ("grpc://agent:50051", "dns:///agent:50051"),
-        ("grpc://[::1]:50051", "dns:///[::1]:50051"),
-    ],
-)
-def test_an_address_is_dialled_as_it_is_written(url: str, target: str) -> None:
-    assert GrpcChannel(url, connect=1)._target == target
 
 
 # ---- The end ---------------------------------------------------------------------------------------------------------

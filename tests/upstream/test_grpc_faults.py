@@ -19,7 +19,7 @@ from gateway.a2a.fault import (
 from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
-from gateway.upstream.outlier_detection import Away, DeadlinePassed
+from gateway.upstream.outlier_detection import Away, DeadlinePassed, NotAccepted
 from tests.doubles.grpc_agent import fails, grpc_agent, hangs
 from tests.doubles.http2_server import OK, Http2Server, Script, Turn, http2_server
 from tests.doubles.scripted import WAIT, refused_port
@@ -216,7 +216,8 @@ async def test_a_page_of_a_proxy_is_no_answer(status: bytes, words: str) -> None
 
     async with http2_server(script) as server:
         fault = await fault_of(server.url, unary)
-    assert (type(fault), fault.message) == (Away if status == b"503" else UpstreamProtocol, words)
+    kinds = {b"503": Away, b"401": NotAccepted, b"407": NotAccepted}
+    assert (type(fault), fault.message) == (kinds.get(status, UpstreamProtocol), words)
 
 
 async def test_an_answer_without_a_message_is_none() -> None:
@@ -231,7 +232,7 @@ async def test_who_does_not_accept_the_gateway_does_not_challenge_the_client(
 ) -> None:
     async with grpc_agent(fails("UNAUTHENTICATED", "token of gateway@10.0.0.7 expired")) as agent:
         fault = await fault_of(agent.url, ask)
-    assert (type(fault), fault.message) == (UpstreamProtocol, "the agent does not accept the gateway")
+    assert (type(fault), fault.message) == (NotAccepted, "the agent does not accept the gateway")
 
 
 @KINDS

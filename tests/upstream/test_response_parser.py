@@ -174,11 +174,6 @@ def test_whole_chunks_mean_what_the_parser_says(pieces: list[bytes]) -> None:
     assert outcome(fast) == outcome(slow)
 
 
-def test_a_stream_that_waits_has_no_parser() -> None:
-    made = read(CHUNKS, b"5\r\nhello\r\n")
-    assert made._parser is None
-
-
 @given(VALID, st.binary(min_size=1, max_size=40), st.integers(0, 40))
 def test_bytes_behind_the_end_are_never_part_of_anything(answer: bytes, extra: bytes, cut: int) -> None:
     made = read(answer)

@@ -25,7 +25,7 @@ def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
     """Return the parameters in a query, under their names of 1.0; one without a value is unset.
 
     Args:
-        query: The query that `query.split_query` returned.
+        query: The query that `params.split_query` returned.
 
     Raises:
         BadParams: a value is not of its parameter's type, or differs under two names of one parameter.

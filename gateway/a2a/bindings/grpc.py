@@ -6,25 +6,42 @@ goes on as the bytes that it came as. What other parsers could read otherwise is
 Trees are those of ProtoJSON, which HTTP+JSON of the same generation has as well, so that both have one form.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import msgspec
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
 
-from gateway.a2a import parameter
+from gateway.a2a import json as strict_json
+from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import grpc_tenant
 from gateway.a2a.bindings.grpc_field import refuse_crowd
-from gateway.a2a.bindings.grpc_id import path_of, refuse_unknown
-from gateway.a2a.bindings.grpc_json import from_tree, to_tree
+from gateway.a2a.bindings.grpc_id import (
+    BY_NAME,
+    BY_PARENT,
+    path_of,
+    referenced_ids,
+    refuse_unknown,
+    status_without,
+    with_context,
+    without,
+    write_name,
+)
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_name import BY_NAME, BY_PARENT, write_name
-from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
+from gateway.a2a.bindings.grpc_progress import read as read_progress
+from gateway.a2a.bindings.grpc_schema import event_class, from_tree, request_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol
+from gateway.a2a.framing.grpc import frame as frame_of
 from gateway.a2a.json import BOUNDS, BodyBounds, Tree
 from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.params import agreed
 from gateway.a2a.versions.version import Misfit
+
+__all__ = ("read_progress", "referenced_ids", "status_without", "with_context", "without")
+"""Functions of other modules of this binding, for callers that get this one by `binding.grpc_binding`."""
 
 # ---- Calls -----------------------------------------------------------------------------------------------------------
 
@@ -50,7 +67,7 @@ def read_call(
     task_id = context_id = None
     if version is Version.V1_0:
         outer, inner = grpc_tenant.read_tenants(method, message, request)
-        tenant = parameter.agreed("tenant", outer, inner)
+        tenant = agreed("tenant", outer, inner)
         in_body, told = tenant is not None, outer == tenant
     else:
         tenant = grpc_tenant.read_scope(method, message, scope_field)
@@ -89,7 +106,7 @@ def with_tenant(call: Call, tenant: str | None, *, scope_field: int = SCOPE_FIEL
     return grpc_tenant.with_scope(call.body, scope_field, tenant) if method.scoped else call.body
 
 
-def read_params(call: Call) -> Tree:
+def read_params(call: Call, *, typed: bool = True) -> Tree:  # noqa: ARG001 - all values are
     """The parameters of a call, as its form gets them: as `rest.read_params` those of the same call.
 
     Raises:
@@ -136,6 +153,33 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         raise BadParams(str(misfit), field=misfit.field) from misfit
 
 
+def make_call(
+    call: Call,
+    asked: Operation,
+    theirs: Dialect,
+    params: Tree,
+    *,
+    tenant: str | None,
+    id: str,  # noqa: A002, ARG001 - as the contract
+    context_id: str | None,
+) -> Call:
+    """As `binding.write_call`; 0.3 has the tenant only as the scope, which is put in where the call is sent."""
+    version = theirs.version
+    if tenant is not None and version is Version.V1_0:
+        params["tenant"] = tenant
+    return Call(
+        asked,
+        theirs,
+        method_of(asked, version).path,
+        tenant=tenant,
+        task_id=call.task_id,
+        context_id=context_id,
+        body=write_call(asked, version, params),
+        in_body=tenant is not None,
+        verb="POST",
+    )
+
+
 def _parsed(method: GrpcMethod, message: bytes, bounds: BodyBounds) -> Message:
     kind = request_class(method)
     refuse_crowd(message, kind.DESCRIPTOR, bounds.members + bounds.elements)
@@ -177,6 +221,21 @@ def write_answer(operation: Operation, version: Version, result: object) -> byte
     return _write(result_class(operation, version), result)
 
 
+def split_page(message: bytes) -> tuple[str, list[tuple[str, Callable[[], Tree]]]]:
+    """The token of the next page in an agent's list of tasks; and each task's id, with a function that reads the task.
+
+    Raises:
+        Misfit: it is no such message, or a task has no id.
+    """
+    try:
+        page = result_class(Operation.LIST_TASKS, Version.V1_0).FromString(message)
+    except DecodeError as error:
+        raise Misfit("", "no message of its method") from error
+    if not all(task.id for task in page.tasks):
+        raise Misfit("tasks", "one of them has no id")
+    return page.next_page_token, [(task.id, partial(to_tree, task)) for task in page.tasks]
+
+
 def read_event(version: Version, message: bytes) -> Tree:
     """One event of an agent's stream, as its form reads it.
 
@@ -189,6 +248,33 @@ def read_event(version: Version, message: bytes) -> Tree:
 def write_event(version: Version, event: object) -> bytes:
     """The message that tells a client an event, as its form lowered it; otherwise as `write_answer`."""
     return _write(event_class(version), event)
+
+
+def raw_result(call: Call, frame: bytes) -> msgspec.Raw:
+    """As `binding.raw_result`."""
+    return msgspec.Raw(strict_json.write(read_answer(call.operation, call.dialect.version, frame)))
+
+
+def read_result(call: Call, frame: bytes, *, event: bool) -> Tree:
+    """As `binding.result`."""
+    version = call.dialect.version
+    return read_event(version, frame) if event else read_answer(call.operation, version, frame)
+
+
+def read_error(_call: Call, _status: int, _frame: bytes) -> AgentError | None:
+    """Return None: over gRPC an error is a status, and no message."""
+    return None
+
+
+def answer(call: Call, told: object) -> bytes:
+    """As `binding.answer`."""
+    tree = strict_json.read(told) if isinstance(told, msgspec.Raw) else told
+    return frame_of(write_answer(call.operation, call.dialect.version, tree))
+
+
+def event(call: Call, told: object) -> bytes:
+    """As `binding.event`."""
+    return frame_of(write_event(call.dialect.version, told))
 
 
 def restore_tenant(operation: Operation, version: Version, message: bytes, tenant: str | None) -> bytes:

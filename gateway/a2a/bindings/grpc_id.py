@@ -3,9 +3,14 @@
 Requests are read with the official classes, as agents do. Those of 0.3 share their paths with the candidates of 1.0
 (protocol trap 24), whose agents find more in them than 0.3 has: the references of a message, which are looked for, and
 members of a push configuration, where nothing may be that 0.3 does not know.
+
+0.3 says by a resource name which task a request is about: `tasks/T`, as a path of HTTP+JSON has it. Nobody escapes
+anything in one, and its readers stop at the next `/`. So an id that holds a `/` cannot be in a name: it would be that
+of another task.
 """
 
-from collections.abc import MutableMapping
+import re
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from google.protobuf import (  # type: ignore[import-untyped]  # protobuf has no types
@@ -17,17 +22,18 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]  # as above
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # as above
 
+from gateway.a2a.bindings.field import path_id
 from gateway.a2a.bindings.grpc_field import DELIMITED
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
-from gateway.a2a.bindings.grpc_name import BY_NAME, read_name
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, gather
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import is_of
+from gateway.a2a.params import is_resource_of
 from gateway.a2a.paths import PathCall
 
 _DETAILS = (error_details_pb2, struct_pb2)
@@ -42,7 +48,7 @@ def path_of(method: GrpcMethod, request: Message) -> PathCall:
     """The ids that a request has, as if they stood in a path.
 
     Raises:
-        BadParams: as `grpc_name.read_name`; or a push configuration has the name of another task's.
+        BadParams: as `read_name`; or a push configuration has the name of another task's.
     """
     operation = method.operation
     if method.version is not Version.V1_0:
@@ -51,7 +57,7 @@ def path_of(method: GrpcMethod, request: Message) -> PathCall:
         if (
             operation is Operation.CREATE_PUSH_CONFIG
             and (name := request.config.name)
-            and not is_of(name, path.task_id)
+            and not is_resource_of(name, path.task_id)
         ):
             raise BadParams("config.name names another task than the parent", field="config.name")
         return path
@@ -65,12 +71,12 @@ def path_of(method: GrpcMethod, request: Message) -> PathCall:
 
 
 def referenced_ids(call: Call) -> ReferencedIds:
-    """As `mention.mentions`, of a call over gRPC."""
+    """As `ids.referenced_ids`, of a call over gRPC."""
     operation = call.operation
     if operation.kind is Kind.CARD:
         return NO_IDS
     if call.path.operation is not None and not operation.sends and operation is not Operation.CREATE_PUSH_CONFIG:
-        # A client's, all of whose ids are known.
+        # The call of a client: all its ids are known.
         return ReferencedIds((call.task_id,) if call.task_id else (), (), call.context_id)
     method = BY_PATH[call.method]
     newest = method.version is Version.V1_0
@@ -239,3 +245,59 @@ def _cut_map(entries: MutableMapping[str, Any], mark: str) -> bool:
             del entries[name]
             found = True
     return found
+
+
+# ---- Resource names --------------------------------------------------------------------------------------------------
+
+BY_NAME = frozenset({
+    Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK, Operation.GET_PUSH_CONFIG,
+    Operation.DELETE_PUSH_CONFIG,
+})  # fmt: skip
+"""Operations whose requests have a `name`."""
+BY_PARENT = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS})
+"""Operations whose requests have a `parent`: the task of what is created or listed."""
+
+# Clients of the candidates of 1.0 have the bare id (protocol trap 24).
+_TASK = re.compile(r"(?:tasks/)?(?P<task>[^/]+)")
+_CONFIG = re.compile(r"tasks/(?P<task>[^/]+)/pushNotificationConfigs/(?P<config>[^/]*)")
+_OF_CONFIG = frozenset({Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG})
+
+
+def read_name(operation: Operation, request: Message) -> PathCall:
+    """The ids that a request of 0.3 names, as if they stood in a path; one that is empty is none.
+
+    Raises:
+        BadParams: the name is none of a task, or of a push configuration.
+    """
+    if operation in BY_NAME:
+        field, name = "name", request.name
+    elif operation in BY_PARENT:
+        # The proto's own path for creations has the collection behind the task (protocol §3).
+        field, name = "parent", request.parent.removesuffix("/pushNotificationConfigs")
+    else:
+        return PathCall(operation)
+    if not name:
+        return PathCall(operation)
+    config = operation in _OF_CONFIG
+    found = (_CONFIG if config else _TASK).fullmatch(name)
+    if found is None:
+        form = "tasks/{task}/pushNotificationConfigs/{id}" if config else "tasks/{task}"
+        raise BadParams(f"{field} must be {form}", field=field)
+    return PathCall(operation, task_id=found["task"], config_id=(found["config"] or None) if config else None)
+
+
+def write_name(operation: Operation, params: Mapping[str, Any]) -> Tree:
+    """Parameters of 0.3 with the name that its requests have, in place of the ids that a path would.
+
+    Raises:
+        BadParams: an id is missing, or none that a name can carry: the same that a path can.
+    """
+    if operation in BY_PARENT:
+        # The form says the parent of a creation itself.
+        return {"parent": f"tasks/{path_id(params, 'taskId', 'task_id')}", **params}
+    if operation not in BY_NAME:
+        return dict(params)
+    if operation not in _OF_CONFIG:
+        return {"name": f"tasks/{path_id(params, 'id')}", **params}
+    task, config = path_id(params, "taskId", "task_id"), path_id(params, "id")
+    return {"name": f"tasks/{task}/pushNotificationConfigs/{config}"}

@@ -14,8 +14,7 @@ from gateway.a2a.fault import BadRequest
 from gateway.a2a.ids import NestedIds, nested_in
 from gateway.a2a.json import BOUNDS
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.progress import NOTHING, Progress
-from gateway.a2a.push_task import task_of_resource
+from gateway.a2a.progress import NOTHING, Progress, task_of_resource
 from gateway.a2a.task_state import SPOKEN
 
 # As many as a request may have by default.

@@ -1,20 +1,33 @@
-"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): calls and answers read and written, faults written."""
+"""The JSON-RPC envelope (1.0 §9, 0.3 §3.2.1): calls and answers read and written, faults written.
 
+Not all servers keep ids byte for byte, so those of answers are compared with those of calls.
+"""
+
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import parameter
+from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound
-from gateway.a2a.json import BOUNDS, BodyBounds, Members
+from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, UpstreamProtocol
+from gateway.a2a.framing import sse
+from gateway.a2a.json import BOUNDS, BodyBounds, Members, Tree
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import Parameters
+from gateway.a2a.params import (
+    Parameters,
+    agreed,
+    given_params,
+    ids_of,
+    open_params,
+    refuse_strays,
+    split_query,
+    text_of,
+)
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import split_query
 
 METHODS: dict[str, tuple[Operation, Version]] = {
     **{operation.value: (operation, Version.V1_0) for operation in Operation if operation is not Operation.GET_CARD},
@@ -104,10 +117,10 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         if raw is None:
             raise BadParams("params is missing")
         members = strict_json.open_object(raw, "params")
-    params = parameter.read(operation, members, outer)
-    parameter.refuse_strays(operation, params)
+    params = open_params(operation, members, outer)
+    refuse_strays(operation, params)
     queried, passed = split_query(query)
-    tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
+    tenant = agreed("tenant", path.tenant, params.tenant, queried)
     version = _meant(operation, version, hint, params)
     task_id, context_id = ids(operation, version, params)
     return Call(
@@ -137,28 +150,48 @@ def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str
     members = params.members
     if operation.sends:
         if version is Version.V0_1:
-            return parameter.text(members, "id"), parameter.text(members, "sessionId")
-        return parameter.ids(params.message)
+            return text_of(members, "id"), text_of(members, "sessionId")
+        return ids_of(params.message)
     if operation is Operation.LIST_TASKS:
-        return None, parameter.text(members, "contextId", "context_id")
+        return None, text_of(members, "contextId", "context_id")
     if operation is Operation.GET_EXTENDED_CARD:
         return None, None
     names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
     if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
-        return parameter.text(members, "taskId", "task_id"), None
-    return parameter.text(members, "id"), None
+        return text_of(members, "taskId", "task_id"), None
+    return text_of(members, "id"), None
 
 
 def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """Return the parameters of a call, for a form, without any tenant.
 
     Args:
-        typed: As `parameter.given`.
+        typed: As `given_params`.
 
     Raises:
         ParseFailed: a value cannot be read.
     """
-    return parameter.given(call.params, typed=typed)
+    return given_params(call.params, typed=typed)
+
+
+def make_call(
+    call: Call,
+    asked: Operation,
+    theirs: Dialect,
+    params: Tree,
+    *,
+    tenant: str | None,
+    id: str,  # noqa: A002 - JSON-RPC's word
+    context_id: str | None,
+) -> Call:
+    """As `binding.write_call`."""
+    if tenant is not None:
+        params["tenant"] = tenant
+    identity = b'"%b"' % id.encode("ascii")
+    method, body = write_call(asked, theirs.version, params, identity)
+    return Call(
+        asked, theirs, method, identity, tenant, call.task_id, context_id, body, in_body=tenant is not None, verb="POST"
+    )
 
 
 def write_call(
@@ -228,12 +261,42 @@ def open_answer(frame: bytes) -> Answer | None:
     return answer
 
 
+def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
+    """As `binding.raw_result`."""
+    answer = open_answer(frame)
+    if answer is None:
+        raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
+    return None if answer.failed or not answer.result else answer.result
+
+
+def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `binding.result`."""
+    raw = raw_result(call, frame)
+    return None if raw is None else strict_json.read(raw)
+
+
+def read_error(call: Call, _status: int, frame: bytes) -> AgentError | None:
+    """As `binding.error`."""
+    answer = open_answer(frame)
+    return read_jsonrpc(answer.error, call.dialect.version) if answer is not None and answer.failed else None
+
+
 def _has_twins(frame: bytes) -> bool:
     try:
         return strict_json.has_twins(frame, _members.decode(frame))
     except (msgspec.DecodeError, RecursionError):
         # A member that the envelope does not have may be unreadable.
         return True
+
+
+def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.answer`."""
+    return write_answer(call.id, told)
+
+
+def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.event`."""
+    return sse.encode(write_answer(call.id, strict_json.on_one_line(told)))
 
 
 def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-RPC's word; any JSON
@@ -356,3 +419,53 @@ def _is_id(raw: bytes) -> bool:
     if raw[:1] == b'"':
         return _decode_string(msgspec.Raw(raw)) is not None
     return raw.lstrip(b"-").isdigit()
+
+
+# ---- Ids of answers --------------------------------------------------------------------------------------------------
+
+# Six characters for each that an id may have, were all of them escaped.
+_LONGEST_ANSWERED = 6 * _LONGEST_ID
+_UNSAID = frozenset({b"", b"null"})
+
+
+def answers(frame_id: bytes, call_id: bytes) -> bool:
+    """Return whether an answer's raw id may be that of a call.
+
+    Some servers leave the id out of errors or write null; some read numbers as doubles and change large ones; a string
+    may come back with other escapes.
+    """
+    return frame_id in _UNSAID or _is_same(frame_id, call_id, as_doubles=True)
+
+
+def is_same(frame_id: bytes, call_id: bytes) -> bool:
+    """Return whether two raw ids have the same value, so that clients take the one for the other."""
+    return frame_id == call_id or (frame_id not in _UNSAID and _is_same(frame_id, call_id, as_doubles=False))
+
+
+def _is_same(frame_id: bytes, call_id: bytes, *, as_doubles: bool) -> bool:
+    if frame_id == call_id:
+        return True
+    if len(frame_id) > _LONGEST_ANSWERED:
+        return False
+    try:
+        answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    if isinstance(answered, bool):
+        return False
+    if as_doubles and isinstance(answered, int | float) and isinstance(called, int):
+        return _double(answered) == _double(called)
+    return bool(answered == called)
+
+
+def with_id(frame: bytes, identity: bytes) -> bytes:
+    """Return a JSON-RPC answer under another raw id; all other values keep their bytes."""
+    return strict_json.put(frame, ("id",), identity)
+
+
+def _double(number: float) -> float:
+    """Return the number as most parsers read it; an integer beyond all doubles is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

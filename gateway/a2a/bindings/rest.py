@@ -7,16 +7,28 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import parameter
+from gateway.a2a.agent_error import AgentError, read_rest
 from gateway.a2a.bindings.field import path_id, read_query, write_query
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BY_REASON, BadParams, BadRequest, Fault
-from gateway.a2a.json import BOUNDS, BodyBounds, Members
+from gateway.a2a.framing import sse
+from gateway.a2a.json import BOUNDS, BodyBounds, Members, Tree
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.parameter import Parameters
+from gateway.a2a.params import (
+    Parameters,
+    agreed,
+    given_params,
+    ids_of,
+    is_resource_of,
+    open_params,
+    query_value,
+    refuse_other_ids,
+    refuse_strays,
+    split_query,
+    text_of,
+)
 from gateway.a2a.paths import PathCall
-from gateway.a2a.query import query_value, refuse_other_ids, split_query
 
 _WITH_BODY = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _OF_TASK = frozenset({Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK})
@@ -38,17 +50,17 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
         members = strict_json.open_body(body, bounds)
     elif operation in _WITH_BODY:
         raise BadRequest("the request has no body")
-    params = parameter.read(operation, members)
-    parameter.refuse_strays(operation, params)
+    params = open_params(operation, members)
+    refuse_strays(operation, params)
     queried, passed = split_query(query)
     if passed:
         refuse_other_ids(passed, path, listing=operation is Operation.LIST_TASKS)
-    tenant = parameter.agreed("tenant", path.tenant, params.tenant, queried)
+    tenant = agreed("tenant", path.tenant, params.tenant, queried)
     if version is Version.V0_3:
         _refuse_scope(members, passed, tenant)
     task_id, context_id = path.task_id, None
     if operation.sends:
-        task_id, context_id = parameter.ids(params.message)
+        task_id, context_id = ids_of(params.message)
     elif operation is Operation.LIST_TASKS:
         context_id = query_value(passed, "contextId") or query_value(passed, "context_id") or None
     elif members:
@@ -76,7 +88,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     Those of path and query are always typed. The path's ids replace those in the body, which agree or were refused.
 
     Args:
-        typed: As `parameter.given`.
+        typed: As `given_params`.
 
     Raises:
         ParseFailed: a value of the body cannot be read.
@@ -84,7 +96,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """
     operation, path = call.operation, call.path
     in_body = operation in _MAY_HAVE_BODY
-    found = parameter.given(call.params, typed=typed) if in_body else read_query(operation, call.query)
+    found = given_params(call.params, typed=typed) if in_body else read_query(operation, call.query)
     if operation is Operation.CREATE_PUSH_CONFIG and call.dialect.version is Version.V0_3:
         _add_config_id(found, call.query)
     if operation.kind is Kind.PUSH:
@@ -119,7 +131,7 @@ def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
     Raises:
         BadParams: it differs, or there is no tenant.
     """
-    for said in (parameter.text(members, "scope"), query_value(query, "scope") if query else None):
+    for said in (text_of(members, "scope"), query_value(query, "scope") if query else None):
         if said and said != tenant:
             raise BadParams("scope names another tenant than the path", field="scope")
 
@@ -131,14 +143,14 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
         BadParams: it does.
     """
     for members in (params.members, *(way[-1][1] for way in params.pushes)):
-        parameter.agreed("taskId", task_id, parameter.text(members, "taskId", "task_id"))
+        agreed("taskId", task_id, text_of(members, "taskId", "task_id"))
         for name in ("name", "parent"):
             said = strict_json.text(members, name) if name in members else None
-            if said is not None and not parameter.is_of(said, task_id):
+            if said is not None and not is_resource_of(said, task_id):
                 raise BadParams(f"{name} names another task than the path", field=name)
     if operation is Operation.CANCEL_TASK or params.pushes:
         # Without a wrapper, `id` is the configuration's own.
-        parameter.agreed("id", task_id, parameter.text(params.members, "id"))
+        agreed("id", task_id, text_of(params.members, "id"))
 
 
 class RestCall(msgspec.Struct, frozen=True):
@@ -185,6 +197,62 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
         method = "POST"
     path = PathCall(operation, prefixed=not newest, task_id=task_id, config_id=config_id)
     return RestCall(method, path, write_query(operation, params), body)
+
+
+def make_call(
+    call: Call,
+    asked: Operation,
+    theirs: Dialect,
+    params: Tree,
+    *,
+    tenant: str | None,
+    id: str,  # noqa: A002, ARG001 - as the contract
+    context_id: str | None,
+) -> Call:
+    """As `binding.write_call`."""
+    # 0.3 has no such field, and its strict parsers refuse it.
+    if tenant is not None and asked in _WITH_BODY and theirs.version is Version.V1_0:
+        # SDKs of 1.0 repeat the tenant of the path in the body (protocol §2.4).
+        params["tenant"] = tenant
+    written = write_call(asked, theirs.version, params)
+    return Call(
+        asked,
+        theirs,
+        asked.value,
+        tenant=tenant,
+        task_id=call.task_id,
+        context_id=context_id,
+        body=written.body,
+        query=written.query,
+        path=written.path,
+        verb=written.method,
+    )
+
+
+def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
+    """As `binding.raw_result`."""
+    return msgspec.Raw(frame) if frame.strip() else None
+
+
+def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `binding.result`."""
+    raw = raw_result(call, frame)
+    return None if raw is None else strict_json.read(raw)
+
+
+def read_error(call: Call, status: int, frame: bytes) -> AgentError | None:
+    """As `binding.error`."""
+    return read_rest(status, frame, call.dialect.version) if status >= 400 else None
+
+
+def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.answer`."""
+    return write_answer(call.operation, told)
+
+
+def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """As `binding.event`."""
+    return sse.encode(write_answer(call.operation, strict_json.on_one_line(told)))
 
 
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON

@@ -298,7 +298,7 @@ def push_fields(text: Field) -> dict[str, Field]:
         "url": ID,
         "token": text,
         "authentication": unless_empty(within(authentication)),
-        # In the hub these say whose it is, which is said outside here.
+        # In the hub these name its task, which the resource around it names here.
         "taskId": DROP,
         "tenant": DROP,
     }

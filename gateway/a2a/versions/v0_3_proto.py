@@ -10,7 +10,7 @@ SDKs' habit tells the rest.
 The output is the camelCase of ProtoJSON and nothing but members of the proto, in requests and in answers: servers and
 clients of a2a-python 0.3 parse strictly, and one unknown member fails the call. ProtoJSON leaves out what is empty.
 
-A push configuration is inside a resource, which says by its `name` whose it is (`tasks/T/pushNotificationConfigs/C`);
+A push configuration is inside a resource, which names its task (`tasks/T/pushNotificationConfigs/C`);
 the hub's is flat. Nobody escapes the ids in a name: one that holds a `/` is recognised only where the call says which
 task it is about, and else refused.
 """

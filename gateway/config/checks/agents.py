@@ -5,7 +5,7 @@ import ipaddress
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from urllib.parse import SplitResult
@@ -16,7 +16,7 @@ from gateway.a2a.card import CardInvalid, mended, parse_card
 from gateway.a2a.command import CommandLine, NoCommand, command_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
-from gateway.a2a.tenant import fits_path, is_tenant
+from gateway.a2a.paths import fits_path, is_tenant
 from gateway.config import effective
 from gateway.config.address import is_grpc, is_loopback, read_backend, read_url, same_place
 from gateway.config.agent import (
@@ -26,16 +26,21 @@ from gateway.config.agent import (
     AgentTls,
     Backend,
     Card,
+    CardSign,
     Health,
     IdentityHeaders,
     Stdio,
+    TokenEndpoint,
     UpstreamAuth,
     backends,
     groups,
     is_several,
     is_stdio,
     replica_name,
+    token_endpoints,
+    upstream_auths,
 )
+from gateway.config.certificate import signing_key
 from gateway.config.finding import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, nearest, printable
@@ -44,6 +49,7 @@ from gateway.config.problem import KeyPath, nearest, printable
 
 
 LARGEST_CARD = 256 * 1024
+_LONGEST_KID = 256
 
 _HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _COMPUTED = frozenset(
@@ -75,6 +81,7 @@ def check_agents(config: Config, findings: Findings) -> None:
     _replication(config, findings)
     _headers(config, findings)
     _tls(config, findings)
+    _signs(config, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _presence(agent, at, findings)
@@ -194,6 +201,42 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
         _card_file(card.file, (*at, "file"), findings)
     for key, value in card.set.items():
         _set(key, value, (*at, "set", key), findings)
+
+
+def _signs(config: Config, findings: Findings) -> None:
+    """Check the keys that cards are signed by."""
+    written: list[tuple[CardSign | None, KeyPath]] = [(config.defaults.card.sign, ("defaults", "card", "sign"))]
+    written += [
+        (agent.card.sign, ("agents", name, "card", "sign"))
+        for name, agent in config.agents.items()
+        if agent.card is not None
+    ]
+    known: dict[str, tuple[str, KeyPath]] = {}
+    for sign, at in written:
+        if sign is None:
+            continue
+        if (sign.key is None) != (sign.kid is None):
+            there, missing = ("key", "kid") if sign.kid is None else ("kid", "key")
+            remedy = f"add `{missing}`, or write `sign: true` for a key that the gateway makes"
+            findings.error_at_key((*at, there), f"it is of no use without `{missing}`", remedy)
+        elif sign.key is not None and sign.kid is not None:
+            pem = sign.key.get_secret_value()
+            _private_key(pem, (*at, "key"), findings)
+            first, where = known.setdefault(sign.kid, (pem, (*at, "kid")))
+            if first != pem:
+                fact = f"{printable(sign.kid)!r} is the name of another key, {findings.line(where)}"
+                findings.error((*at, "kid"), fact, "give one of the two another name")
+            if not 0 < len(sign.kid) <= _LONGEST_KID:
+                remedy = f"write 1 to {_LONGEST_KID} characters, such as cards-2026"
+                findings.error((*at, "kid"), "it can be no name of a key", remedy)
+
+
+def _private_key(pem: str, at: KeyPath, findings: Findings) -> None:
+    try:
+        signing_key(pem)
+    except ValueError as error:
+        remedy = "make one: openssl ecparam -name prime256v1 -genkey -noout, and name its file: ${file:PATH}"
+        findings.error(at, f"the key cannot be used: {error}", remedy)
 
 
 def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
@@ -538,7 +581,7 @@ def _headers(config: Config, findings: Findings) -> None:
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
-        for auth, here in _upstream_auths(agent, at):
+        for auth, here in upstream_auths(agent, at):
             _upstream_auth(auth, here, findings)
             _not_told(auth, _told(config, agent), here, findings)
             if over_grpc:
@@ -546,21 +589,16 @@ def _headers(config: Config, findings: Findings) -> None:
             if agent.forward_caller and _names_credential(auth):
                 fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
                 findings.error((*at, "forward_caller"), fact, "keep one of the two")
+        _token_endpoints(config, agent, at, findings)
         _forward_headers(config, agent, (*at, "forward_headers"), findings)
 
 
-def _upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
-    if agent.upstream_auth is not None:
-        yield agent.upstream_auth, (*at, "upstream_auth")
-    for tenant, entry in agent.by_tenant.items():
-        if entry.upstream_auth is not None:
-            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
-
-
 def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
-    if (auth.bearer is None) == (not auth.header):
-        remedy = "write `bearer: …` or `header: {NAME: VALUE}`"
-        findings.error_at_key(at, "it needs exactly one of `bearer` and `header`", remedy)
+    by_token = auth.oauth2 is not None or auth.exchange is not None
+    if [auth.bearer is not None, bool(auth.header), by_token].count(True) != 1:
+        remedy = "write `bearer: …`, `header: {NAME: VALUE}`, `oauth2: {…}` or `exchange: {…}`"
+        fact = "it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`"
+        findings.error_at_key(at, fact, remedy)
         return
     if auth.bearer is not None and _BEARER.fullmatch(auth.bearer.get_secret_value()) is None:
         remedy = "write the token alone, without `Bearer`, spaces or line ends"
@@ -577,6 +615,39 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
     lower = [name.lower() for name in auth.header]
     if len(set(lower)) != len(lower):
         findings.error((*at, "header"), "two names differ in case only", "keep one of them")
+
+
+def _token_endpoints(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    """Check the token endpoints of an agent."""
+    insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+    for endpoint, here in token_endpoints(agent, at):
+        if here[-1] == "exchange" and (config.auth is None or not config.auth.issuers):
+            remedy = "name the issuer of the callers' tokens in `auth.issuers`, or use `oauth2`"
+            findings.error_at_key(here, "a caller's token is to be exchanged, and no caller can show one", remedy)
+        if any(is_stdio(one.url) for one, _ in backends(agent, ())):
+            remedy = "give the process a credential by its `env`"
+            findings.error_at_key(here, "tokens are for agents that are reached by a URL", remedy)
+        _dialled(endpoint.token_url, (*here, "token_url"), findings, insecure=insecure)
+        _token_endpoint(endpoint, here, findings)
+
+
+def _token_endpoint(endpoint: TokenEndpoint, at: KeyPath, findings: Findings) -> None:
+    written = {"client_id": endpoint.client_id, "client_secret": endpoint.client_secret.get_secret_value()}
+    for key, value in written.items():
+        if not value:
+            findings.error((*at, key), "it is empty", "write what the authorization server gave the gateway")
+    for number, scope in enumerate(endpoint.scopes):
+        # RFC 6749 §3.3: a space would make two of it.
+        if _SCOPE.fullmatch(scope) is None:
+            findings.error((*at, "scopes", number), "this is no scope", "write each one by itself, without a space")
+    for key in ("audience", "resource"):
+        if "" in getattr(endpoint, key):
+            findings.error((*at, key), "it is empty", f"write a value, or leave `{key}` out")
+    if endpoint.tls is not None:
+        findings.authorities((*at, "tls", "ca"), endpoint.tls.ca)
+
+
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
@@ -602,11 +673,13 @@ _METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at it
 
 
 def _names_credential(auth: UpstreamAuth) -> bool:
+    if auth.oauth2 is not None or auth.exchange is not None:
+        return True
     return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
 
 
 def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
-    credentials = {_one_spelling(name) for auth, _ in _upstream_auths(agent, at[:-1]) for name in auth.header}
+    credentials = {_one_spelling(name) for auth, _ in upstream_auths(agent, at[:-1]) for name in auth.header}
     identity = {_one_spelling(name) for name in _told(config, agent).values()}
     over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
     for number, name in enumerate(agent.forward_headers):

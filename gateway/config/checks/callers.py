@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TypeAlias
 
-from gateway.a2a.tenant import fits_path
+from gateway.a2a.paths import fits_path
 from gateway.config import effective
 from gateway.config.address import is_loopback, read_url
 from gateway.config.certificate import CertificateUnusable, read_authorities

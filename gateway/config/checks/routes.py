@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from gateway.a2a.fault import REASONS
-from gateway.a2a.tenant import RESERVED, fits_path
+from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.agent import Agent
 from gateway.config.client import UnknownClient
-from gateway.config.explain import certified, public_prefix
+from gateway.config.explain import certified
 from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
@@ -450,27 +450,9 @@ def _tests(config: Config, findings: Findings) -> None:
             findings.error(
                 (*at, "request", "method"), f"{printable(test.request.method)!r} is no method of A2A", remedy
             )
-        _check_skill(config, test, (*at, "request"), findings)
         if host_named(test.request.host or "") is None:
             fact = f"{printable(test.request.host or '')!r} is no host"
             findings.error((*at, "request", "host"), fact, "write a name, such as agents.example.com")
-
-
-def _check_skill(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
-    """Find tests of requests that a skill routes: which agent has one is known to the gateway that runs."""
-    path = test.request.path.partition("?")[0]
-    for agent in config.agents.values():
-        for match in agent.match:
-            place = (match.path or "/").removesuffix(SKILL).rstrip("/")
-            if match.by_skill and f"{path}/".removeprefix(_prefix(config)).startswith(f"{place}/"):
-                fact = "a skill picks the agent here, and only agents that run tell which skills they have"
-                findings.error(at, fact, "remove the test; ask the gateway that runs, by `POST /-/route`")
-                return
-
-
-def _prefix(config: Config) -> str:
-    segments = public_prefix(config)
-    return f"/{'/'.join(segments)}" if segments else ""
 
 
 def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:

@@ -6,7 +6,6 @@ from allow-lists. The header of a frame is plain ASCII; other fields are left ou
 
 from typing import Any
 
-from gateway.a2a import parameter
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
@@ -14,6 +13,7 @@ from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
 from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.dialects import Dialects, Interface, Reading
 from gateway.upstream.response import Response
@@ -78,7 +78,15 @@ class StdioUpstream:
         """Return the number of ready processes without an open call."""
         return sum(runner.rpc is not None and not runner.calls for _, runner in self.agent.runners())
 
-    async def send(self, call: Call, interface: Interface, head: Head, caller: Caller) -> Response:
+    async def send(
+        self,
+        call: Call,
+        interface: Interface,
+        head: Head,
+        caller: Caller,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - calls share the pipe
+    ) -> Response:
         """Send the call once, and return the answer when it begins; the caller closes it.
 
         Raises:
@@ -90,7 +98,7 @@ class StdioUpstream:
         tenant = self.tenant(call, interface)
         body = call.body
         if not (call.told and tenant == call.tenant) and (tenant is not None or call.in_body):
-            body = parameter.with_tenant(call.params, call.body, tenant)
+            body = with_tenant(call.params, call.body, tenant)
         # The request of 0.2 is a path without a body.
         heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
         if heard is None:

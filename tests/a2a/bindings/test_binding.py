@@ -14,7 +14,6 @@ from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
-from gateway.a2a.framing.grpc import frame, unframe
 from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import rest_path
@@ -145,19 +144,6 @@ def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
             binding.raw_result(GET[dialect], b"[]")
 
 
-def test_an_answer_of_nothing_is_none_over_http_json_and_an_empty_message_over_grpc() -> None:
-    assert binding.raw_result(GET[REST], b" \n") is None
-    assert binding.result(GET[REST], b"") is None
-    assert binding.result(GET[GRPC], b"") == {}
-
-
-def test_a_deletion_is_told_in_each_binding() -> None:
-    told = {d: binding.answer(made(Operation.DELETE_PUSH_CONFIG, d), {}) for d in (RPC, REST, GRPC)}
-    assert json.loads(told[RPC])["result"] == {}
-    assert told[REST] == b"{}"
-    assert told[GRPC] == frame(b"")
-
-
 STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for dialect in (RPC, REST, GRPC)}
 
 
@@ -170,18 +156,3 @@ def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
         assert event.count(b"\n") == 2
         tree = json.loads(event[6:])
         assert (tree["result"] if dialect is RPC else tree) == UPDATE
-
-
-def test_an_event_over_grpc_is_a_message_behind_its_length() -> None:
-    [message] = unframe(binding.event(STREAMS[GRPC], UPDATE))
-    assert new.StreamResponse.FromString(message).status_update.task_id == "t"
-    assert binding.result(STREAMS[GRPC], message, event=True) == UPDATE
-
-
-def test_what_grpc_has_no_place_for_is_no_answer() -> None:
-    wrong: tuple[Any, ...] = ({"id": 5}, [], {"history": {}})
-    for tree in wrong:
-        with pytest.raises(UpstreamProtocol):
-            binding.answer(GET[GRPC], tree)
-    with pytest.raises(UpstreamProtocol):
-        binding.event(STREAMS[GRPC], {"statusUpdate": {"taskId": 5}})

@@ -7,11 +7,9 @@ import msgspec
 import pytest
 
 from gateway.a2a.bindings.field import path_id, read_query, write_query
-from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
-from gateway.a2a.paths import PathCall, read_rest, rest_path, segments
-from gateway.a2a.query import split_query
+from gateway.a2a.params import split_query
 from tests.table import for_each
 
 LIST, GET = Operation.LIST_TASKS, Operation.GET_TASK
@@ -113,11 +111,6 @@ def test_numbers_are_taken_as_protojson_writes_them(value: object, written: byte
     assert write_query(GET, {"history_length": value}) == b"historyLength=" + written
 
 
-@for_each("value", [None, msgspec.Raw(b"null"), "", msgspec.Raw(b'""')])
-def test_what_is_unset_is_not_written(value: object) -> None:
-    assert write_query(LIST, {"contextId": value}) == b""
-
-
 @for_each(
     ("name", "value"),
     [
@@ -146,13 +139,6 @@ def carried(value: object, *, verb: bool = True) -> str:
     return path_id({"id": value}, "id", verb=verb)
 
 
-@for_each("value", ["task-7", "a:b:c", "0d9e:1f", "ä", "中文 id", "a~b!c$d&e'(f)*+,;=@?#[]", "a.b", "...", '"'])
-def test_ids_go_through_a_path_as_they_are(value: str) -> None:
-    task = carried(value)
-    path = rest_path(PathCall(GET, task_id=task), Version.V1_0)
-    assert read_rest("GET", segments(path.encode()), tenanted=False) == PathCall(GET, task_id=value)
-
-
 @for_each(
     "value",
     [
@@ -164,10 +150,6 @@ def test_ids_that_a_path_cannot_carry_are_refused_by_their_name(value: object) -
     with pytest.raises(BadParams, match=r"^id ") as caught:
         carried(value)
     assert caught.value.field == "id"
-
-
-def test_an_id_without_a_verb_behind_it_may_end_like_one() -> None:
-    assert carried("x:cancel", verb=False) == "x:cancel"
 
 
 def test_an_id_that_stands_under_two_names_agrees() -> None:

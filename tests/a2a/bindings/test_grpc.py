@@ -80,32 +80,6 @@ def test_a_message_of_too_many_fields_is_refused_before_it_is_built() -> None:
         grpc.read_call(method, crowd, bounds=BodyBounds(members=100, elements=100))
 
 
-def test_a_message_that_is_nested_deeper_than_parsers_go_is_refused() -> None:
-    for levels, fits in ((40, True), (60, False), (10_000, False)):
-        value = b"\x1a\x00"
-        for _ in range(levels):
-            # A list in a value: field 6, whose field 1 is a value.
-            inner = b"\x0a" + varint(len(value)) + value
-            value = b"\x32" + varint(len(inner)) + inner
-        part = b"\x22" + varint(len(value)) + value
-        sent = b"\x2a" + varint(len(part)) + part
-        message = b"\x12" + varint(len(sent)) + sent
-        method = method_of(Operation.SEND_MESSAGE, V1_0)
-        if fits:
-            assert grpc.read_params(grpc.read_call(method, message))["message"]["parts"][0]["data"] != []
-        else:
-            with pytest.raises(ParseFailed):
-                grpc.read_call(method, message)
-
-
-def varint(number: int) -> bytes:
-    found = b""
-    while number > 0x7F:
-        found += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return found + bytes([number])
-
-
 def test_a_value_of_an_enumeration_that_nobody_knows_is_refused_and_never_no_filter() -> None:
     later = grpc.read_call(method_of(Operation.LIST_TASKS, V1_0), b"\x18\x63")
     assert grpc.read_params(later) == {"status": 99}
@@ -173,31 +147,6 @@ def test_parameters_that_do_not_fit_are_the_clients_mistake(number: Any) -> None
         assert str(number) not in caught.value.message
 
 
-def test_members_that_the_schema_does_not_have_stay_behind() -> None:
-    for version in VERSIONS:
-        params = {"id": "t", "metadata": {"a": 1}, "x": "\ud800"}
-        written = grpc.write_call(Operation.GET_TASK, version, params)
-        assert written == made(Operation.GET_TASK, version, **{"id" if version is V1_0 else "name": "t"}) or (
-            written == made(Operation.GET_TASK, version, name="tasks/t")
-        )
-
-
-@for_each("params", [{}, {"id": ""}, {"id": None}, {"id": 1}, {"id": "a/b"}, {"id": "%2F"}, {"id": ".."},
-                                    {"id": "a\n"}, {"id": "x" * 513}, {"id": "\ud800"}])  # fmt: skip
-def test_an_id_that_a_name_cannot_carry_is_refused(params: Any) -> None:
-    for operation in (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK):
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, params)
-    for operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, {"taskId": "t", **params})
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, {"taskId": params.get("id"), "id": "c"})
-    for operation in (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS):
-        with pytest.raises(BadParams):
-            grpc.write_call(operation, V0_3, {"taskId": params.get("id"), "parent": "tasks/t"})
-
-
 def test_a_generation_without_an_operation_cannot_be_asked_for_it() -> None:
     with pytest.raises(KeyError):
         grpc.write_call(Operation.LIST_TASKS, V0_3, {})
@@ -239,14 +188,6 @@ def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> Non
             grpc.write_answer(Operation.GET_TASK, version, result)
         with pytest.raises(UpstreamProtocol):
             grpc.write_event(version, {"task": result} if result else result)
-
-
-@for_each("version", VERSIONS)
-@for_each("result", [None, {}, {"x": 1}])
-def test_a_deletion_is_an_empty_message(version: Version, result: Any) -> None:
-    assert grpc.write_answer(Operation.DELETE_PUSH_CONFIG, version, result) == b""
-    assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"") == {}
-    assert grpc.read_answer(Operation.DELETE_PUSH_CONFIG, version, b"\x0a\x01a") == {}
 
 
 # ---- What agents echo ------------------------------------------------------------------------------------------------
@@ -303,12 +244,3 @@ def test_an_echo_that_is_no_message_is_the_agents_fault() -> None:
 def test_a_page_of_the_clients_own_context_is_known() -> None:
     assert read(Operation.LIST_TASKS, V1_0, context_id="c").context_id == "c"
     assert read(Operation.LIST_TASKS, V1_0).context_id is None
-
-
-def test_requirements_on_a_card_are_spelled_as_the_message_has_them() -> None:
-    for security in ([{"bearer": ["a"]}], [{"schemes": {"bearer": {"list": ["a"]}}}]):
-        told = grpc.write_answer(Operation.GET_EXTENDED_CARD, V0_3, {"name": "n", "security": security})
-        assert old.AgentCard.FromString(told).security[0].schemes["bearer"].list == ["a"]
-    for card in ({"name": "n"}, {"name": "n", "security": None}):
-        told = grpc.write_answer(Operation.GET_EXTENDED_CARD, V0_3, card)
-        assert grpc.read_answer(Operation.GET_EXTENDED_CARD, V0_3, told) == {"name": "n"}

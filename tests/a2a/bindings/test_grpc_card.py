@@ -12,7 +12,7 @@ from a2a.types import a2a_pb2 as new
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc
-from gateway.a2a.card import parse_card, spoken
+from gateway.a2a.card import parse_card
 from gateway.a2a.card_rewriting import Edition, Scheme, Served, ServedInterface, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
@@ -51,32 +51,11 @@ def served(version: Version, binding: Binding, schemes: tuple[Scheme, ...] = BOT
     return dict(msgspec.json.decode(msgspec.json.encode(tree)))
 
 
-@for_each("version", [V0_3, V1_0])
-def test_an_agents_card_says_what_it_says_in_json(version: Version) -> None:
-    # What is false, ProtoJSON leaves out.
-    told = json.dumps(VECTOR[f"v{version}"]).replace('"required": false, ', "")
-    theirs = parse_card(told.encode())
-    assert spoken(card(version)) == spoken(theirs)
-    assert portrait(version) == sanitize(theirs, Discretion())
-
-
-def test_an_agents_card_of_1_0_is_the_document_of_1_0() -> None:
-    assert card(V1_0) == VECTOR["v1.0"]
-
-
 def test_an_agents_schemes_and_requirements_are_read_whole() -> None:
     for version, requirements in ((V0_3, "security"), (V1_0, "securityRequirements")):
         found = card(version)
         assert found["securitySchemes"] == VECTOR["v1.0"]["securitySchemes"]
         assert found[requirements] == VECTOR["v1.0"]["securityRequirements"]
-
-
-@for_each("version", [V0_3, V1_0])
-def test_what_is_read_of_a_card_is_written_again(version: Version) -> None:
-    message = b64decode(VECTOR[f"v{version}-grpc"]["message_b64"])
-    kind = new.AgentCard if version is V1_0 else old.AgentCard
-    written = grpc.write_answer(CARD, version, grpc.read_answer(CARD, version, message))
-    assert kind.FromString(written) == kind.FromString(message)
 
 
 @for_each("binding", [Binding.GRPC, Binding.REST])

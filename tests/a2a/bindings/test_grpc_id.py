@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.bindings import grpc, grpc_id
-from gateway.a2a.bindings.grpc_json import to_tree
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
+from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol

@@ -5,12 +5,11 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.grpc_name import read_name, write_name
+from gateway.a2a.bindings.grpc_id import read_name, write_name
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
-from gateway.a2a.paths import PathCall
 from tests.a2a.bindings.grpc_sample import methods
 from tests.table import for_each
 
@@ -18,29 +17,6 @@ TASKS = (Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK)
 CONFIGS = (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG)
 PARENTS = (Operation.CREATE_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=8)
-
-
-@given(IDS)
-def test_a_name_is_that_of_a_task(task: str) -> None:
-    for operation in TASKS:
-        assert read_name(operation, old.GetTaskRequest(name=f"tasks/{task}")) == PathCall(operation, task_id=task)
-        # As clients of the candidates of 1.0 write it (protocol trap 24).
-        assert read_name(operation, old.GetTaskRequest(name=task)) == PathCall(operation, task_id=task)
-
-
-@given(IDS)
-def test_a_parent_is_a_task_with_its_collection_or_without(task: str) -> None:
-    for operation in PARENTS:
-        for parent in (f"tasks/{task}", f"tasks/{task}/pushNotificationConfigs", task):
-            request = old.ListTaskPushNotificationConfigRequest(parent=parent)
-            assert read_name(operation, request) == PathCall(operation, task_id=task)
-
-
-@given(IDS, IDS | st.just(""))
-def test_a_configuration_is_named_with_its_task(task: str, config: str) -> None:
-    for operation in CONFIGS:
-        request = old.GetTaskPushNotificationConfigRequest(name=f"tasks/{task}/pushNotificationConfigs/{config}")
-        assert read_name(operation, request) == PathCall(operation, task_id=task, config_id=config or None)
 
 
 @for_each("name", ["tasks/", "tasks/a/b", "/t", "t/", "tasks//t", "/tasks/t", "Tasks/t", "tasks/t/x",
@@ -63,11 +39,6 @@ def test_a_configuration_is_not_named_by_its_task_alone(name: str) -> None:
     for operation in CONFIGS:
         with pytest.raises(BadParams):
             read_name(operation, old.GetTaskPushNotificationConfigRequest(name=name))
-
-
-def test_no_name_is_no_id() -> None:
-    for method in methods(Version.V0_3):
-        assert read_name(method.operation, request_class(method)()) == PathCall(method.operation)
 
 
 @given(IDS, IDS)

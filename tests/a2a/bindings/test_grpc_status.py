@@ -36,16 +36,13 @@ from gateway.a2a.fault import (
     A2A_DOMAIN,
     BAD_REQUEST,
     BODY_TOO_LARGE,
-    BY_REASON,
     ERROR_INFO,
     KINDS,
     RATE_LIMIT_EXCEEDED,
     TASK_NOT_FOUND,
     ErrorKind,
-    Fault,
 )
 from tests.a2a.sample import vector
-from tests.a2a.test_fault import classes, made
 from tests.table import for_each
 
 ROOT = Path(__file__).parents[3]
@@ -105,20 +102,6 @@ def test_statuses_of_1_0_are_those_of_the_vectors(entry: dict[str, Any]) -> None
     written = of_error(found, V1_0)
     assert (NAMES[written.code], written.message) == (grpc["status"], grpc["message"])
     assert inside(written) == status_pb2.Status.FromString(binary)
-
-
-OLDER = [entry for entry in ENTRIES if "v0.3-grpc" in entry]
-
-
-@for_each("entry", OLDER)
-def test_statuses_of_0_3_begin_with_the_name_that_is_in_the_vectors(entry: dict[str, Any]) -> None:
-    grpc = entry["v0.3-grpc"]["grpc"]
-    found = read(Status(CODES[grpc["status"]], grpc["message"]), V0_3)
-    assert (found.code, found.reason) == (entry["jsonrpc_code"], entry["reason"])
-    assert found.message == entry["v0.3-rest"]["http"]["body"]["message"]
-    assert of_error(found, V0_3).message == grpc["message"]
-    # a2a-sdk 0.3 has UNIMPLEMENTED for some; the gateway says the same code to all.
-    assert NAMES[of_error(found, V0_3).code] == entry["v1.0-grpc"]["grpc"]["status"]
 
 
 @for_each("entry", ENTRIES)
@@ -294,50 +277,7 @@ def test_bytes_of_unknown_types_are_told_in_base64() -> None:
     assert found.details[1:] == ({"@type": STRUCT, "value": {"@type": "example.com/mine.Detail", "value": "/wA="}},)
 
 
-# ---- Faults ----------------------------------------------------------------------------------------------------------
-
-
-@for_each("version", VERSIONS)
-@for_each("kind", classes())
-def test_every_fault_has_its_code_and_its_details(kind: type[Fault], version: Version) -> None:
-    fault = made(kind)
-    status = of_fault(fault, id="r1", version=version)
-    assert status.code == CODES[kind.grpc_status]
-    told = inside(status)
-    assert (told.code, told.message) == (status.code, status.message)
-    assert json_format.MessageToDict(told)["details"] == fault.details("r1")
-    name = "" if kind.a2a_reason is None or version is V1_0 else f"{BY_REASON[kind.a2a_reason].name}: "
-    assert status.message == f"{name}no"
-    assert size(status) <= LONGEST_TRAILERS
-
-
 # ---- Trailers --------------------------------------------------------------------------------------------------------
-
-
-def test_trailers_are_the_code_the_message_and_the_details() -> None:
-    assert trailers(Status(5, "no such task", b"\x08\x05")) == [
-        (b"grpc-status", b"5"),
-        (b"grpc-message", b"no such task"),
-        (b"grpc-status-details-bin", b"CAU"),
-    ]
-    assert trailers(Status(14, "")) == [(b"grpc-status", b"14")]
-
-
-@for_each(
-    ("message", "written"),
-    [
-        ("100 % sure", b"100 %25 sure"),
-        ("%41%zz", b"%2541%25zz"),
-        ("a\r\nx: y\x00\x7f\t", b"a%0D%0Ax: y%00%7F%09"),
-        ("für ☃", b"f%C3%BCr %E2%98%83"),
-        (" both ends  ", b"%20both ends%20%20"),
-        ("   ", b"%20%20%20"),
-        ("".join(map(chr, range(0x21, 0x7F))), bytes(range(0x21, 0x7F)).replace(b"%", b"%25")),
-        ("\ud800", b"?"),
-    ],
-)
-def test_a_message_is_written_in_what_a_trailer_may_hold(message: str, written: bytes) -> None:
-    assert trailers(Status(13, message))[1] == (b"grpc-message", written)
 
 
 @given(st.text())

@@ -1,6 +1,6 @@
 """The tenant in messages of gRPC: wherever a client puts it, and another in its place.
 
-What hostile clients try with it, a whole gateway is asked in `tests/test_grpc_bad_input.py`.
+What hostile clients try with it, a whole gateway is asked in `tests/grpc/test_grpc_bad_input.py`.
 """
 
 import json

@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a import parameter
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Version, parse_version
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest, Fault
-from gateway.a2a.operation import Operation
+from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
-from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
+from tests.a2a.sample import vector
 from tests.table import for_each
 
 [CASES] = (cases for name, cases in vector("errors").items() if name.startswith("jsonrpc_envelope"))
@@ -31,29 +30,10 @@ def request(method: str, params: object = None, identity: object = 1) -> bytes:
 
 
 def changed(body: bytes, tenant: str | None) -> bytes:
-    return parameter.with_tenant(read(body).params, body, tenant)
+    return with_tenant(read(body).params, body, tenant)
 
 
 # ---- Every dialect ---------------------------------------------------------------------------------------------------
-
-
-@for_each("sample", samples("jsonrpc"))
-def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
-    call = read(sample.body, hint=None if sample.header is None else parse_version(sample.header))
-    shared = call.method in jsonrpc.SHARED_WITH_0_1
-    assert call.operation == Operation(sample.operation)
-    assert call.dialect.binding is Binding.JSONRPC
-    assert call.dialect.version is (Version.V0_3 if shared else sample.version)
-    assert call.tenant == (TENANT if sample.version is Version.V1_0 else None)
-    assert call.id == b'"req-1"'
-    assert call.method == sample.tree["method"]
-    assert call.body == sample.body
-    in_message = call.operation.sends and sample.version is not Version.V0_1
-    named = sample.tree.get("params", {}).get("message", {}) if in_message else {"taskId": TASK}
-    no_task = call.operation in (Operation.LIST_TASKS, Operation.GET_EXTENDED_CARD)
-    assert call.task_id == (None if no_task else named.get("taskId"))
-    has_context = call.operation.sends or call.operation is Operation.LIST_TASKS
-    assert call.context_id == (CONTEXT if has_context else None)
 
 
 @for_each(

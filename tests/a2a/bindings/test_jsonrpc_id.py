@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.jsonrpc_id import answers
+from gateway.a2a.bindings.jsonrpc import answers
 from tests.table import for_each
 
 BIG = b"9" * 400

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a import parameter
 from gateway.a2a.bindings import rest
 from gateway.a2a.call import Call
-from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.paths import PathCall, read_rest, segments
-from tests.a2a.sample import CONTEXT, TASK, TENANT, Sample, samples, vector
+from gateway.a2a.params import with_tenant
+from gateway.a2a.paths import PathCall
+from tests.a2a.sample import vector
 from tests.table import for_each
 
 SEND = PathCall(Operation.SEND_MESSAGE)
@@ -24,25 +24,6 @@ SEND = PathCall(Operation.SEND_MESSAGE)
 
 def read(path: PathCall, body: object = None, *, query: bytes = b"", version: Version = Version.V1_0) -> Call:
     return rest.read_call(path, b"" if body is None else json.dumps(body).encode(), query, version)
-
-
-@for_each("sample", samples("rest"))
-def test_the_requests_of_every_dialect_are_read(sample: Sample) -> None:
-    scoped = sample.version is Version.V1_0
-    path = read_rest(sample.method, segments(sample.path)[0 if scoped else 2 :], tenanted=scoped)
-    assert path is not None
-    call = rest.read_call(path, sample.body, sample.query, sample.version)
-    assert call.operation == Operation(sample.operation)
-    assert call.dialect == Dialect(Binding.REST, sample.version)
-    assert call.tenant == (TENANT if scoped else None)
-    assert call.id == b"null"
-    assert call.task_id == (TASK if b"/tasks/" in sample.path else None)
-    has_context = call.operation.sends or call.operation is Operation.LIST_TASKS
-    assert call.context_id == (CONTEXT if has_context else None)
-    assert call.query == sample.query
-    assert call.body == sample.body
-    assert call.in_body == ("tenant" in (sample.tree or {}))
-    assert call.told
 
 
 @for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG])
@@ -204,7 +185,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
     assert parse_qsl(call.query.decode()) == ([] if queried is None else [("x", "1")])
     assert call.told == ({inner, push} <= {None, call.tenant})
     for wanted in (None, "initech"):
-        written = json.loads(parameter.with_tenant(call.params, call.body, wanted))
+        written = json.loads(with_tenant(call.params, call.body, wanted))
         assert written.get("tenant") == wanted
         nested = written["configuration"]["taskPushNotificationConfig"]
         assert nested.get("tenant") == (None if push is None else wanted)

@@ -14,8 +14,8 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.params import split_query
 from gateway.a2a.paths import PathCall, read_rest, rest_path, segments
-from gateway.a2a.query import split_query
 from tests.table import for_each
 
 

@@ -125,6 +125,3 @@ def test_a_stream_that_ends_within_a_message_did_not_end_well(rest: bytes) -> No
     assert decoder.feed(frame(b"a") + rest) == [event(b"a")]
     with pytest.raises(UpstreamProtocol, match="within a message"):
         _ = decoder.last
-
-
-# ---- Bounds ----------------------------------------------------------------------------------------------------------

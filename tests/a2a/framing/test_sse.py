@@ -152,18 +152,6 @@ def test_an_event_of_the_cap_passes() -> None:
         assert feed(chunks)[0][0].raw == event
 
 
-@given(st.lists(soup | st.binary(max_size=80), max_size=20))
-def test_what_is_kept_is_bounded(chunks: list[bytes]) -> None:
-    decoder = SseDecoder(64)
-    for chunk in chunks:
-        try:
-            decoder.feed(chunk)
-        except UpstreamProtocol:
-            return
-        assert len(decoder._buffer) <= 64
-        assert len(decoder.rest) <= 64
-
-
 @for_each("flood", [b":\n\n", b"\n", b"\r\n", b": ping\r\n\r\n", b"\r", b":\n"])
 def test_a_flood_of_nothing_is_one_piece(flood: bytes) -> None:
     stream = flood * 20_000

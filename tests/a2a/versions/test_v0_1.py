@@ -45,17 +45,6 @@ def called() -> Memo:
     return Memo(task_id="t", context_id="c", message_id="m-1", new_id="new")
 
 
-def hub_params(name: str) -> Tree:
-    params: Tree = vector(name)["request"]["v1.0-jsonrpc"]["http"]["body"]["params"]
-    params.pop("tenant", None)
-    return params
-
-
-def old_params(name: str) -> Tree:
-    params: Tree = vector(name)["request"]["v0.1-jsonrpc"]["http"]["body"]["params"]
-    return params
-
-
 def result(name: str, dialect: str) -> Tree:
     tree: Tree = vector(name)["response"][dialect]["http"]["body"]["result"]
     tree.pop("tenant", None)
@@ -78,34 +67,6 @@ def test_it_is_a_form() -> None:
 
 
 # ---- Parameters ----------------------------------------------------------------------------------------------------
-
-
-@for_each(
-    ("operation", "name"),
-    [(SEND, "SendMessage"), (STREAM, "SendStreamingMessage"), (STREAM, "SendStreamingMessage_input_required")],
-)
-def test_a_send_of_the_vectors_is_lowered(operation: Operation, name: str) -> None:
-    lowered = FORM.lower_params(operation, hub_params(name), memo())
-    insist("TaskSendParams", lowered)
-    assert lowered["message"].pop("metadata") == {"message_id_compat": "msg-0001"}
-    lowered.pop("acceptedOutputModes", None)
-    assert lowered == old_params(name)
-
-
-@for_each(
-    ("operation", "name", "added"),
-    [
-        (GET, "GetTask", {}),
-        (CANCEL, "CancelTask", {}),
-        (SUBSCRIBE, "SubscribeToTask", {}),
-        (SET_PUSH, "CreateTaskPushNotificationConfig", {"id": "cfg-1"}),
-        (GET_PUSH, "GetTaskPushNotificationConfig", {"id": "cfg-1"}),
-    ],
-)
-def test_other_parameters_of_the_vectors_go_both_ways(operation: Operation, name: str, added: Tree) -> None:
-    assert {**FORM.lift_params(operation, old_params(name), memo()), **added} == hub_params(name)
-    lowered = FORM.lower_params(operation, hub_params(name), memo())
-    assert lowered == old_params(name)
 
 
 def test_a_task_begun_without_a_context_is_given_its_own_id_for_one() -> None:
@@ -179,22 +140,6 @@ def test_members_of_0_1_get_no_meaning_on_the_way_down() -> None:
 # ---- Results -------------------------------------------------------------------------------------------------------
 
 
-@for_each(("operation", "name"), [(SEND, "SendMessage"), (GET, "GetTask"), (CANCEL, "CancelTask")])
-def test_a_task_of_the_vectors_is_lowered(operation: Operation, name: str) -> None:
-    assert FORM.lower_result(operation, result(name, "v1.0-jsonrpc"), memo()) == result(name, "v0.1-jsonrpc")
-
-
-@for_each(
-    ("operation", "name"),
-    [(SET_PUSH, "CreateTaskPushNotificationConfig"), (GET_PUSH, "GetTaskPushNotificationConfig")],
-)
-def test_a_push_configuration_of_the_vectors_goes_both_ways(operation: Operation, name: str) -> None:
-    lifted = FORM.lift_result(operation, result(name, "v0.1-jsonrpc"), memo())
-    # 0.1 has one configuration for a task, and no id for it.
-    assert lifted == {**result(name, "v1.0-jsonrpc"), "id": "task-7"}
-    assert FORM.lower_result(operation, result(name, "v1.0-jsonrpc"), memo()) == result(name, "v0.1-jsonrpc")
-
-
 def test_a_message_for_an_answer_is_a_completed_task() -> None:
     answer = result("SendMessage_direct_message", "v1.0-jsonrpc")
     task = FORM.lower_result(SEND, answer, Memo(task_id="mine", context_id="c-1"))
@@ -204,16 +149,6 @@ def test_a_message_for_an_answer_is_a_completed_task() -> None:
 
 
 # ---- Events --------------------------------------------------------------------------------------------------------
-
-STREAMS = ["SendStreamingMessage", "SendStreamingMessage_input_required", "SubscribeToTask"]
-
-
-@for_each("name", STREAMS)
-def test_events_of_the_vectors_are_lowered(name: str) -> None:
-    remembered = memo()
-    hub = events(name, "v1.0-jsonrpc")
-    lowered = [FORM.lower_event(event, remembered, last=event is hub[-1]) for event in hub]
-    assert [event for several in lowered for event in several] == events(name, "v0.1-jsonrpc")
 
 
 def test_a_message_alone_is_a_final_event() -> None:
@@ -305,17 +240,6 @@ def lower_part(part: Tree) -> Tree:
 
 def hear(**more: Any) -> Tree:
     return lift_heard_message({"role": "agent", "parts": [{"type": "text", "text": "hi"}], **more}, "t", "c")
-
-
-@for_each("name", NAMES)
-def test_a_part_of_the_vectors_is_lowered(name: str) -> None:
-    hub, old = case(name)
-    lowered = lower_part(hub)
-    insist("Part", lowered)
-    if "lost" in name:
-        # More is kept than the vector says.
-        assert lowered.pop("metadata") == {"media_type_compat": "text/markdown"}
-    assert lowered == old
 
 
 def test_an_agents_part_may_leave_its_type_out_and_a_clients_may_not() -> None:
@@ -477,22 +401,6 @@ def test_to_tell_many_apart_takes_no_longer_than_to_read_them() -> None:
     history = [{"role": "user", "parts": [], "messageId": name} for name in [*given, *["m"] * 2_000]]
     lifted = lift_task(task(history=history), Memo())
     assert len({message["messageId"] for message in lifted["history"]}) == 3_998
-
-
-def test_a_lowered_task_is_one_of_0_1() -> None:
-    memo = Memo()
-    lowered = lower_task(
-        {
-            "id": "t", "contextId": "c", "kind": "task", "sessionId": 1,
-            "status": {"state": "TASK_STATE_REJECTED"},
-            "artifacts": [{"artifactId": name, "parts": []} for name in "aba"],
-        },
-        memo,
-    )  # fmt: skip
-    insist("Task", lowered)
-    assert lowered["sessionId"] == "c"
-    assert [artifact["index"] for artifact in lowered["artifacts"]] == [0, 1, 0]
-    assert memo.artifacts == {"a": 0, "b": 1}
 
 
 @for_each(

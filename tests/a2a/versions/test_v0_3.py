@@ -16,14 +16,6 @@ from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 OURS, HUBS = "v0.3-jsonrpc", "v1.0-jsonrpc"
-UNARY = (
-    "SendMessage", "SendMessage_direct_message", "GetTask", "CancelTask", "CreateTaskPushNotificationConfig",
-    "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig",
-)  # fmt: skip
-STREAMS = (
-    "SendStreamingMessage", "SendStreamingMessage_input_required", "SendStreamingMessage_message_only",
-    "SubscribeToTask",
-)  # fmt: skip
 
 
 def decode(text: bytes) -> Any:
@@ -46,10 +38,6 @@ def result(name: str, dialect: str) -> Any:
     for config in (found.get("configs", [found]) if isinstance(found, dict) else []) if dialect == HUBS else []:
         config.pop("tenant", None)
     return found
-
-
-def operation_of(name: str) -> Operation:
-    return Operation(name.partition("_")[0])
 
 
 def memo() -> Memo:
@@ -90,30 +78,6 @@ def refused(operation: Operation, sent: Tree) -> str:
 # ---- Vectors ---------------------------------------------------------------------------------------------------------
 
 
-@for_each("name", UNARY + STREAMS)
-def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
-    asked = params(name, OURS)
-    if operation_of(name).sends:
-        asked.setdefault("configuration", {})["blocking"] = True
-    assert FORM.lower_params(operation_of(name), params(name, HUBS), memo()) == asked
-
-
-@for_each("name", UNARY)
-def test_the_result_of_every_vector_is_lowered(name: str) -> None:
-    answered = result(name, HUBS)
-    assert FORM.lower_result(operation_of(name), {} if answered is None else answered, memo()) == result(name, OURS)
-
-
-@for_each("name", STREAMS)
-def test_the_events_of_every_vector_are_translated(name: str) -> None:
-    events = vector(name)["events"]
-    lift, lower = memo(), memo()
-    for index, event in enumerate(events):
-        hub, ours = (deepcopy(event[dialect]["sse_data"]["result"]) for dialect in (HUBS, OURS))
-        assert FORM.lift_event(deepcopy(ours), lift) == hub
-        assert FORM.lower_event(hub, lower, last=index == len(events) - 1) == (ours,)
-
-
 @for_each("case", vector("PushNotification")["cases"])
 def test_what_is_pushed_is_translated(case: Tree) -> None:
     body = case["v0.3"]["body"]
@@ -132,36 +96,6 @@ def test_a_client_of_0_3_may_list_tasks_as_in_1_0() -> None:
     ]
     assert Operation.LIST_TASKS not in FORM.answers
     assert set(CALLABLE) - FORM.answers == {Operation.LIST_TASKS}
-
-
-@for_each("case", vector("parts")["cases"])
-def test_every_part_of_the_vectors_comes_back_as_it_was(case: Tree) -> None:
-    # More than the SDKs do: what they lose is kept in metadata.
-    assert part_up(part_down(deepcopy(case["v1.0"]))) == case["v1.0"]
-    if case["lossless"]:
-        assert part_down(case["v1.0"]) == case["v0.3-jsonrpc"]
-    assert part_up(case["v0.3-jsonrpc"]) == case["v1.0 after the round trip"]
-
-
-# ---- Names and values ------------------------------------------------------------------------------------------------
-
-
-def test_metadata_and_data_are_the_same_objects_there_and_back() -> None:
-    metadata: Tree = {"kind": "x", "n": Decimal("1.0"), "null": None}
-    data: Tree = {"kind": "y", "parts": [None]}
-    sent: Tree = {
-        "message": {
-            "messageId": "m", "role": "user", "metadata": metadata,
-            "parts": [{"kind": "data", "data": data, "metadata": metadata}],
-        },
-        "metadata": metadata,
-    }  # fmt: skip
-    for step in (FORM.lift_params, FORM.lower_params):
-        sent = step(Operation.SEND_MESSAGE, sent, memo())
-        message = sent["message"]
-        assert sent["metadata"] is message["metadata"] is message["parts"][0]["metadata"] is metadata
-        assert message["parts"][0]["data"] is data
-    assert metadata == {"kind": "x", "n": Decimal("1.0"), "null": None}
 
 
 # ---- Parameters ------------------------------------------------------------------------------------------------------

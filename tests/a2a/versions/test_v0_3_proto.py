@@ -1,6 +1,5 @@
 """0.3 over HTTP+JSON and 1.0 say the same: by the vectors, there and back, and whatever outsiders send."""
 
-import re
 from copy import deepcopy
 from decimal import Decimal
 from pathlib import Path
@@ -17,15 +16,6 @@ from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 OURS, SNAKE, HUBS = "v0.3-rest", "v0.3-rest-snake", "v1.0-jsonrpc"
-UNARY = (
-    "SendMessage", "SendMessage_direct_message", "GetTask", "CancelTask", "CreateTaskPushNotificationConfig",
-    "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig",
-)  # fmt: skip
-STREAMS = (
-    "SendStreamingMessage", "SendStreamingMessage_input_required", "SendStreamingMessage_message_only",
-    "SubscribeToTask",
-)  # fmt: skip
-PATH = re.compile("/tasks/([^/:]+)(?::[a-z]+)?(/pushNotificationConfigs(?:/([^/]+))?)?$")
 
 
 def decode(text: bytes) -> Any:
@@ -36,46 +26,10 @@ def vector(name: str) -> Tree:
     return dict(decode((VECTORS / f"{name}.json").read_bytes()))
 
 
-def ours(name: str, dialect: str = OURS) -> Tree:
-    """The parameters of a vector, as the binding gives them: with what the path and the query say."""
-    http = vector(name)["request"][dialect]["http"]
-    params: Tree = dict(http.get("body") or {})
-    found = PATH.search(http["path"])
-    if found is not None:
-        params["taskId" if found[2] else "id"] = found[1]
-        if found[3]:
-            params["id"] = found[3]
-    if "historyLength" in http.get("query", {}):
-        params["historyLength"] = int(http["query"]["historyLength"])
-    return params
-
-
-def hubs(name: str) -> Tree:
-    """The parameters of a vector in the hub's words, as far as 0.3 has them."""
-    params: Tree = vector(name)["request"][HUBS]["http"]["body"]["params"]
-    params.pop("tenant", None)
-    # 0.3 has pages of configurations, but nobody asks for one.
-    params.pop("pageSize", None)
-    return params
-
-
-def answers(name: str) -> tuple[Tree, Tree]:
-    """The result of a vector, in the words of 0.3 and in the hub's."""
-    response = vector(name)["response"]
-    hub = response["v1.0-rest"]["http"]["body"]
-    for config in hub.get("configs", [hub]):
-        config.pop("tenant", None)
-    return response[OURS]["http"]["body"], hub
-
-
 def events(name: str) -> list[tuple[Tree, Tree, bool]]:
     found = vector(name)["events"]
     pairs = [(event[OURS]["sse_data"], event["v1.0-rest"]["sse_data"]) for event in found]
     return [(mine, hub, index == len(pairs) - 1) for index, (mine, hub) in enumerate(pairs)]
-
-
-def operation_of(name: str) -> Operation:
-    return Operation(name.partition("_")[0])
 
 
 def memo() -> Memo:
@@ -101,51 +55,6 @@ def configuration_down(configuration: Tree | None) -> Tree:
 
 
 # ---- Vectors ---------------------------------------------------------------------------------------------------------
-
-
-@for_each(
-    ("name", "dialect"),
-    [(name, dialect) for name in UNARY + STREAMS for dialect in (OURS, SNAKE) if dialect in vector(name)["request"]],
-)
-def test_the_parameters_of_every_vector_are_lifted(name: str, dialect: str) -> None:
-    asked = hubs(name)
-    if name == "SendMessage_direct_message":
-        # A configuration without `blocking`, which is false to all who read it (protocol §8.2).
-        asked["configuration"] = {"returnImmediately": True}
-    assert FORM.lift_params(operation_of(name), ours(name, dialect), memo()) == asked
-
-
-@for_each("name", UNARY + STREAMS)
-def test_the_parameters_of_every_vector_are_lowered(name: str) -> None:
-    sent = ours(name)
-    if "configuration" in sent:
-        sent["configuration"]["blocking"] = True
-    assert FORM.lower_params(operation_of(name), hubs(name), memo()) == sent
-
-
-@for_each("name", UNARY)
-def test_the_result_of_every_vector_is_lowered(name: str) -> None:
-    mine, hub = ({}, {}) if name.startswith("Delete") else answers(name)
-    assert FORM.lower_result(operation_of(name), hub, memo()) == mine
-
-
-@for_each("name", STREAMS)
-def test_the_events_of_every_vector_are_lowered(name: str) -> None:
-    for mine, hub, last in events(name):
-        assert FORM.lower_event(hub, memo(), last=last) == (mine,)
-
-
-@for_each("case", vector("parts")["cases"])
-def test_every_part_of_the_vectors_goes_both_ways(case: Tree) -> None:
-    hub, mine = case["v1.0"], case["v0.3-rest/grpc json"]
-    message = {"messageId": "m", "role": "ROLE_USER", "parts": [deepcopy(hub)]}
-    (lowered,) = FORM.lower_params(Operation.SEND_MESSAGE, {"message": message}, memo())["message"]["content"]
-    if "mediaType" in hub and "text" in hub:
-        # Lost in the SDKs, kept here.
-        mine = {**mine, "metadata": {"media_type_compat": hub["mediaType"]}}
-    assert lowered == mine
-    sent = {"messageId": "m", "role": "ROLE_USER", "content": [mine]}
-    assert lifted_message(sent)["parts"] == [hub]
 
 
 def test_a_file_by_the_letter_of_the_proto_is_read_too() -> None:

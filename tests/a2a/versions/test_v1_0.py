@@ -1,7 +1,6 @@
 """The hub's own generation."""
 
 import copy
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,6 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions.v1_0 import FORM
 from gateway.a2a.versions.version import Form, Memo, Misfit
-from tests.a2a.sample import VECTORS, vector
 from tests.table import for_each
 
 SEND, GET, LIST = Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.LIST_TASKS
@@ -55,53 +53,6 @@ def test_it_is_a_form() -> None:
 
 
 # ---- What is right passes as it is ---------------------------------------------------------------------------------
-
-
-def vectors(part: str) -> list[Any]:
-    found = []
-    for path in sorted(VECTORS.glob("*.json")):
-        tree = json.loads(path.read_bytes())
-        if "v1.0-jsonrpc" in tree.get("request", {}) and "Card" not in path.stem:
-            operation = Operation(tree["operation"].partition("_")[0])
-            if part == "events":
-                sides = [event["v1.0-rest"]["sse_data"] for event in tree.get("events", ())]
-                found += [pytest.param(side, id=f"{path.stem}-{index}") for index, side in enumerate(sides)]
-            elif part == "request":
-                params = tree["request"]["v1.0-jsonrpc"]["http"]["body"]["params"]
-                params.pop("tenant", None)
-                found.append(pytest.param(operation, params, id=path.stem))
-            elif "v1.0-jsonrpc" in tree.get("response", {}):
-                found.append(
-                    pytest.param(operation, tree["response"]["v1.0-jsonrpc"]["http"]["body"]["result"], id=path.stem)
-                )
-    return found
-
-
-@for_each(("operation", "params"), vectors("request"))
-def test_parameters_are_the_hubs(operation: Operation, params: Tree) -> None:
-    assert lifted(operation, params) == params
-    assert FORM.lower_params(operation, copy.deepcopy(params), Memo()) == params
-
-
-@for_each(("operation", "result"), vectors("response"))
-def test_results_are_the_hubs(operation: Operation, result: Any) -> None:
-    found = answered(operation, result)
-    assert found == (result or {})
-    assert FORM.lower_result(operation, found, Memo()) == result
-
-
-@for_each("event", vectors("events"))
-def test_events_are_the_hubs(event: Tree) -> None:
-    found = told(event)
-    assert found == event
-    assert FORM.lower_event(found, Memo(), last=True) == (event,)
-
-
-@for_each("case", vector("parts")["cases"])
-def test_every_part_passes(case: Any) -> None:
-    for part in (case["v1.0"], case["v1.0 after the round trip"]):
-        assert sent(parts=[part])["parts"] == [part]
-        assert part_of_agent(part) == part
 
 
 def test_members_that_nobody_knows_survive() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
 from tests.doubles.scripted import WAIT
+from tests.stdio.test_stdio_misbehaving import runs
 from tests.table import for_each
-from tests.test_stdio_misbehaving import runs
 
 pytestmark = pytest.mark.anyio
 

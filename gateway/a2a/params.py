@@ -1,0 +1,458 @@
+"""The parameters of an operation, wherever a request has them: `params` of JSON-RPC, the body of HTTP+JSON, the query.
+
+A sender may put the tenant in several places: beside the message, and into the push configuration that it sends along
+(protocol §2.1), for which every generation has another name. Names are read in both spellings of ProtoJSON, because
+parsers accept either.
+
+Every field that the path does not bind may also be a query parameter (google.api.http), so a query is one more place
+for the tenant and for ids. Names there must be plain words, so that no parser reads another name. A value keeps its
+bytes, because page tokens must survive, but escapes that could be read in two ways are refused. Unknown names pass.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+from urllib.parse import quote, unquote_plus
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.a2a import json as strict_json
+from gateway.a2a.fault import BadParams, BadRequest
+from gateway.a2a.json import Members, Tree
+from gateway.a2a.operation import Operation
+from gateway.a2a.paths import PathCall, fits_path, is_tenant
+
+Way: TypeAlias = tuple[tuple[str, Members], ...]
+"""The path to an object: each name from the parameters down, with the members of the object under it."""
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """The parameters of one call, opened as far as anything in them decides.
+
+    Attributes:
+        members: The members of the whole.
+        message: The members of the message that is sent; empty for other operations.
+        tenants: The value of each place for a tenant that is there, the outer one first; None for empty or null.
+        inner: The ways to the objects with the inner ones of these places.
+        envelope: The members of the request that has them as its `params`; None where they are the whole body.
+        pushes: The ways to the objects that hold a push configuration, or are one; but the parameters themselves.
+    """
+
+    members: Members
+    message: Members
+    tenants: tuple[str | None, ...]
+    inner: tuple[Way, ...] = ()
+    envelope: Members | None = None
+    pushes: tuple[Way, ...] = ()
+
+    @property
+    def tenant(self) -> str | None:
+        """Return the tenant that they name.
+
+        Raises:
+            BadParams: two places name two.
+        """
+        return agreed("tenant", *self.tenants)
+
+    def says(self, tenant: str | None) -> bool:
+        """Return whether every place for a tenant holds this one; for None, whether there is no such place."""
+        return not self.tenants if tenant is None else all(told == tenant for told in self.tenants)
+
+
+NO_PARAMS = Parameters({}, {}, ())
+"""The parameters of a call that has none."""
+
+
+def open_params(operation: Operation, members: Members, envelope: Members | None = None) -> Parameters:
+    """Open the parameters of an operation.
+
+    Raises:
+        BadParams: a member is of a wrong shape, or stands in both of its spellings.
+        DuplicateKey: as `strict_json.open_body`.
+    """
+    message: Members = {}
+    tenants = [strict_json.text(members, "tenant")] if "tenant" in members else []
+    pushes: list[Way] = []
+    if operation.sends:
+        # 0.3 calls the message `request` in its protobuf definition, and its servers take both names.
+        message = _opened(members, "message", "request") or {}
+        _look(members, _IN_SEND, (), pushes)
+        if message:
+            _look(message, _IN_SEND, (("message" if "message" in members else "request", message),), pushes)
+    elif operation is Operation.CREATE_PUSH_CONFIG:
+        _look(members, _IN_PUSH, (), pushes)
+    if not pushes:
+        return Parameters(members, message, tuple(tenants), (), envelope)
+    inner = tuple(way for way in pushes if "tenant" in way[-1][1])
+    tenants += [strict_json.text(way[-1][1], "tenant") for way in inner]
+    return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
+
+
+def given_params(params: Parameters, *, typed: bool) -> Tree:
+    """Return the members of a body, without any place for a tenant.
+
+    Args:
+        typed: Whether their values are trees. If not, they are `msgspec.Raw`, but for those with a tenant inside.
+
+    Raises:
+        ParseFailed: a value cannot be read.
+    """
+    if not typed and not params.inner:
+        return {name: raw for name, raw in params.members.items() if name != "tenant"}
+    opened = {way[0][0] for way in params.inner}
+    found: Tree = {
+        name: strict_json.read(raw) if typed or name in opened else raw
+        for name, raw in params.members.items()
+        if name != "tenant"
+    }
+    for way in params.inner:
+        inside = found
+        for name, _ in way:
+            inside = inside[name]
+        inside.pop("tenant", None)
+    return found
+
+
+def refuse_strays(operation: Operation, params: Parameters) -> None:
+    """Refuse a push configuration in a place where no generation has one, but an agent might look.
+
+    Such places are the envelope beside the parameters, and the parameters of operations that neither send nor create.
+
+    Raises:
+        BadParams: there is one, or what may hold one is no object.
+        DuplicateKey: as `strict_json.open_object`.
+    """
+    if params.envelope is not None and not _IN_SEND.isdisjoint(params.envelope):
+        raise BadParams("a push configuration must stand in params")
+    if operation.sends or operation is Operation.CREATE_PUSH_CONFIG:
+        return
+    found: list[Way] = []
+    _look(params.members, _IN_SEND, (), found)
+    if found:
+        raise BadParams(f"{found[0][-1][0]} has no place in this operation", field=found[0][-1][0])
+
+
+def reopen_params(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
+    """Read the parameters in a body that was read before, or that the gateway has written itself.
+
+    Args:
+        envelope: Whether they are the `params` of a JSON-RPC request; otherwise they are the whole body.
+
+    Raises:
+        BadParams, DuplicateKey: as `open_params`.
+    """
+    members = strict_json.open_object(msgspec.Raw(body), "the body") if body else {}
+    if not envelope:
+        return open_params(operation, members)
+    raw = members.get("params", _NULL)
+    return open_params(operation, {} if raw == _NULL else strict_json.open_object(raw, "params"), members)
+
+
+def with_tenant(params: Parameters, body: bytes, tenant: str | None) -> bytes:
+    """Return the body with another tenant, or none, in every place that had one; all other values keep their bytes.
+
+    The outer place is made where there was none.
+
+    Args:
+        body: The body from which the parameters were read.
+    """
+    written = None if tenant is None else msgspec.json.encode(tenant)
+    ways: list[Way] = [*params.inner]
+    if tenant is not None or "tenant" in params.members:
+        ways.append(())
+    for way in ways:
+        body = strict_json.put(body, _path(params, way, "tenant"), written)
+    return body
+
+
+def with_texts(params: Parameters, body: bytes, places: Iterable[tuple[Way, str]], text: str) -> bytes:
+    """Return the body with another string under some names; all other values keep their bytes.
+
+    Args:
+        body: The body from which the parameters were read.
+        places: The way to each object, and the name of its member.
+    """
+    written = msgspec.json.encode(text)
+    for way, name in places:
+        body = strict_json.put(body, _path(params, way, name), written)
+    return body
+
+
+def _path(params: Parameters, way: Way, name: str) -> list[str]:
+    """Return the path to a member, from the body down."""
+    return [*(("params",) if params.envelope is not None else ()), *(step for step, _ in way), name]
+
+
+def way_to_message(params: Parameters) -> Way:
+    """Return the way to the message that is sent."""
+    return (("message" if "message" in params.members else "request", params.message),)
+
+
+def text_of(members: Members, *names: str) -> str | None:
+    """Return a string that may stand under any of several names.
+
+    Raises:
+        BadParams: it is no string, or two of the names say two things.
+    """
+    there = [name for name in names if name in members]
+    if len(there) <= 1:
+        return strict_json.text(members, there[0]) if there else None
+    return agreed(names[0], *[strict_json.text(members, name) for name in there])
+
+
+def ids_of(message: Members) -> tuple[str | None, str | None]:
+    """Return the task and the context that a message names."""
+    if _MESSAGE_IDS.isdisjoint(message):
+        return None, None
+    return text_of(message, "taskId", "task_id"), text_of(message, "contextId", "context_id")
+
+
+def agreed(name: str, *places: str | None) -> str | None:
+    """Return the one value of all places that have one.
+
+    Raises:
+        BadParams: two of them say two things.
+    """
+    found: str | None = None
+    for place in places:
+        if place is None or place == found:
+            continue
+        if found is not None:
+            raise BadParams(f"two places of the request name a different {name}")
+        found = place
+    return found
+
+
+def is_resource_of(name: str, task: str | None, config: str | None = None) -> bool:
+    """Return whether a resource name of 0.3 (`tasks/T/pushNotificationConfigs/C`) is in a task.
+
+    Args:
+        config: The push configuration that it may name; None for any.
+    """
+    whole = f"tasks/{task}"
+    if task is None or name == whole:
+        return task is not None
+    configs = whole + "/pushNotificationConfigs"
+    behind = name[len(configs) :]
+    if not name.startswith(configs) or behind in ("", "/"):
+        return name.startswith(configs)
+    return behind[0] == "/" and (behind[1:] == config if config is not None else "/" not in behind[1:])
+
+
+def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -> None:
+    """Find push configurations below the members that may hold one."""
+    if names.isdisjoint(members):
+        return
+    for name in [name for name in members if name in names]:
+        inside = _opened(members, name, *_TWINS.get(name, ()))
+        if inside is None:
+            continue
+        here = (*way, (name, inside))
+        if name != "configuration":
+            found.append(here)
+        _look(inside, names, here, found)
+
+
+def _opened(members: Members, *names: str) -> Members | None:
+    """Return the object under the one of the names that is there, or None where there is none or a null."""
+    found = None
+    for name in names:
+        if name in members:
+            if found is not None:
+                raise BadParams(f"{found} and {name} are two names of one thing")
+            found = name
+    if found is None or (raw := members[found]) == _NULL:
+        return None
+    return strict_json.open_object(raw, found)
+
+
+_SPELLINGS = (
+    ("taskPushNotificationConfig", "task_push_notification_config"),
+    ("pushNotificationConfig", "push_notification_config"),
+    ("pushNotification", "push_notification"),
+)
+"""The names that the generations have for a push configuration in a message's parameters."""
+_TWINS = {name: tuple(set(names) - {name}) for names in _SPELLINGS for name in names}
+_IN_SEND = frozenset({"configuration", *_TWINS})
+# 0.3 over HTTP+JSON and the candidates of 1.0 wrap what is created.
+_IN_PUSH = frozenset({"config", *_IN_SEND})
+_MESSAGE_IDS = frozenset({"taskId", "task_id", "contextId", "context_id"})
+_NULL = msgspec.Raw(b"null")
+
+
+# ---- The query -----------------------------------------------------------------------------------------------------
+
+# Visible ASCII but `#`, and no `;`, which some servers take for an `&`.
+_RAW = re.compile(rb"[!\"$-:<-~]*")
+# No escape, no `+`, no bracket: PHP and Rack read ` tenant`, `tenant[]` and `tenant%00` as `tenant`.
+_NAME = re.compile(rb"[A-Za-z0-9._~$-]+")
+# Escapes that are whole, and of no control character.
+_VALUE = re.compile(rb"(?:[^%]|%(?:[2-689A-F][0-9A-F]|7[0-9A-E]))*", re.IGNORECASE)
+
+_CREDENTIALS = frozenset({"accesstoken", "apikey", "xapikey", "authorization", "clientsecret"})
+_IDS = {
+    "id": ("id",),
+    "taskid": ("taskId", "task_id"),
+    "contextid": ("contextId", "context_id"),
+    "referencetaskids": (),
+    "name": ("name",),
+    "parent": ("parent",),
+}
+"""Ids, and 0.3's names that hold one, by folded name, with the spellings that are allowed in a query."""
+_PUSHES = frozenset(name.replace("_", "").lower() for name in _TWINS)
+# Common words, which are allowed in nested names.
+_COMMON = frozenset({"id", "name", "parent"})
+
+
+def split_query(query: bytes) -> tuple[str | None, bytes]:
+    """Return the tenant that a query names, and the rest of the query, each value byte for byte.
+
+    Raises:
+        BadRequest: a name stands twice (in whatever spelling), is no plain word, carries a credential, leads into a
+            push configuration, or is like `tenant` or an id but spelled otherwise; or a byte or an escape that two
+            servers could read in two ways.
+    """
+    if not query:
+        return None, b""
+    if _RAW.fullmatch(query) is None:
+        raise BadRequest("the query has a character that is not allowed")
+    seen: set[str] = set()
+    kept: list[bytes] = []
+    tenant: str | None = None
+    for pair in query.split(b"&"):
+        if not pair:
+            continue
+        raw, _, value = pair.partition(b"=")
+        if _NAME.fullmatch(raw) is None:
+            raise BadRequest("a query parameter has a name that is not allowed")
+        name = raw.decode("ascii")
+        folded = _folded(name)
+        if folded in seen:
+            raise BadRequest("a query parameter stands twice")
+        seen.add(folded)
+        _refuse_name(name, folded)
+        if b"%" in value:
+            _refuse_value(value)
+        if b"+" in value and (name == "tenant" or folded in _IDS):
+            # A space to most, a plus to some.
+            raise BadRequest("a tenant or an id in the query has a plus that is not escaped")
+        if name == "tenant":
+            tenant = _unquote(value) or None
+        else:
+            kept.append(pair)
+    return tenant, b"&".join(kept)
+
+
+def of_card(path: PathCall, query: bytes) -> PathCall:
+    """Return the request for a card, with the tenant that its query names where no path could: `?tenant=orgs%2F42`.
+
+    A tenant that a path can carry must be in the path. Anything else in the query of a card is ignored, so that it does
+    not reveal whether there is an endpoint.
+    """
+    if path.tenant is not None or b"tenant=" not in query:
+        return path
+    try:
+        tenant, _ = split_query(query)
+    except BadRequest:
+        return path
+    if tenant is None or fits_path(tenant) or not is_tenant(tenant):
+        return path
+    return replace(path, tenant=tenant)
+
+
+def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
+    """Refuse an id in a query that differs from the path.
+
+    Args:
+        query: What `split_query` passed.
+        listing: Whether the operation takes a context from its query.
+
+    Raises:
+        BadParams: it names another task or configuration than the path, or any where the operation takes none.
+    """
+    for pair in query.split(b"&"):
+        raw, _, value = pair.partition(b"=")
+        name = raw.decode("ascii")
+        if name == "id":
+            bound: tuple[str | None, ...] = (path.task_id, path.config_id)
+        elif name in ("taskId", "task_id"):
+            bound = (path.task_id,)
+        elif name in ("contextId", "context_id") and not listing:
+            bound = ()
+        else:
+            if name.rpartition(".")[2] in ("name", "parent"):
+                _refuse_other_name(name, _unquote(value), path)
+            continue
+        if value and _unquote(value) not in bound:
+            raise BadParams(f"the query cannot name another {name} than the path")
+
+
+def _refuse_other_name(name: str, said: str, path: PathCall) -> None:
+    """Refuse a resource name of 0.3 that differs from the path."""
+    if said and (name in _IDS or said.startswith("tasks/")) and not is_resource_of(said, path.task_id, path.config_id):
+        raise BadParams(f"the query cannot have another {name} than the path")
+
+
+def named_in(query: bytes) -> tuple[str | None, str | None]:
+    """Return the task and the context in the query of a JSON-RPC request, where no agent should look for them.
+
+    Args:
+        query: What `split_query` passed.
+    """
+    return (
+        query_value(query, "taskId") or query_value(query, "task_id") or None,
+        query_value(query, "contextId") or query_value(query, "context_id") or None,
+    )
+
+
+def query_with_context(query: bytes, context: str) -> bytes:
+    """Return the query with another context where it names one; all other bytes stay as they are."""
+    pairs = query.split(b"&")
+    for number, pair in enumerate(pairs):
+        name, _, value = pair.partition(b"=")
+        if value and name in (b"contextId", b"context_id"):
+            pairs[number] = name + b"=" + quote(context, safe="").encode("ascii")
+    return b"&".join(pairs)
+
+
+def query_value(query: bytes, name: str) -> str | None:
+    """Return the value of one query parameter, its name compared without case; None where it is absent."""
+    for pair in query.split(b"&"):
+        key, _, value = pair.partition(b"=")
+        if _unquote(key).lower() == name.lower():
+            return _unquote(value)
+    return None
+
+
+def _folded(name: str) -> str:
+    """Return a name in the one spelling that the most lenient parser would see."""
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _refuse_name(name: str, folded: str) -> None:
+    if folded in _CREDENTIALS:
+        raise BadRequest("a credential belongs into a header, not into the query")
+    if not _PUSHES.isdisjoint(folded.split(".")):
+        raise BadRequest("a push configuration belongs into the body, not into the query")
+    if "tenant" in folded and name != "tenant":
+        # An agent may believe `Tenant`, `tenantId` or `message.tenant` as well.
+        raise BadRequest("a query parameter is named like 'tenant', but not so")
+    # `message.taskId` is a field path: it names what stands in the body.
+    last = folded.rpartition(".")[2]
+    spellings = _IDS.get(last)
+    if spellings is not None and name not in spellings and (last == folded or last not in _COMMON):
+        raise BadRequest("a query parameter is named like an id, but not so")
+
+
+def _refuse_value(value: bytes) -> None:
+    if _VALUE.fullmatch(value) is None:
+        raise BadRequest("the query has an escape that is not allowed")
+    _unquote(value)
+
+
+def _unquote(raw: bytes) -> str:
+    try:
+        return unquote_plus(raw.decode("ascii"), errors="strict")
+    except UnicodeDecodeError as error:
+        raise BadRequest("the query is not UTF-8") from error

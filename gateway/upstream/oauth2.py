@@ -1,0 +1,472 @@
+"""Access tokens for agents, from the token endpoint of an authorization server.
+
+| grant | source | tokens |
+|---|---|---|
+| client credentials | RFC 6749 §4.4 | one, the gateway's own |
+| token exchange | RFC 8693 §2 | one per token of a caller, filed under its SHA-256 |
+
+A token is kept until shortly before it expires, and in its last fifth a new one is fetched while it still serves. Calls
+that need the same token at the same time wait for one request. An exchanged token never outlives the caller's token.
+
+After a failure the next request waits 1 s, then twice as long each time, up to 30 s; calls in between fail at once. The
+pause is for one caller's token where the endpoint answered, and for all of them where it did not answer or said that it
+is busy: a caller cannot stop the exchange for others.
+
+The endpoint is trusted with secrets, but not with memory and time: the size of an answer and the time for it are
+bounded, no redirect is followed, no cookie is kept, and nothing that it says but known error codes gets into the log.
+"""
+
+import asyncio
+import base64
+import hashlib
+import json
+import logging
+import random
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ssl import SSLContext
+from typing import Final, Literal, cast
+from urllib.parse import quote_plus, urlencode
+
+import httpx
+import msgspec
+
+from gateway.a2a.fault import UpstreamAuthFailed
+from gateway.background import Background
+from gateway.tls_failure import kind
+
+DEADLINE: Final = 10.0
+"""Seconds for one token request, with its wait for a turn."""
+LARGEST: Final = 64 * 1024
+"""Bytes of the longest answer of a token endpoint."""
+MOST_KEPT: Final = 4096
+"""Most exchanged tokens that are kept; the one that was used last is dropped last."""
+LONGEST_TOKEN: Final = 16 * 1024
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
+_CONCURRENT: Final = 32
+"""Token requests at the same time; only exchanges can be several."""
+_UNSAID: Final = 300.0
+"""Seconds for which a token is kept where the answer does not say (RFC 6749 §5.1 only recommends it)."""
+_LONGEST_LIFE: Final = 86_400.0
+_SPARE: Final = 60.0
+_LAST: Final = 5.0
+"""Most seconds before its end at which a token is replaced, and at which it is not sent any more."""
+_ONCE: Final = 30.0
+"""Seconds after a refusal by the agent in which another one drops no token: an agent that refuses all of them must not
+turn each call into a token request."""
+
+# RFC 6750 §2.1 allows fewer characters; none of these ends a header.
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+_ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name of RFC 8693 §3
+_CODES: Final = frozenset(
+    {
+        "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+        "invalid_scope", "invalid_target", "access_denied", "temporarily_unavailable", "server_error",
+    }
+)  # fmt: skip
+"""Error codes of RFC 6749 §5.2 and RFC 8693 §2.2.2 that may be logged; any other text could hold a secret."""
+
+logger = logging.getLogger("gateway.upstream.oauth2")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpec:
+    """The configuration of one source of tokens; see `config.agent.TokenEndpoint`.
+
+    Attributes:
+        exchanges: Whether callers' tokens are exchanged, instead of getting one for the gateway.
+    """
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    client_auth: Literal["basic", "post"] = "basic"
+    scopes: tuple[str, ...] = ()
+    audience: tuple[str, ...] = ()
+    resource: tuple[str, ...] = ()
+    exchanges: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the whole specification, for a name that gives nothing away."""
+        parts = [
+            self.token_url, self.client_id, self.client_secret, self.client_auth, self.scopes, self.audience,
+            self.resource, self.exchanges,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The token of a caller, which the gateway has verified.
+
+    Attributes:
+        expires: Its `exp`, in Unix seconds.
+    """
+
+    token: str = field(repr=False)
+    expires: float
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """One token request, and its result.
+
+    Attributes:
+        why: Why there is no token, for the log.
+        retry_after: Seconds until the next request may be made.
+    """
+
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    token: str = field(default="", repr=False)
+    why: str = ""
+    retry_after: float = _FIRST_PAUSE
+
+
+@dataclass(slots=True)
+class _Pause:
+    """A back-off that doubles with each failure.
+
+    Attributes:
+        until: Monotonic seconds at which it is over.
+    """
+
+    failures: int = 0
+    until: float = 0.0
+    why: str = ""
+
+    def begin(self, now: float, why: str, at_least: float) -> None:
+        # Up to a quarter shorter at random, so that a fleet of gateways does not ask in step.
+        backoff = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures, 10))
+        backoff *= 1 - random.random() / 4  # noqa: S311 - no secret
+        self.failures += 1
+        self.until = now + max(backoff, min(at_least, _LONGEST_PAUSE))
+        self.why = why
+
+    def clear(self) -> None:
+        self.failures, self.until, self.why = 0, 0.0, ""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One token, and how it is replaced; times are monotonic seconds.
+
+    Attributes:
+        renew_at: When the next one is fetched in the background.
+        ends_at: When it is not sent any more.
+        refused_at: When the agent refused one last.
+    """
+
+    token: str = field(default="", repr=False)
+    renew_at: float = 0.0
+    ends_at: float = 0.0
+    refused_at: float = -_ONCE
+    pause: _Pause = field(default_factory=_Pause)
+    flight: _Flight | None = None
+
+
+class _NoToken(Exception):  # noqa: N818 - it ends a request, it is no programming error
+    """There is no token; the message is for the log.
+
+    Attributes:
+        shared: Whether it concerns every request to the endpoint.
+        retry_after: Seconds that the endpoint asks to wait.
+    """
+
+    def __init__(self, why: str, *, shared: bool = False, retry_after: float = 0.0) -> None:
+        super().__init__(why)
+        self.shared = shared
+        self.retry_after = retry_after
+
+
+class _Granted(msgspec.Struct):
+    """A successful answer (RFC 6749 §5.1, RFC 8693 §2.2.1)."""
+
+    access_token: str
+    token_type: str
+    expires_in: int | float | str | None = None
+
+
+class _Refused(msgspec.Struct):
+    """An error answer (RFC 6749 §5.2)."""
+
+    error: str = ""
+
+
+def _client(tls: SSLContext) -> httpx.AsyncClient:
+    """Return a client that ignores proxies and certificates of the environment, and follows no redirect.
+
+    It keeps no cookie, which could belong to the session of one caller.
+    """
+    return httpx.AsyncClient(
+        verify=tls,
+        trust_env=False,
+        follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        timeout=DEADLINE,
+        limits=httpx.Limits(max_connections=_CONCURRENT, max_keepalive_connections=4),
+        headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
+    )
+
+
+class TokenSource:
+    """Tokens of one specification, shared by all agents that have it.
+
+    Args:
+        tls: How the endpoint is verified.
+        clock: Monotonic seconds.
+        wall: Unix seconds, by which callers' tokens expire.
+    """
+
+    def __init__(
+        self,
+        spec: TokenSpec,
+        tls: SSLContext,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,  # noqa: TID251 - `exp` is a wall-clock time
+    ) -> None:
+        self.spec = spec
+        self._http = _client(tls)
+        self._clock = clock
+        self._wall = wall
+        self._own = _Entry()
+        self._exchanged: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._pause = _Pause()
+        self._turns = asyncio.Semaphore(_CONCURRENT)
+        self._requests = Background()
+
+    @property
+    def kept(self) -> int:
+        """Return the number of exchanged tokens that are kept."""
+        return len(self._exchanged)
+
+    async def token(self, subject: Subject | None = None) -> str:
+        """Return a token for the agent, from the cache or from the endpoint.
+
+        Args:
+            subject: The caller's token where it is exchanged; else None.
+
+        Raises:
+            UpstreamAuthFailed: There is none.
+        """
+        entry = self._entry(subject)
+        now = self._clock()
+        if now < entry.ends_at:
+            if now >= entry.renew_at and entry.flight is None and now >= self._blocked(entry).until:
+                self._begin(entry, subject)
+            return entry.token
+        flight = entry.flight
+        if flight is None:
+            blocked = self._blocked(entry)
+            if now < blocked.until:
+                raise _failed(blocked.why, blocked.until - now)
+            flight = self._begin(entry, subject)
+        await flight.over.wait()
+        if not flight.token:
+            raise _failed(flight.why, flight.retry_after)
+        return flight.token
+
+    async def pair(self, subject: Subject | None = None) -> tuple[bytes, bytes]:
+        """Return the header that shows a token; raises as `token`."""
+        return b"authorization", b"Bearer " + (await self.token(subject)).encode("ascii")
+
+    def refused(self, shown: tuple[bytes, bytes], subject: Subject | None = None) -> bool:
+        """Drop the token that an agent has refused; return whether another one may be had for a second try.
+
+        Args:
+            shown: As `pair` returned it; a newer token stays.
+        """
+        entry = self._own if subject is None else self._exchanged.get(_key(subject))
+        if entry is None or shown[1] != b"Bearer " + entry.token.encode("ascii"):
+            return True
+        now = self._clock()
+        if now - entry.refused_at < _ONCE:
+            return False
+        entry.refused_at = now
+        entry.token, entry.renew_at, entry.ends_at = "", 0.0, 0.0
+        return True
+
+    async def aclose(self) -> None:
+        """End the open requests, and close the connections."""
+        await self._requests.aclose()
+        await self._http.aclose()
+
+    def _entry(self, subject: Subject | None) -> _Entry:
+        if subject is None:
+            assert not self.spec.exchanges
+            return self._own
+        key = _key(subject)
+        entry = self._exchanged.get(key)
+        if entry is None:
+            entry = self._exchanged[key] = _Entry()
+            if len(self._exchanged) > MOST_KEPT:
+                self._exchanged.popitem(last=False)
+        else:
+            self._exchanged.move_to_end(key)
+        return entry
+
+    def _blocked(self, entry: _Entry) -> _Pause:
+        """Return the pause that ends last: the entry's own, or the one of the endpoint."""
+        return max(entry.pause, self._pause, key=lambda pause: pause.until)
+
+    # ---- One request ---------------------------------------------------------------------------------------------
+
+    def _begin(self, entry: _Entry, subject: Subject | None) -> _Flight:
+        # A task of its own: the call that came first may be cancelled, and others wait for the same token.
+        flight = entry.flight = _Flight()
+        self._requests.start("token request", partial(self._request, entry, flight, subject))
+        return flight
+
+    async def _request(self, entry: _Entry, flight: _Flight, subject: Subject | None) -> None:
+        flight.why = "the gateway stops"
+        try:
+            granted = await self._ask(subject)
+        except _NoToken as failure:
+            self._missed(entry, flight, failure)
+        except Exception:
+            # Raised on, it would have the request made again without an end.
+            logger.exception("a token request failed")
+            self._missed(entry, flight, _NoToken("internal error", shared=True))
+        else:
+            self._keep(entry, granted, subject)
+            flight.token = granted.access_token
+        finally:
+            entry.flight = None
+            flight.over.set()
+
+    def _missed(self, entry: _Entry, flight: _Flight, failure: _NoToken) -> None:
+        pause = self._pause if failure.shared else entry.pause
+        flight.why = str(failure)
+        # What one caller's token causes is in the line of its own call.
+        if pause.why != flight.why and (failure.shared or entry is self._own):
+            logger.warning("no token from %s: %s", _place(self.spec.token_url), flight.why)
+        now = self._clock()
+        pause.begin(now, flight.why, failure.retry_after)
+        flight.retry_after = pause.until - now
+
+    def _keep(self, entry: _Entry, granted: _Granted, subject: Subject | None) -> None:
+        if self._pause.failures or (entry is self._own and entry.pause.failures):
+            logger.info("%s gives tokens again", _place(self.spec.token_url))
+        self._pause.clear()
+        entry.pause.clear()
+        life = _life(granted.expires_in)
+        if subject is not None:
+            life = min(life, subject.expires - self._wall())
+        now = self._clock()
+        entry.token = granted.access_token
+        entry.renew_at = now + life - min(_SPARE, life / 5)
+        entry.ends_at = now + life - min(_LAST, life / 10)
+
+    async def _ask(self, subject: Subject | None) -> _Granted:
+        """Return the answer of the token endpoint.
+
+        Raises:
+            _NoToken: It gives none.
+        """
+        has_turn = False
+        try:
+            async with asyncio.timeout(DEADLINE), self._turns:
+                has_turn = True
+                status, retry_after, body = await self._post(subject)
+        except TimeoutError:
+            raise _NoToken(f"no answer within {DEADLINE:g} s", shared=has_turn) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            # The kind only: the text can hold what the peer wrote.
+            why = kind(error, connecting=isinstance(error, httpx.ConnectError))
+            raise _NoToken(f"not reached: {why}", shared=True) from None
+        if status != 200:
+            code = _code(body)
+            told = f"status {status} ({code})" if code else f"status {status}"
+            raise _NoToken(told, shared=status in (429, 503), retry_after=retry_after)
+        return _granted(body)
+
+    async def _post(self, subject: Subject | None) -> tuple[int, float, bytes]:
+        """Return the status, the seconds of `Retry-After`, and the body."""
+        spec = self.spec
+        url = spec.token_url
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        form = _form(spec, subject)
+        if spec.client_auth == "basic":
+            # RFC 6749 §2.3.1: both are encoded as in a form first.
+            pair = f"{quote_plus(spec.client_id)}:{quote_plus(spec.client_secret)}"
+            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        else:
+            form += [("client_id", spec.client_id), ("client_secret", spec.client_secret)]
+        async with self._http.stream("POST", url, content=urlencode(form).encode(), headers=headers) as answer:
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise _NoToken("the answer is compressed")
+            body = bytearray()
+            # httpx declares less than it returns: closing needs the generator.
+            async with aclosing(cast("AsyncGenerator[bytes, None]", answer.aiter_raw())) as chunks:
+                async for chunk in chunks:
+                    body += chunk
+                    if len(body) > LARGEST:
+                        raise _NoToken(f"the answer is longer than {LARGEST} bytes")
+        after = answer.headers.get("retry-after", "")
+        return answer.status_code, float(after[:4]) if after.isdecimal() and after.isascii() else 0.0, bytes(body)
+
+
+def _key(subject: Subject) -> bytes:
+    return hashlib.sha256(subject.token.encode()).digest()
+
+
+def _form(spec: TokenSpec, subject: Subject | None) -> list[tuple[str, str]]:
+    form = [("grant_type", "client_credentials" if subject is None else _GRANT)]
+    if subject is not None:
+        form += [
+            ("subject_token", subject.token),
+            ("subject_token_type", _ACCESS_TOKEN),
+            ("requested_token_type", _ACCESS_TOKEN),
+        ]
+    form += [("scope", " ".join(spec.scopes))] if spec.scopes else []
+    form += [("audience", each) for each in spec.audience]
+    return form + [("resource", each) for each in spec.resource]
+
+
+def _granted(body: bytes) -> _Granted:
+    try:
+        granted = msgspec.json.decode(body, type=_Granted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise _NoToken("the answer is no token response") from None
+    # RFC 6749 §7.1: a client must not use a token of a type that it does not know.
+    if granted.token_type.lower() != "bearer":
+        raise _NoToken("the token is no bearer token")
+    if len(granted.access_token) > LONGEST_TOKEN or _TOKEN.fullmatch(granted.access_token) is None:
+        raise _NoToken("the token is empty, too long, or has characters that a token cannot have")
+    return granted
+
+
+def _life(said: float | str | None) -> float:
+    """Return the seconds for which a token is good; some servers write them as text."""
+    if isinstance(said, str):
+        said = int(said) if re.fullmatch(r"[0-9]{1,9}", said, re.ASCII) else 0
+    return _UNSAID if said is None else float(min(max(said, 0.0), _LONGEST_LIFE))
+
+
+def _code(body: bytes) -> str:
+    try:
+        code = msgspec.json.decode(body, type=_Refused).error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    return code if code in _CODES else ""
+
+
+def _place(url: str) -> str:
+    """Return the host of the endpoint: a path or query may hold what is nobody's business."""
+    return httpx.URL(url).host
+
+
+def _failed(why: str, retry_after: float) -> UpstreamAuthFailed:
+    return UpstreamAuthFailed(
+        "no credential for the agent can be had; try again later", detail=why, retry_after=retry_after
+    )

@@ -1,0 +1,396 @@
+"""Who lists tasks on an agent that several share sees all of their own, each once, and nothing of anybody else's."""
+
+import asyncio
+import threading
+from base64 import b64encode, urlsafe_b64decode
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from a2a.server.context import ServerCallContext
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import a2a_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Dialect
+from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
+from gateway.a2a.json import Tree
+from gateway.a2a.task_list import Listing
+from gateway.proxy import list_tasks as module
+from gateway.proxy.list_tasks import walk
+from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
+from tests.doubles.shared_agent import (
+    ACME,
+    CIPHER,
+    COMPLETED,
+    WORKING,
+    SharedAgent,
+    Stored,
+    acmes,
+    answered,
+    counting,
+    crowd,
+    ids,
+    page,
+    task_of,
+    unasked,
+)
+from tests.table import for_each
+
+# ---- The whole -------------------------------------------------------------------------------------------------------
+
+OWNERS = st.sampled_from(["acme", "globex", "initech"])
+TASKS = st.lists(st.tuples(OWNERS, st.sampled_from(["c-1", "c-2"]), st.sampled_from([WORKING, COMPLETED])), max_size=40)
+AGENTS = st.fixed_dictionaries(
+    {
+        "tasks": TASKS.map(
+            lambda found: [Stored(owner, f"{owner}-task-{n:03}", *rest) for n, (owner, *rest) in enumerate(found)]
+        ),
+        "most": st.none() | st.integers(1, 9),
+        "at_most": st.sampled_from([1, 2, 7, 100]),
+        "empty": st.dictionaries(st.integers(0, 20), st.integers(1, 3), max_size=3),
+    }
+)
+"""In any order of owners; some give as many as they like, some have empty pages in between."""
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(
+    pair=st.sampled_from(PAIRS),
+    described=AGENTS,
+    size=st.integers(1, 12),
+    pages=st.integers(1, 6) | st.just(20),
+    context=st.sampled_from(["", "c-1"]),
+    status=st.sampled_from(["", WORKING]),
+)
+def test_the_pages_of_a_client_are_its_own_tasks_each_once_in_the_agents_order(
+    *, pair: tuple[Dialect, Dialect], described: dict[str, Any], size: int, pages: int, context: str, status: str
+) -> None:
+    ours, theirs = pair
+    agent = SharedAgent(theirs=theirs, **deepcopy(described))
+    spelled = "working" if ours == JSONRPC_0_3 else status
+    asked_for = {name: said for name, said in {"contextId": context, "status": status and spelled}.items() if said}
+    own = [
+        task.id
+        for task in agent.tasks
+        if task.owner == "acme" and context in ("", task.context) and status in ("", task.state)
+    ]
+    told: list[str] = []
+    token = ""
+    while True:
+        agent.asked.clear()
+        begun = bool(token)
+        call = listed(ours, pageSize=size, **asked_for, **({"pageToken": token} if token else {}))
+        try:
+            answer = answered(call, agent.ask, counting(len(own)), theirs=theirs, pages=pages)
+        except MethodNotAllowed:
+            # With the first page or not at all, and only where there is more than may be gone through.
+            assert status
+            assert not begun
+            assert len(agent.asked) == pages
+            return
+        found = result_of(ours, answer)
+        token = found["nextPageToken"]
+        shows_nothing_of_others(agent, answer, token)
+        assert (found["pageSize"], found["totalSize"]) == (size, len(own))
+        assert len(agent.asked) <= pages
+        # Those that only counted are among what was asked for.
+        stopped_early = len(agent.asked) == pages and (begun or not status)
+        assert len(found["tasks"]) >= size or not token or stopped_early
+        assert len(found["tasks"]) <= size or agent.most is not None
+        told += ids(found)
+        assert len(agent.given) <= 500
+        if not token:
+            break
+    assert told == own
+
+
+def shows_nothing_of_others(agent: SharedAgent, answer: bytes, token: str) -> None:
+    for told in (answer, urlsafe_b64decode(token + "=" * (-len(token) % 4))):
+        for secret in ("globex", "initech", *agent.given):
+            assert secret.encode() not in told
+            assert b64encode(secret.encode()).strip(b"=") not in told
+
+
+@for_each("size", [1, 4, 50])
+def test_the_store_of_the_sdk_is_gone_through_as_well(size: int) -> None:
+    store, context = InMemoryTaskStore(), ServerCallContext()
+
+    async def ask(call: Call) -> bytes:
+        listed = await store.list(a2a_pb2.ListTasksRequest.FromString(call.body), context)
+        message: bytes = listed.SerializeToString()
+        return message
+
+    async def save() -> None:
+        for _, task_id, context_id, _ in crowd(*["acme", "globex", "globex"] * 9):
+            await store.save(a2a_pb2.Task(id=task_id, context_id=context_id, status={"state": 2}), context)
+
+    asyncio.run(save())
+    told: list[str] = []
+    token = ""
+    while token or not told:
+        found = page(listed(pageSize=size, pageToken=token), ask, counting(9), theirs=GRPC)
+        assert len(found["tasks"]) == size or not found["nextPageToken"]
+        assert found["totalSize"] == 9
+        told += ids(found)
+        token = found["nextPageToken"]
+    assert told == [f"acme-task-{number:03}" for number in range(24, -1, -3)]
+
+
+# ---- Pages -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_filled_from_as_many_of_the_agents_as_it_takes() -> None:
+    agent = SharedAgent(crowd("acme", "globex", "globex", "acme", "globex", "acme", "acme"))
+    found = page(listed(pageSize=3), agent.ask, counting(4))
+    assert ids(found) == ["acme-task-000", "acme-task-003", "acme-task-005"]
+    # What was still missing, so that the page ends where one of the agent's does.
+    assert [size for _, size in agent.asked] == [3, 2, 1]
+    agent.asked.clear()
+    last = page(listed(pageSize=3, pageToken=found["nextPageToken"]), agent.ask, counting(4))
+    assert ids(last) == ["acme-task-006"]
+    assert last["nextPageToken"] == ""
+
+
+def test_a_page_that_is_not_full_goes_out_with_a_token_where_the_bound_is_met() -> None:
+    agent = SharedAgent(crowd("acme", *["globex"] * 30, "acme"))
+    found = page(listed(pageSize=10), agent.ask, counting(2), pages=2)
+    assert ids(found) == ["acme-task-000"]
+    assert len(agent.asked) == 2
+    rest = page(listed(pageSize=10, pageToken=found["nextPageToken"]), agent.ask, counting(2))
+    assert ids(rest) == ["acme-task-031"]
+
+
+def test_an_agent_that_gives_more_than_it_is_asked_for_makes_the_page_longer() -> None:
+    agent = SharedAgent(crowd(*["acme"] * 7), most=4)
+    first = page(listed(pageSize=2), agent.ask, counting(7))
+    assert len(first["tasks"]) == 4
+    second = page(listed(pageSize=2, pageToken=first["nextPageToken"]), agent.ask, counting(7))
+    assert ids(first) + ids(second) == [task.id for task in agent.tasks]
+
+
+@for_each("circle", [("a", "a"), ("a", "b", "a"), ("a", "b", "b")])
+def test_an_agent_whose_pages_go_in_a_circle_is_at_fault(circle: tuple[str, ...]) -> None:
+    following = iter(circle)
+
+    async def ask(call: Call) -> bytes:
+        return page_of(JSONRPC, [], next(following))
+
+    with pytest.raises(UpstreamProtocol, match="in a circle"):
+        answered(listed(), ask)
+
+
+def test_an_agent_that_heeds_no_token_is_found_out_with_the_second_page() -> None:
+    async def ask(call: Call) -> bytes:
+        return page_of(JSONRPC, [task_of("acme", "acme-1")], "next")
+
+    with pytest.raises(UpstreamProtocol, match="in a circle"):
+        answered(listed(), ask)
+
+
+def test_a_task_that_moves_while_the_agent_is_asked_is_told_once() -> None:
+    moved = task_of("acme", "acme-1")
+    pages = iter([page_of(JSONRPC, [moved], "more"), page_of(JSONRPC, [moved, task_of("acme", "acme-2")])])
+
+    async def ask(call: Call) -> bytes:
+        return next(pages)
+
+    found = page(listed(), ask)
+    assert ids(found) == ["acme-1", "acme-2"]
+    assert found["totalSize"] == 2
+
+
+def test_a_task_that_is_twice_on_one_page_is_told_once() -> None:
+    twice = [task_of("acme", "acme-1"), task_of("globex", "globex-1"), task_of("acme", "acme-1")]
+
+    async def ask(call: Call) -> bytes:
+        return page_of(JSONRPC, twice)
+
+    found = page(listed(), ask)
+    assert ids(found) == ["acme-1"]
+    assert found["totalSize"] == 1
+
+
+def test_whoever_knows_whose_a_task_is_may_change_it() -> None:
+    async def renamed(tasks: Sequence[Tree]) -> list[Tree]:
+        return [{**task, "contextId": "chat-1"} for task in await acmes(tasks)]
+
+    found = page(listed(), SharedAgent(crowd("acme", "globex")).ask, mine=renamed)
+    assert [task["contextId"] for task in found["tasks"]] == ["chat-1"]
+
+
+# ---- Tokens ----------------------------------------------------------------------------------------------------------
+
+
+def token_of(call: Call, **more: Any) -> str:
+    agent = SharedAgent(crowd(*["acme", "globex"] * 8))
+    return str(page(call, agent.ask, counting(8), **more)["nextPageToken"])
+
+
+@for_each("ours", CLIENTS)
+def test_a_token_is_good_for_the_same_list_in_pages_of_any_size(ours: Dialect) -> None:
+    token = token_of(listed(ours, pageSize=2), bound=ACME)
+    again = listed(ours, pageSize=5, pageToken=token, historyLength=1, includeArtifacts=True)
+    assert len(page(again, SharedAgent(crowd(*["acme", "globex"] * 8)).ask, counting(8))["tasks"]) == 5
+
+
+@for_each("bound", [("globex", "", "crm"), ("acme", "bob", "crm"), ("acme", "", "erp"), ("acme", "crm", "")])
+def test_a_token_of_another_owner_or_backend_is_refused(bound: tuple[str, ...]) -> None:
+    refused(listed(pageSize=2, pageToken=token_of(listed(pageSize=2))), bound=bound)
+
+
+@for_each(
+    "params",
+    [
+        {"contextId": "c-1"},
+        {"status": WORKING},
+        {"statusTimestampAfter": "2026-02-03T04:05:06Z"},
+        {"contextId": "c-1", "status": WORKING},
+    ],
+)
+def test_a_token_of_another_list_is_refused(params: Tree) -> None:
+    plain = token_of(listed(pageSize=2))
+    refused(listed(pageSize=2, pageToken=plain, **params))
+    other = token_of(listed(pageSize=2, **{**params, "statusTimestampAfter": "2026-02-03T04:05:06Z"}))
+    refused(listed(pageSize=2, pageToken=other))
+
+
+def test_a_token_of_another_a2a_tenant_is_refused() -> None:
+    token = token_of(listed(pageSize=2))
+    listing = Listing(listed(pageToken=token), JSONRPC, tenant="inner")
+    with pytest.raises(BadParams):
+        asyncio.run(walk(listing, ask=unexpected, mine=acmes, known=unasked, cipher=CIPHER, bound=ACME))
+
+
+@for_each("ours", CLIENTS)
+@for_each("token", ["behind:globex-task-003:4:0", "bmV4dA==", "A" * 100, "A" * 5000, "Ω"])
+def test_a_token_that_is_not_ours_is_refused_and_the_agent_not_asked(ours: Dialect, token: str) -> None:
+    refused(listed(ours, pageToken=token))
+
+
+def test_a_token_that_was_closed_for_something_else_is_refused() -> None:
+    refused(listed(pageToken=CIPHER.encrypt('["behind:globex-task-003:4:0",null]', ACME)))
+    refused(listed(pageToken=CIPHER.encrypt("webhook", ("ListTasks", *ACME, "", "", "", ""))))
+
+
+async def unexpected(call: Call) -> bytes:
+    raise AssertionError("the agent is not asked")
+
+
+def refused(call: Call, **more: Any) -> None:
+    with pytest.raises(BadParams) as caught:
+        answered(call, unexpected, **more)
+    assert caught.value.rpc_code == -32602
+    assert caught.value.message == "pageToken is none of this list: begin with the first page"
+
+
+def test_a_token_of_the_agents_that_is_too_long_to_be_sealed_is_its_fault() -> None:
+    async def ask(call: Call) -> bytes:
+        return page_of(JSONRPC, [task_of("acme", "acme-1")], "t" * 5000)
+
+    with pytest.raises(UpstreamProtocol, match="too long"):
+        answered(listed(pageSize=1), ask, counting(2))
+
+
+# ---- Totals ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_on_one_page_was_counted() -> None:
+    assert page(listed(), SharedAgent(crowd("acme", "globex", "acme")).ask)["totalSize"] == 2
+
+
+def test_a_list_without_a_filter_that_is_longer_is_counted_by_the_ledger() -> None:
+    agent = SharedAgent(crowd("acme", "acme", "globex"))
+    first = page(listed(pageSize=1), agent.ask, counting(17))
+    assert first["totalSize"] == 17
+    # Also at its end: this call has not seen what came before.
+    assert page(listed(pageToken=first["nextPageToken"]), agent.ask, counting(17))["totalSize"] == 17
+
+
+def test_what_passes_a_filter_is_counted_to_its_end_and_remembered() -> None:
+    agent = SharedAgent(crowd(*["acme", "globex"] * 5) + crowd("acme", state=COMPLETED))
+    filtered: Tree = {"pageSize": 2, "status": WORKING}
+    first = page(listed(**filtered), agent.ask)
+    assert (ids(first), first["totalSize"]) == (["acme-task-000", "acme-task-002"], 5)
+    # Nothing is told of what was only counted, and the next page begins behind what was told.
+    assert [size for _, size in agent.asked] == [2, 1, 100]
+    agent.asked.clear()
+    second = page(listed(**filtered, pageToken=first["nextPageToken"]), agent.ask)
+    assert (ids(second), second["totalSize"]) == (["acme-task-004", "acme-task-006"], 5)
+    assert [size for _, size in agent.asked] == [2, 1, 1]
+
+
+def test_what_cannot_be_counted_is_refused() -> None:
+    agent = SharedAgent(crowd(*["acme", "globex"] * 20), at_most=4)
+    with pytest.raises(MethodNotAllowed) as caught:
+        answered(listed(pageSize=2, status=WORKING), agent.ask, pages=5)
+    assert caught.value.rpc_code == -32004
+    assert len(agent.asked) == 5
+
+
+def test_nothing_is_asked_for_behind_the_last_task_that_the_ledger_knows() -> None:
+    agent = SharedAgent(crowd("acme", "globex", "acme", *["globex"] * 40), at_most=4)
+    found = page(listed(pageSize=10), agent.ask, counting(2))
+    assert [task["id"] for task in found["tasks"]] == ["acme-task-000", "acme-task-002"]
+    assert (found["totalSize"], found.get("nextPageToken", "")) == (2, "")
+    assert len(agent.asked) == 1
+
+
+def test_a_full_page_that_holds_all_tasks_is_the_last_one() -> None:
+    agent = SharedAgent(crowd("acme", "acme", "globex", "globex"))
+    found = page(listed(pageSize=2), agent.ask, counting(2))
+    assert len(found["tasks"]) == 2
+    assert found.get("nextPageToken", "") == ""
+
+
+def test_who_has_no_task_hears_the_agent_all_the_same() -> None:
+    agent = SharedAgent(crowd(*["globex"] * 40), at_most=4)
+    assert page(listed(pageSize=10), agent.ask, counting(0))["tasks"] == []
+    assert len(agent.asked) == 1
+
+
+def test_the_pages_that_follow_are_gone_through_whatever_the_ledger_knows() -> None:
+    """Pages that have moved meanwhile show a task twice, so it is not known how many of them are left."""
+    agent = SharedAgent(crowd(*["acme"] * 3))
+    first = page(listed(pageSize=2), agent.ask, counting(3))
+    second = page(listed(pageSize=1, pageToken=first["nextPageToken"]), agent.ask, counting(1))
+    assert [task["id"] for task in second["tasks"]] == ["acme-task-002"]
+    assert second["totalSize"] == 1
+
+
+def test_a_ledger_that_does_not_answer_is_told() -> None:
+    async def known() -> int:
+        raise StateUnavailable("the store does not answer")
+
+    with pytest.raises(StateUnavailable):
+        answered(listed(pageSize=1), unexpected, known)
+
+
+# ---- Where it is done ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("length", "aside"), [(1, False), (module._LONG, True)])
+def test_long_pages_are_read_and_written_in_a_thread(
+    length: int,
+    aside: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+    for name in ("read", "answer"):
+        original = getattr(Listing, name)
+
+        def noted(*given: Any, original: Callable[..., Any] = original) -> Any:
+            threads.append(threading.current_thread())
+            return original(*given)
+
+        monkeypatch.setattr(Listing, name, noted)
+    task = {**task_of("acme", "acme-1"), "metadata": {"text": "x" * length}}
+
+    async def ask(call: Call) -> bytes:
+        return page_of(JSONRPC, [task])
+
+    assert page(listed(), ask)["tasks"] == [task]
+    assert [thread is not threading.main_thread() for thread in threads] == [aside, aside]

@@ -1,0 +1,131 @@
+"""Ownership where the ledger is asked over a network: nothing leaves before it is written down, and order is kept."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.doubles.gateway import JSON, Running, bearer, keys, running
+from tests.doubles.mark import shows_mark
+from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, head
+from tests.doubles.trusting import Trusting
+from tests.doubles.waited import Waited
+from tests.ownership.test_task_ownership import MESSAGE, Site, shared
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Waited:
+    waited = Waited()
+    monkeypatch.setattr("gateway.app.opening.make", lambda _state: waited.store)
+    return waited
+
+
+async def test_calls_streams_and_lists_are_what_they_are_with_a_store_at_hand(store: Waited) -> None:
+    async with shared() as site:
+        task = await site.send("acme", contextId="chat-1")
+        assert task["contextId"] == "chat-1"
+        told = await site.send("acme", "SendStreamingMessage", contextId="chat-1")
+        assert [next(iter(each)) for each in told] == ["task", "artifactUpdate", "statusUpdate"]
+        assert not shows_mark(told)
+        assert (await site.call("globex", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001
+        assert (await site.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
+        page = (await site.call("acme", "ListTasks", {})).json["result"]
+        assert len(page["tasks"]) == 2
+
+
+async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) -> None:
+    async with shared() as site:
+        gate = asyncio.Event()
+        client = await site.gateway.client()
+        asked = asyncio.Event()
+
+        async def waits() -> None:
+            if site.agent.asked:
+                asked.set()
+                await gate.wait()
+
+        store.waits = waits
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": MESSAGE}}
+        ).encode()
+        await client.ask("POST", "/crm", body, [JSON, bearer("acme"), (b"A2A-Version", b"1.0")])
+        await client.head()
+        await asked.wait()
+        piece = asyncio.ensure_future(client.piece())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not piece.done()
+        gate.set()
+        first = await piece
+        assert b'"task"' in first
+        rest = first + await client.rest()
+        assert [b'"task"' in rest, b"artifactUpdate" in rest, b"statusUpdate" in rest] == [True] * 3
+        assert rest.index(b"artifactUpdate") < rest.index(b"statusUpdate")
+
+
+async def test_while_the_store_is_down_what_needs_it_is_refused_and_the_rest_goes_on(store: Waited) -> None:
+    async with both() as (gateway, agent):
+        task = (await post(gateway, "/crm", "SendMessage", {"message": MESSAGE}))["result"]["task"]["id"]
+        store.down = True
+        asked = len(agent.asked)
+        answer = await Site(gateway, agent).call("acme", "GetTask", {"id": task})
+        assert answer.status == 503
+        assert answer.reasons[-1] == "STATE_UNAVAILABLE"
+        assert answer.header("retry-after") is not None
+        assert len(agent.asked) == asked
+        # A new task cannot be told of: nobody would own it.
+        assert "error" in await post(gateway, "/crm", "SendMessage", {"message": MESSAGE})
+        assert len(agent.asked) == asked
+        assert "result" in await post(gateway, "/open", "GetTask", {"id": task})
+        store.down = False
+        assert (await post(gateway, "/crm", "GetTask", {"id": task}))["result"]["id"] == task
+
+
+async def test_a_stream_whose_first_event_cannot_be_written_down_ends_with_the_reason(store: Waited) -> None:
+    async def plays(wire: Wire) -> None:
+        request = await wire.request()
+        if request.method == b"GET":
+            await wire.send(head(b"content-length: 0", status=b"404 Not Found"))
+            return
+        await wire.send(SSE)
+        store.down = True
+        result = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+        event = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+        await wire.send(chunk(b"data: " + event + b"\n\n"))
+        await wire.hang()
+
+    async with ScriptedBackend(plays) as backend:
+        text = f"{keys(acme='acme')}\ntenants: {{ acme: [crm] }}\nagents: {{ crm: '{backend.url}' }}\n"
+        async with running(text) as gateway:
+            answer = await Site(gateway, Trusting()).call("acme", "SendStreamingMessage", {"message": MESSAGE})
+            assert b'"t"' not in answer.body
+            assert b"STATE_UNAVAILABLE" in answer.body
+
+
+@asynccontextmanager
+async def both() -> AsyncIterator[tuple[Running, Trusting]]:
+    """One agent twice: with owners, and without."""
+    agent = Trusting()
+    async with ScriptedBackend(agent.script) as backend:
+        text = f"""\
+{keys(acme="acme", globex="globex")}
+tenants:
+  acme: [crm, open]
+  globex: [crm]
+agents:
+  crm: "{backend.url}"
+  open: {{ backend: "{backend.url}", isolation: none }}
+"""
+        async with running(text) as gateway:
+            yield gateway, agent
+
+
+async def post(gateway: Running, path: str, method: str, params: object) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    answer = await gateway.post(path, body, [bearer("acme"), (b"A2A-Version", b"1.0")])
+    return answer.json

@@ -1,0 +1,113 @@
+"""What the file says of an agent becomes its backings: over HTTP or gRPC, each with a connection of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.config.check import examine
+from gateway.snapshot import Snapshot
+from gateway.telemetry.metrics import Metrics
+from gateway.upstream.grpc import GrpcUpstream
+from tests.doubles.gateway import card_of, compiled
+from tests.doubles.grpc_agent import fails, grpc_over
+from tests.doubles.grpc_gateway import standing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
+__all__ = ("grpc_over",)
+
+
+def over_grpc(snapshot: Snapshot, key: str) -> GrpcUpstream:
+    upstream = snapshot.backings[key].upstream
+    assert isinstance(upstream, GrpcUpstream)
+    return upstream
+
+
+def built(text: str, folder: Path, grpc: str = "", environ: dict[str, str] | None = None) -> Snapshot:
+    """A configuration in a folder, compiled; `grpc` is where gRPC is served."""
+    examined = examine(folder / "gateway.yaml", environ or {}, text=f"version: 1\n{text}")
+    assert examined.errors == (), examined.errors
+    return Snapshot.build(examined, Metrics("test"), "https://gw.test", grpc)
+
+
+# ---- Whom ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_card_that_is_written_is_the_agents_and_no_customers(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_bytes(card_of("10.0.0.7:50051", "GRPC 0.3", "GRPC 1.0", tenant="inside"))
+    text = """\
+    agents:
+      file: { backend: "grpc://127.0.0.1:7001", card: card.json }
+      elsewhere: { backend: "grpc://127.0.0.1:7002", card: "http://127.0.0.1:7003/" }
+      none: grpc://127.0.0.1:7004
+    """
+    async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
+        products = {key: each.product for key, each in snapshot.backings.items()}
+        assert products == {"file": True, "elsewhere": True, "none": False}
+        spoken = over_grpc(snapshot, "file").interfaces()
+        assert [str(dialect.version) for dialect in spoken] == ["0.3", "1.0"]
+        assert spoken[Dialect(Binding.GRPC, Version.V1_0)].tenants == ("inside",)
+
+
+# ---- How much, and how long ------------------------------------------------------------------------------------------
+
+
+# ---- Cards -----------------------------------------------------------------------------------------------------------
+
+
+async def test_no_card_hides_where_the_gateway_takes_grpc(tmp_path: Path) -> None:
+    """An agent on the same machine is told apart by its port."""
+    text = "gateway: { listen_grpc: '127.0.0.1:0' }\nagents: { echo: 'grpc://127.0.0.1:7001' }"
+    snapshot = built(text, tmp_path, "127.0.0.1:50051")
+    discretion = snapshot.backings["echo"].source.discretion
+    assert discretion.secrets == ("127.0.0.1:7001",)
+    assert "127.0.0.1:50051" in discretion.own
+    assert "gw.test" in discretion.own
+    await snapshot.aclose()
+    without = built("agents: { echo: 'grpc://127.0.0.1:7001' }", tmp_path)
+    assert set(without.backings["echo"].source.discretion.secrets) == {"127.0.0.1:7001", "127.0.0.1"}
+    await without.aclose()
+
+
+async def test_what_becomes_of_a_card_is_counted() -> None:
+    async with standing(fails("INTERNAL")) as site:
+        gave_none = site.gateway.metric("card_fetches_total", agent="echo", result="error")
+        assert gave_none == 1
+    card = card_over_grpc()
+    async with standing(fails("INTERNAL"), card=card) as site:
+        assert site.gateway.metric("card_fetches_total", agent="echo", result="ok") == 1
+
+
+def card_over_grpc() -> bytes:
+    from a2a.types import AgentCard  # noqa: PLC0415 - only this test reads one
+    from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
+
+    written: dict[str, Any] = json.loads(card_of("10.0.0.7:50051", "GRPC 1.0"))
+    return bytes(ParseDict(written, AgentCard()).SerializeToString())
+
+
+# ---- What it costs ---------------------------------------------------------------------------------------------------
+
+_WITHOUT = """
+import asyncio, sys
+from pathlib import Path
+from gateway.config.check import examine
+from gateway.snapshot import Snapshot
+from gateway.telemetry.metrics import Metrics
+
+async def compiled():
+    examined = examine(Path("gateway.yaml"), {}, text="version: 1\\nagents: { echo: 'http://127.0.0.1:7001' }")
+    await Snapshot.build(examined, Metrics("test"), "https://gw.test").aclose()
+
+asyncio.run(compiled())
+loaded = {name.partition(".")[0] for name in sys.modules} & {"grpc", "google", "a2a"}
+assert not loaded, loaded
+"""
+
+
+def test_who_has_no_agents_behind_grpc_does_not_load_it() -> None:
+    subprocess.run([sys.executable, "-c", _WITHOUT], check=True, timeout=60, cwd=Path(__file__).parents[2])

@@ -1,0 +1,38 @@
+"""Which version runs: the same for an installed package, a clone, and the image, which is a copy of the folder."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from gateway.version import package_version
+
+ROOT = Path(__file__).parents[2]
+
+
+def written() -> str:
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert package_version() == written()
+
+
+def test_a_copy_of_the_folder_knows_its_version(tmp_path: Path) -> None:
+    (tmp_path / "gateway").mkdir()
+    for name in ("__init__.py", "version.py"):
+        shutil.copy(ROOT / "gateway" / name, tmp_path / "gateway")
+    code = "from gateway.version import package_version; print(package_version())"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == written()
+
+
+def test_the_manifest_runs_the_image_of_this_version() -> None:
+    assert f"image: a2a-gateway:{written()}\n" in (ROOT / "deploy/kubernetes.yaml").read_text()

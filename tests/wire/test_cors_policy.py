@@ -1,0 +1,84 @@
+"""The CORS policy; `test_cors_pages` has what browsers get of it."""
+
+from gateway.a2a.call import Head
+from gateway.config.limit import Cors
+from gateway.proxy.cors import Policy
+from tests.table import for_each
+
+CONSOLE = b"https://console.test"
+OTHER = b"https://other.test"
+SOME = Policy.compile(Cors(origins=("https://console.test", "http://localhost:3000"), headers=("X-Region",)))
+ANY = Policy.compile(Cors.model_validate({"origins": "*", "max_age": "1h"}))
+CLOSED = Policy.compile(None)
+
+
+def request(origin: bytes | None = CONSOLE, method: str = "POST", **headers: bytes) -> Head:
+    named = [] if origin is None else [(b"origin", origin)]
+    more = ((name.replace("_", "-").encode(), value) for name, value in headers.items())
+    return Head(method, b"/x", headers=(*named, *more))
+
+
+@for_each(
+    "origin",
+    [
+        OTHER, b"null", b"", b"https://console.test/", b"https://CONSOLE.test", b"http://console.test",
+        b"https://console.test:443", b"https://console.test.evil.test", b"https://evil.test, https://console.test",
+        b"https://console.test ", b"*", None,
+    ],
+)  # fmt: skip
+def test_no_other_origin_is_ever_repeated(origin: bytes | None) -> None:
+    assert SOME.headers(request(origin)) == [(b"vary", b"Origin")]
+    assert CLOSED.headers(request(origin)) == []
+    assert (b"access-control-allow-origin", b"*") in ANY.headers(request(origin))
+
+
+def test_two_origins_are_none() -> None:
+    asks = (b"access-control-request-method", b"POST")
+    twice = Head("OPTIONS", b"/", headers=((b"origin", CONSOLE), (b"origin", OTHER), asks))
+    assert SOME.headers(twice) == [(b"vary", b"Origin")]
+    assert SOME.preflight(twice) is None
+
+
+def test_credentials_go_to_named_origins_only() -> None:
+    policy = Policy.compile(Cors(origins=("https://console.test",), credentials=True))
+    assert (b"access-control-allow-credentials", b"true") in policy.headers(request())
+    assert policy.headers(request(OTHER)) == [(b"vary", b"Origin")]
+
+
+def test_a_preflight_gets_the_headers_and_the_age_of_the_file() -> None:
+    head = request(CONSOLE, "OPTIONS", access_control_request_method=b"PUT")
+    told = dict(SOME.preflight(head) or [])
+    assert told[b"access-control-allow-headers"].endswith(b", X-Region")
+    assert told[b"access-control-max-age"] == b"600"
+    assert dict(ANY.preflight(head) or [])[b"access-control-max-age"] == b"3600"
+    assert CLOSED.preflight(head) is None
+
+
+@for_each("policy", [SOME, CLOSED])
+@for_each("kind", [b"text/plain;charset=UTF-8", b"application/x-www-form-urlencoded", b"", None])
+def test_what_a_form_could_have_sent_from_a_page_that_may_not_call_is_forged(
+    policy: Policy, kind: bytes | None
+) -> None:
+    for head in (request(OTHER), request(b"null", "DELETE")):
+        typed = head.headers if kind is None else (*head.headers, (b"content-type", kind))
+        assert policy.is_forged(Head(head.method, head.path, headers=typed))
+
+
+@for_each(
+    "head",
+    [
+        request(None, content_type=b"text/plain"),
+        request(CONSOLE, content_type=b"text/plain"),
+        request(OTHER, content_type=b"application/json"),
+        request(OTHER, content_type=b"application/a2a+json; charset=utf-8"),
+        request(OTHER, a2a_version=b"1.0"),
+        request(OTHER, authorization=b"Bearer x"),
+        request(OTHER, x_api_key=b"x"),
+        request(OTHER, "GET"),
+        request(OTHER, "HEAD"),
+    ],
+)
+def test_what_needs_a_preflight_or_changes_nothing_is_not_forged(head: Head) -> None:
+    assert not SOME.is_forged(head)
+    assert not ANY.is_forged(head)
+    assert not ANY.is_forged(request(OTHER))

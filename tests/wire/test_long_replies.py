@@ -1,0 +1,108 @@
+"""A long answer is held to the same rules as a short one: it is read whole before a byte of it goes out."""
+
+import pytest
+
+from tests.doubles.gateway import fronted
+from tests.doubles.scripted import answers, head, whole
+from tests.table import for_each
+
+pytestmark = pytest.mark.anyio
+
+SIZE = 2 << 20
+
+
+def lengthy(opening: bytes, closing: bytes, size: int = SIZE) -> bytes:
+    return opening + b'"result":"' + b"x" * size + b'"' + closing
+
+
+@for_each("identity", [b"2", b'"1"', b"true", b"null"])
+@for_each("form", [b'{"jsonrpc":"2.0","id":%b,', b"{"])
+async def test_a_long_answer_under_an_id_of_the_agents_own_gets_the_clients_id_back(
+    form: bytes, identity: bytes
+) -> None:
+    first = b"%b" in form
+    body = lengthy(form % identity if first else form, b"}" if first else b',"id":' + identity + b"}")
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).body == body.replace(b'"id":' + identity, b'"id":1', 1)
+
+
+async def test_a_long_answer_whose_id_comes_last_passes() -> None:
+    """As a2a-sdk writes it."""
+    body = lengthy(b"{", b',"id":1,"jsonrpc":"2.0"}', 5 * SIZE)
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).body == body
+
+
+@for_each(
+    "closing",
+    [
+        b"",
+        b',"id":2}',
+        b',"id":1}',
+        b',"result":{}}',
+        b',"error":{"code":1}}',
+        b"}{}",
+        b"}}",
+        b"]",
+        b',"jsonrpc":"1.0"}',
+    ],
+)
+async def test_a_long_answer_that_turns_out_to_be_none_is_refused(closing: bytes) -> None:
+    async with fronted(answers(whole(lengthy(b'{"id":1,', closing)))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert (answer.status, answer.json["error"]["code"]) == (200, -32006)
+        assert b"xxx" not in answer.body
+        line = await gateway.line()
+        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
+        await gateway.rested()
+
+
+async def test_a_long_answer_of_neither_result_nor_error_is_refused() -> None:
+    body = b'{"id":1,"x":"' + b"x" * SIZE + b'"}'
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).json["error"]["code"] == -32006
+
+
+async def test_a_long_error_is_passed_and_told_to_the_log() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"' + b"x" * SIZE + b'"}}'
+    async with fronted(answers(whole(body))) as (gateway, _):
+        assert (await gateway.post("/echo")).body == body
+        assert (await gateway.line())["outcome"] == "upstream_error"
+
+
+@for_each("raw", [b"\x1f\x8b\x08\x00" * SIZE, b"<p>" * SIZE, b'"' + b"x" * SIZE])
+async def test_what_is_long_and_no_json_is_refused_over_http_json(raw: bytes) -> None:
+    bare = whole(raw).replace(b"content-type: application/json\r\n", b"")
+    async with fronted(answers(bare)) as (gateway, _):
+        assert (await gateway.get("/echo/tasks/t1")).status == 502
+
+
+@for_each("framing", [b"content-length: 2000", b"transfer-encoding: chunked"])
+async def test_how_long_an_answer_may_be_is_the_operators_choice(framing: bytes) -> None:
+    for size, good in ((2000, True), (2001, False)):
+        body = lengthy(b'{"id":1,', b"}", 0)
+        body = lengthy(b'{"id":1,', b"}", size - len(body))
+        raw = whole(body) if b"length" in framing else head(framing) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        async with fronted(answers(raw), "connections: { kept: 2000 }") as (gateway, _):
+            answer = await gateway.post("/echo")
+            assert (answer.body == body) == good
+            assert good or answer.json["error"]["code"] == -32006
+            assert (await gateway.line())["detail"] == (None if good else "over 2000 bytes")
+
+
+@for_each("inside", [b"{},", b'{"a":1},', b"0,"])
+async def test_a_long_answer_of_too_many_values_is_refused(inside: bytes) -> None:
+    """To read it would take twenty times its length."""
+    body = b'{"jsonrpc":"2.0","id":1,"result":{"history":[%b0]}}' % (inside * (16 << 20 >> 1))
+    async with fronted(answers(whole(body[: 31 << 20] if inside != b"0," else body))) as (gateway, _):
+        answer = await gateway.post("/echo")
+        assert answer.json["error"]["code"] == -32006
+        assert "more than" in (await gateway.line())["detail"]
+
+
+async def test_a_connection_serves_no_other_call_before_a_long_answer_on_it_was_read() -> None:
+    """Whose the next answer on it would be nobody knows (safety T14)."""
+    async with fronted(answers(whole(lengthy(b'{"id":1,', b"}")))) as (gateway, backend):
+        for _ in range(2):
+            assert (await gateway.post("/echo")).status == 200
+        assert len({request.connection for request in backend.requests}) == 2
