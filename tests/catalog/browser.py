@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from gateway.commands.key import NewKey, new_key
 from gateway.demo.fleet import serving
-from tests.e2e.process import GatewayProcess, gateway_process
+from tests.e2e.process import WAIT, GatewayProcess, gateway_process
 
 CHROMIUM = shutil.which("chromium")
 """Where Debian's package puts it; None where it is not installed."""
@@ -123,7 +124,21 @@ def open_site(folder: Path, *, token: str | None = None, hostile: bool = True, p
                 written["agents"][visibility] = {"backend": f"{agents}/echo", "visibility": visibility}
                 written["tenants"]["acme"]["agents"].append(visibility)
         with gateway_process(written, folder) as process:
+            _await_cards(process.admin, token)
             yield Site(process, keys)
+
+
+def _await_cards(admin: str, token: str | None) -> None:
+    """Wait until the cards of the demo agents were read: the gateway serves before."""
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    deadline = time.monotonic() + WAIT
+    with httpx.Client(base_url=admin, headers=headers, trust_env=False) as http:
+        unread = ["?"]
+        while unread and time.monotonic() < deadline:
+            agents = http.get("/-/agents").json()["agents"]
+            unread = [each["agent"] for each in agents if not each["card"]["read"] and each["agent"] != "away"]
+            time.sleep(0.02)
+    assert not unread, unread
 
 
 @contextmanager
