@@ -18,7 +18,7 @@ KEPT = 600.0
 _SHARE = 0.2
 """Weight of the newest time in the mean."""
 _BEYOND = 1.25
-"""How far the mean must be beyond the border of its step."""
+"""Factor by which the mean must be beyond the border of its step."""
 _LEAST = 0.001
 """Seconds below which no times are told apart."""
 

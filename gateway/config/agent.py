@@ -246,7 +246,7 @@ class TokenEndpoint(Part):
     client_secret: SecretStr
     """The secret of that client."""
     client_auth: Literal["basic", "post"] = "basic"
-    """How id and secret are shown: in an `Authorization: Basic` header, or in the form."""
+    """Place of id and secret in the request: an `Authorization: Basic` header, or the form."""
     scopes: Strings = ()
     """Scopes that are asked for."""
     audience: Strings = ()
