@@ -2,7 +2,7 @@
 
 import sys
 
-from gateway.shutdown import leave_at_once, serves
+from gateway.service_manager import leave_at_once, serves
 
 
 def main() -> None:

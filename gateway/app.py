@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from gateway import __version__
 from gateway.a2a.card import CardInvalid
 from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
@@ -33,10 +34,10 @@ from gateway.proxy.admission import quotas_of
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
 from gateway.proxy.pipeline import Pipeline
-from gateway.proxy.webhooks import Webhooks
 from gateway.push.service import PushService
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
+from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
 from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.tasks import opening
@@ -48,7 +49,6 @@ from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.telemetry.recent import RecentRequests
-from gateway.version import package_version
 from gateway.workers import Worker
 
 _LAST_WORDS = 1.0
@@ -96,7 +96,7 @@ class Gateway:
         self._background = Background()
         self._worker = worker
         self._processes = 1 if worker is None else worker.processes
-        self.metrics = Metrics(package_version(), self._samples, None if worker is None else worker.metrics)
+        self.metrics = Metrics(__version__, self._samples, None if worker is None else worker.metrics)
         self.access = AccessLog(access_stream, form=self._config.observe.log.format)
         self.started = False
         self.draining = False

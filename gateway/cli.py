@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway import __version__
 from gateway.a2a.framing.lsp import Framing
 from gateway.commands.config_file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
 from gateway.commands.output import (
@@ -31,7 +32,6 @@ from gateway.commands.output import (
     show_json,
     write,
 )
-from gateway.version import package_version
 
 if TYPE_CHECKING:
     from gateway.commands.state import StatePlace
@@ -67,7 +67,7 @@ class Output(StrEnum):
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """A multi-tenant gateway for A2A agents: one YAML file routes callers to agents."""
     if version:
-        show(f"a2a-gateway {package_version()}")
+        show(f"a2a-gateway {__version__}")
         raise typer.Exit
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
+
 ANONYMOUS_TENANT = "anonymous"
 """The tenant of callers that show no credential, where the configuration admits them."""
 
@@ -56,3 +58,28 @@ class Principal:
 
 ANONYMOUS = Principal(tenant=ANONYMOUS_TENANT, claims=MappingProxyType({}))
 """The one principal of all callers without a credential, where the configuration admits them."""
+
+
+class Certificate(msgspec.Struct, eq=False):
+    """The fields of a verified client certificate; each connection has its own object.
+
+    Attributes:
+        digest: Its SHA-256.
+        uris: The URIs of the subject alternative name, in order.
+        dns: Its DNS names, in lower case.
+        common_names: Of the subject.
+        subject, issuer: Distinguished names (RFC 4514).
+        expires: Wall-clock seconds of its end.
+        signs: Whether it may sign other certificates.
+        void: Whether its authorities are no longer trusted; the only field that changes.
+    """
+
+    digest: bytes
+    uris: tuple[str, ...] = ()
+    dns: tuple[str, ...] = ()
+    common_names: tuple[str, ...] = ()
+    subject: str = ""
+    issuer: str = ""
+    expires: float = 0.0
+    signs: bool = False
+    void: bool = False

@@ -20,8 +20,7 @@ from gateway.config.check import Examined
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, raise_file_limit
 from gateway.reload import Origin, Trigger
-from gateway.shutdown import SIGNALS, leave_at_once, leave_within
-from gateway.systemd import Notifier
+from gateway.service_manager import SIGNALS, Notifier, leave_at_once, leave_within
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.upstream.stdio.process import kill_all

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 
 from gateway.a2a.json import BodyBounds
+from gateway.backend.backend import Backing, Backings, card_changes
 from gateway.background import Background
-from gateway.backing import Backing, Backings, card_changes
 from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
 from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
@@ -26,15 +26,15 @@ from gateway.config.agent import USUAL_HEADERS, Agent
 from gateway.config.certificate import signing_key
 from gateway.config.check import Examined
 from gateway.config.client import METHOD
-from gateway.config.limit import Verification
+from gateway.config.limit import Cors, Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
-from gateway.proxy.cors import Policy
-from gateway.proxy.webhooks import Webhooks
+from gateway.policy.cors import Policy
+from gateway.push.webhooks import Webhooks
 from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
@@ -204,7 +204,7 @@ class Snapshot:
             prefix=() if config.gateway.prefix_stripped else path_segments(public.prefix),
             trusted=tuple(ipaddress.ip_network(network) for network in config.gateway.trusted_proxies),
             body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
-            cors=Policy.compile(config.gateway.cors),
+            cors=_cors(config.gateway.cors),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             resources=resources,
@@ -472,3 +472,9 @@ def _labelled(config: Config) -> frozenset[str]:
     if "anonymous" not in names:
         names.append("anonymous")
     return frozenset({NO_TENANT, *names[: metrics.max_tenants]})
+
+
+def _cors(cors: Cors | None) -> Policy:
+    if cors is None:
+        return Policy()
+    return Policy.compile(cors.origins, cors.headers, cors.max_age, credentials=cors.credentials)

@@ -42,8 +42,7 @@ from gateway.config.problem import as_text
 from gateway.config.routes import divided
 from gateway.listener.server import ListenFailed, bind, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
-from gateway.shutdown import leave_at_once
-from gateway.systemd import Notifier
+from gateway.service_manager import Notifier, leave_at_once
 from gateway.telemetry import log
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.telemetry.worker_metrics import WorkerMetrics

@@ -13,7 +13,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS, Parameters
 from gateway.a2a.paths import PathCall
-from gateway.certificate import Certificate
+from gateway.principal import Certificate
 
 
 class HeadCache(Protocol):

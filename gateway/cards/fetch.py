@@ -30,7 +30,7 @@ from gateway.a2a.fault import CardUntrusted, Fault, NoHealthyBackend, UpstreamAu
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from gateway.cards.verify import CardVerifier, Verified
-from gateway.tls_failure import kind
+from gateway.telemetry.tls_failure import kind
 from gateway.upstream.oauth2 import TokenSource
 from gateway.upstream.outlier_detection import explained
 

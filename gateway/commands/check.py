@@ -24,7 +24,7 @@ from gateway.a2a.fault import (
     UpstreamTimeout,
 )
 from gateway.a2a.operation import Operation
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.cards.fetch import DEADLINE
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
@@ -40,7 +40,7 @@ from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.metrics import Metrics
-from gateway.tls_failure import kind
+from gateway.telemetry.tls_failure import kind
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.health_check import check_health
 from gateway.upstream.http import HttpUpstream

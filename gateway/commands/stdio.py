@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 import uvloop
 
+from gateway import __version__
 from gateway.a2a.card import is_clean_path, spoken
 from gateway.a2a.fault import Draining, Fault
 from gateway.a2a.framing.lsp import BadFrame, Framing
@@ -35,13 +36,12 @@ from gateway.config.check import Examined
 from gateway.config.routes import table
 from gateway.listener.stdio import Pipes, StdioClient
 from gateway.proxy.pipeline import Pipeline
-from gateway.proxy.webhooks import Webhooks
 from gateway.push.ssrf import Resolver, WebhookPolicy
+from gateway.push.webhooks import Webhooks
 from gateway.snapshot import Snapshot
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
-from gateway.version import package_version
 
 GRACE = 30.0
 """Seconds for calls that are open at the end of the host's input."""
@@ -215,7 +215,7 @@ class Session:
             loop.add_signal_handler(number, self._stop.set)
         background, access, resolver = Background(), AccessLog(self._access_stream, form="text"), Resolver()
         webhooks = Webhooks(WebhookPolicy(resolve=resolver))
-        snapshot = Snapshot.build(self._examined, Metrics(package_version()), _PUBLIC, webhooks=webhooks)
+        snapshot = Snapshot.build(self._examined, Metrics(__version__), _PUBLIC, webhooks=webhooks)
         try:
             snapshot.open(background)
             await _either(snapshot.backings[_NAME].source.settled, self._stop)

@@ -15,7 +15,6 @@ import msgspec
 
 from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.a2a.fault import AuthInvalid, AuthMissing, RateLimited
-from gateway.certificate import Certificate
 from gateway.config.model import Auth
 from gateway.identity.api_key import ApiKeys
 from gateway.identity.entitlement import Entitlement
@@ -24,7 +23,7 @@ from gateway.identity.jwt import LONGEST, TokenVerifier
 from gateway.identity.mtls import Certificates
 from gateway.identity.throttle import FailureLimit, VerificationQueue
 from gateway.identity.token_cache import TokenCache
-from gateway.principal import ANONYMOUS, Principal
+from gateway.principal import ANONYMOUS, Certificate, Principal
 
 CHALLENGE = 'Bearer realm="a2a"'
 """`WWW-Authenticate` of a 401 (RFC 6750 §3); API keys are shown as bearer tokens too."""

@@ -39,7 +39,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.config.limit import Verification
-from gateway.tls_failure import kind
+from gateway.telemetry.tls_failure import kind
 
 DEFAULTS: Final = Verification()
 PATIENCE: Final = 2.0

@@ -19,10 +19,9 @@ from cryptography.x509.oid import NameOID
 from gateway.a2a.call import Head
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
 from gateway.a2a.headers import pass_on
-from gateway.certificate import Certificate
 from gateway.config.client import ClientName, Clients, Mtls, UnknownClient, is_spiffe
 from gateway.identity.token_cache import TokenCache
-from gateway.principal import Principal
+from gateway.principal import Certificate, Principal
 
 _FOR_EVER = float("inf")
 _LONGEST_VALUE = 256

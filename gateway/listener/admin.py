@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.headers import Pairs
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown

@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gateway.backing import Backing
-from gateway.catalog import view
+from gateway.backend.backend import Backing
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.config.explain import Inquiry, reply
 from gateway.policy.limits import Limits
+from gateway.proxy import catalog_view as view
 from gateway.snapshot import Snapshot
 from gateway.telemetry.recent import RecentRequests
 

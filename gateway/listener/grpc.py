@@ -28,14 +28,14 @@ from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICES, GrpcMethod
 from gateway.a2a.call import Head
-from gateway.certificate import Certificate
 from gateway.config.model import Gateway
 from gateway.identity.mtls import read_certificate
 from gateway.listener.grpc_health import Answer, Health
 from gateway.listener.grpc_reflection import Reflection
-from gateway.listener.grpc_responder import GrpcWire, Metadata
+from gateway.listener.grpc_responder import GrpcResponder, Metadata
 from gateway.listener.server import ListenFailed, address_of, client_limits
 from gateway.listener.tls import PemTls
+from gateway.principal import Certificate
 from gateway.proxy.pipeline import Pipeline
 from gateway.upstream.grpc_library import aio, cygrpc, grpc
 
@@ -411,7 +411,7 @@ class GrpcListener:
         remaining = context.time_remaining()
         # Always a head of its own, as a stream drops its content.
         head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
-        wire = GrpcWire(context, self._written.http, streams=method.operation.streams)
+        wire = GrpcResponder(context, self._written.http, streams=method.operation.streams)
         task = asyncio.get_running_loop().create_task(self._serve(head, wire, kept))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -446,7 +446,7 @@ class GrpcListener:
             words = "a header is malformed"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words, self._refused(context, 400, words))
 
-    async def _serve(self, head: Head, wire: GrpcWire, kept: Head) -> None:
+    async def _serve(self, head: Head, wire: GrpcResponder, kept: Head) -> None:
         try:
             await self._pipeline.serve(head, wire)
         finally:

@@ -36,7 +36,7 @@ _NEWS = 0.05
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
-class GrpcWire:
+class GrpcResponder:
     """The client's side of one call (`gateway.proxy.responder.Responder`).
 
     Args:

@@ -353,7 +353,7 @@ def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     return head
 
 
-class ClientWire:
+class ClientResponder:
     """One exchange with a client.
 
     Attributes:
@@ -659,7 +659,7 @@ class ClientConnection(asyncio.Protocol):
         self.introduction = UNMET
         self._state = _RESTING
         self._heads = IncomingHeads(edge.limits)
-        self._client: ClientWire | None = None
+        self._client: ClientResponder | None = None
         self.keeps = True
         # The body while it comes, and whether it was answered before it was whole.
         self._incoming: IncomingBody | None = None
@@ -801,10 +801,10 @@ class ClientConnection(asyncio.Protocol):
         if whole:
             if len(rest) > read.length:
                 rest, self.keeps = rest[: read.length], False
-            self._client = client = ClientWire(self, read, length, whole=True, body=rest)
+            self._client = client = ClientResponder(self, read, length, whole=True, body=rest)
             self._state = _ANSWERING
         else:
-            self._client = client = ClientWire(self, read, length, whole=False)
+            self._client = client = ClientResponder(self, read, length, whole=False)
             self._state = _BODY
             self._incoming = IncomingBody(client, read, edge.limits.headers, self._loop.time())
             if rest:
@@ -818,7 +818,7 @@ class ClientConnection(asyncio.Protocol):
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    async def _serve(self, head: Head, client: ClientWire) -> None:
+    async def _serve(self, head: Head, client: ClientResponder) -> None:
         try:
             await self._edge.serve(head, client)
         except Exception:

@@ -15,8 +15,8 @@ import httptools
 import msgspec
 
 from gateway.a2a.call import Head
-from gateway.certificate import Certificate
 from gateway.config.limit import Http
+from gateway.principal import Certificate
 
 _LONGEST_METHOD = 32
 _LENGTH_DIGITS = 15

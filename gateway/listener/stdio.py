@@ -190,7 +190,7 @@ class Client(Protocol):
     pipes: Pipes
 
 
-class StdioWire:
+class StdioResponder:
     """One call of the host's, as the line sees it (`proxy.responder.Responder`).
 
     Args:
@@ -353,8 +353,8 @@ class StdioClient:
         self._path = path
         self._dresses = dresses or {}
         self._longest = longest
-        self._calls: dict[asyncio.Task[None], StdioWire] = {}
-        self._by_id: dict[object, StdioWire] = {}
+        self._calls: dict[asyncio.Task[None], StdioResponder] = {}
+        self._by_id: dict[object, StdioResponder] = {}
 
     @property
     def open(self) -> int:
@@ -405,7 +405,7 @@ class StdioClient:
         identity = _NO_ID if heard is None else _identity(heard, frame.content)
         method = method or ""
         version = Version.V0_3 if "/" in method else Version.V1_0
-        responder = StdioWire(self, identity, frame.content, version, self._dresses.get(method))
+        responder = StdioResponder(self, identity, frame.content, version, self._dresses.get(method))
         if len(self._calls) >= MOST_CALLS:
             responder.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
             return
@@ -420,10 +420,10 @@ class StdioClient:
         self._by_id[key] = responder
         task.add_done_callback(partial(self._done, key, responder))
 
-    async def _answer(self, head: Head, responder: StdioWire) -> None:
+    async def _answer(self, head: Head, responder: StdioResponder) -> None:
         await self._serve(head, responder)
 
-    def _done(self, key: object, responder: StdioWire, task: asyncio.Task[None]) -> None:
+    def _done(self, key: object, responder: StdioResponder, task: asyncio.Task[None]) -> None:
         self._calls.pop(task, None)
         if self._by_id.get(key) is responder:
             del self._by_id[key]

@@ -4,9 +4,9 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 
-from gateway.certificate import Certificate
 from gateway.config.certificate import ServerTls
 from gateway.identity.mtls import read_certificate
+from gateway.principal import Certificate
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.catalog.render import HEADERS
-from gateway.catalog.view import Address, addresses
 from gateway.config.limit import Http
 from gateway.listener.asgi import AsgiResponder
 from gateway.principal import Principal
+from gateway.proxy.catalog_view import Address, addresses
 from gateway.proxy.responder import Responder
 from gateway.snapshot import Snapshot
 

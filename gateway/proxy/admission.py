@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gateway.a2a.call import Call
 from gateway.a2a.fault import TasksLimited
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.config import effective
 from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits

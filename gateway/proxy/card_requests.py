@@ -13,7 +13,7 @@ from gateway.a2a.headers import A2A_JSON, Pairs, accepts, holds
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.cards.serve import ServedCard, sign_in_card
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder

@@ -20,7 +20,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
-from gateway.backing import OWN_IDS, Backing
+from gateway.backend.backend import OWN_IDS, Backing
 from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import RequestContext, meet
 from gateway.tasks.ownership import Ownership

@@ -21,7 +21,7 @@ from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.principal import Principal
 from gateway.proxy import method_fallback
 from gateway.proxy.delivery import Delivery
@@ -32,7 +32,7 @@ from gateway.proxy.reply import deliver
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
-from gateway.proxy.webhooks import Webhooks
+from gateway.push.webhooks import Webhooks
 from gateway.tasks.ownership import ownership_of
 from gateway.upstream.balancer import Replica
 from gateway.upstream.dialects import Interface

@@ -43,7 +43,7 @@ from gateway.a2a.ids import nested_in_tree
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import LONGEST_PAGE, Listing
 from gateway.a2a.task_state import state_of
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.proxy.delivery import Delivery, head_of
 from gateway.proxy.reply import ClientAnswer
 from gateway.proxy.request import RequestContext

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs
 
 from gateway.a2a.fault import BadParams, NotAdmitted, WrongHttpMethod
 from gateway.a2a.headers import Pairs, holds
-from gateway.catalog import view
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
+from gateway.proxy import catalog_view as view
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.snapshot import Snapshot

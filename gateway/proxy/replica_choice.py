@@ -9,7 +9,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.principal import Principal
 from gateway.tasks.ownership import ownership_of
 from gateway.upstream.balancer import Balancer, Replica

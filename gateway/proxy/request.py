@@ -20,7 +20,7 @@ from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, AnswerMemory
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
-from gateway.proxy.webhooks import Pushing
+from gateway.push.webhooks import Pushing
 from gateway.routing.route import Rule
 from gateway.tasks.ownership import Ownership
 from gateway.tasks.skill_affinity import SkillCall

@@ -17,7 +17,7 @@ from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.naming import Alias
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.principal import Principal
 from gateway.proxy.request import RequestContext
 from gateway.tasks.aliases import Aliases, KeptAliases, Key

@@ -26,7 +26,7 @@ from gateway.a2a.fault import PushDenied, StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.push.signing import Signer
 from gateway.push.ssrf import Target, Unresolved, WebhookPolicy
-from gateway.tls_failure import kind
+from gateway.telemetry.tls_failure import kind
 from gateway.upstream.page import seconds_of
 
 MOST_READ: Final = 4096

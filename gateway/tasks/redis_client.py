@@ -33,7 +33,7 @@ from gateway.background import Background
 from gateway.tasks.redis_address import RedisAddress
 from gateway.tasks.redis_dial import CONNECT, RedisDial
 from gateway.tasks.store import StoreBroken
-from gateway.tls_failure import kind
+from gateway.telemetry.tls_failure import kind
 
 Reply: TypeAlias = "bytes | int | list[Reply] | None"
 

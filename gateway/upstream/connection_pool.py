@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
-from gateway.tls_failure import tls_failure
+from gateway.telemetry.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
 from gateway.upstream.plain_head import PlainHeads

@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset
-from gateway.tls_failure import TlsFailure, of_reason
+from gateway.telemetry.tls_failure import TlsFailure, of_reason
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.outlier_detection import FAILING, Away, DeadlinePassed, NotAccepted, TlsFailed
 from gateway.upstream.page import too_large

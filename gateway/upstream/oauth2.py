@@ -39,7 +39,7 @@ import msgspec
 
 from gateway.a2a.fault import UpstreamAuthFailed
 from gateway.background import Background
-from gateway.tls_failure import kind
+from gateway.telemetry.tls_failure import kind
 
 DEADLINE: Final = 10.0
 """Seconds for one token request, with its wait for a turn."""

@@ -18,7 +18,7 @@ from gateway.a2a.fault import (
     UpstreamReset,
     UpstreamTimeout,
 )
-from gateway.tls_failure import TlsFailure
+from gateway.telemetry.tls_failure import TlsFailure
 
 FAILING = frozenset({502, 503, 504})
 """Statuses that mean that the agent is down, from the agent or a server in front of it."""

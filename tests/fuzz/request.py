@@ -11,7 +11,7 @@ import httptools
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import ClientGone
-from gateway.listener.http1 import ClientConnection, ClientWire, Edge, ServerState
+from gateway.listener.http1 import ClientConnection, ClientResponder, Edge, ServerState
 from tests.fuzz.driver import run
 from tests.listener.front import limited
 
@@ -93,7 +93,7 @@ class _Client:
         self.transport = _Transport()
         self.connection.connection_made(self.transport)
 
-    async def _serve(self, head: Head, wire: ClientWire) -> None:
+    async def _serve(self, head: Head, wire: ClientResponder) -> None:
         target = head.path + (b"?" + head.query if head.query else b"")
         reading: list[tuple[bytes, bytes]] = [pair for pair in head.headers if pair[0] != b"transfer-encoding"]
         try:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid
-from gateway.certificate import Certificate
 from gateway.config.client import Mtls
 from gateway.identity.mtls import Certificates, read_certificate
+from gateway.principal import Certificate
 from tests.support.certificates import DAY, Authority
 from tests.table import for_each
 

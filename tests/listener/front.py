@@ -16,13 +16,13 @@ import trustme
 from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.limit import Http
-from gateway.listener.http1 import ClientConnection, ClientWire, Edge
+from gateway.listener.http1 import ClientConnection, ClientResponder, Edge
 from gateway.listener.server import HttpServer, bind, server_tls
 from tests.support.gateway import Client
 from tests.support.scripted import WAIT
 
 TEXT = (b"content-type", b"text/plain")
-Serve = Callable[["Front", Head, ClientWire], Awaitable[None]]
+Serve = Callable[["Front", Head, ClientResponder], Awaitable[None]]
 
 
 def limited(**bounds: Any) -> Http:
@@ -30,18 +30,18 @@ def limited(**bounds: Any) -> Http:
     return Http().model_copy(update=bounds)
 
 
-async def echoes(front: "Front", head: Head, wire: ClientWire) -> None:
+async def echoes(front: "Front", head: Head, wire: ClientResponder) -> None:
     """Answers with the body, or with the method and the path where there is none."""
     body = await wire.read(front.longest)
     await wire.answer(200, [TEXT], body or head.method.encode() + b" " + head.path)
 
 
-async def refuses(front: "Front", head: Head, wire: ClientWire) -> None:
+async def refuses(front: "Front", head: Head, wire: ClientResponder) -> None:
     """Answers 401 without reading the body."""
     await wire.answer(401, [TEXT], b"who are you?")
 
 
-async def streams(front: "Front", head: Head, wire: ClientWire) -> None:
+async def streams(front: "Front", head: Head, wire: ClientResponder) -> None:
     """Writes pieces until `front.go` is set, then ends."""
     wire.open(200, [TEXT])
     await wire.write(b"first")
@@ -49,7 +49,7 @@ async def streams(front: "Front", head: Head, wire: ClientWire) -> None:
     await wire.close()
 
 
-async def patient(front: "Front", head: Head, wire: ClientWire) -> None:
+async def patient(front: "Front", head: Head, wire: ClientResponder) -> None:
     """Answers when `front.go` is set."""
     await front.go.wait()
     await wire.answer(200, [TEXT], b"at last")
@@ -69,7 +69,7 @@ class Front:
     longest: int = 10 * 1024 * 1024
     go: asyncio.Event = field(default_factory=asyncio.Event)
     heads: list[Head] = field(default_factory=list)
-    wires: list[ClientWire] = field(default_factory=list)
+    wires: list[ClientResponder] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
     gone: int = 0
     cancelled: int = 0
@@ -100,7 +100,7 @@ class Front:
         [only] = self.connections
         return only
 
-    async def answer(self, head: Head, wire: ClientWire) -> None:
+    async def answer(self, head: Head, wire: ClientResponder) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.heads.append(head)

@@ -14,24 +14,24 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.framing.grpc import frame
 from gateway.config.model import Gateway
 from gateway.listener.grpc import GrpcListener
-from gateway.listener.grpc_responder import GrpcWire
+from gateway.listener.grpc_responder import GrpcResponder
 from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
 from gateway.proxy.connection_cache import ConnectionCache
 from tests.support.http2_client import RawClient
 from tests.support.scripted import WAIT
 
-Serve = Callable[["Front", Head, GrpcWire], Awaitable[None]]
+Serve = Callable[["Front", Head, GrpcResponder], Awaitable[None]]
 LONGEST = 8 * 1024 * 1024
 
 
-async def echoes(front: "Front", head: Head, wire: GrpcWire) -> None:
+async def echoes(front: "Front", head: Head, wire: GrpcResponder) -> None:
     """Answer with the message."""
     message = await wire.read(front.longest)
     await wire.answer(200, [(b"x-request-id", b"1")], frame(message))
 
 
-async def streams(front: "Front", head: Head, wire: GrpcWire) -> None:
+async def streams(front: "Front", head: Head, wire: GrpcResponder) -> None:
     """Write a message, and end when `front.go` is set."""
     await wire.read(front.longest)
     wire.open(200, [(b"x-request-id", b"1")])
@@ -40,7 +40,7 @@ async def streams(front: "Front", head: Head, wire: GrpcWire) -> None:
     await wire.close()
 
 
-async def patient(front: "Front", head: Head, wire: GrpcWire) -> None:
+async def patient(front: "Front", head: Head, wire: GrpcResponder) -> None:
     """Answer when `front.go` is set."""
     await front.go.wait()
     await wire.answer(200, [], frame(b"at last"))
@@ -61,7 +61,7 @@ class Front:
     ready: bool = True
     go: asyncio.Event = field(default_factory=asyncio.Event)
     heads: list[Head] = field(default_factory=list)
-    wires: list[GrpcWire] = field(default_factory=list)
+    wires: list[GrpcResponder] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     unread: list[tuple[str, int, str]] = field(default_factory=list)
     gone: int = 0
@@ -75,7 +75,7 @@ class Front:
         assert self._listener is not None
         return self._listener
 
-    async def serve(self, head: Head, wire: GrpcWire) -> None:
+    async def serve(self, head: Head, wire: GrpcResponder) -> None:
         """Serve a call as the pipeline does: a client that leaves cancels it, and a fault is an answer."""
         task = asyncio.current_task()
         assert task is not None

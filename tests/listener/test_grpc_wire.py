@@ -10,7 +10,7 @@ from gateway.a2a.bindings.grpc_status import Status, trailers
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow
 from gateway.a2a.framing.grpc import frame
-from gateway.listener.grpc_responder import GrpcWire
+from gateway.listener.grpc_responder import GrpcResponder
 from tests.listener.grpc_front import LONGEST, Front, fronting, patient, streams
 from tests.support.http2_client import REQUEST, SEND, STREAM
 from tests.support.undisturbed import undisturbed
@@ -59,7 +59,7 @@ async def test_a_message_that_stops_coming_is_given_up() -> None:
 # ---- Its answer ----------------------------------------------------------------------------------------------------
 
 
-async def _extra(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _extra(front: Front, head: Head, wire: GrpcResponder) -> None:
     wire.extra = [(b"ratelimit", b"r")]
     await wire.answer(200, [(b"content-type", b"application/grpc"), (b"x-request-id", b"1")], frame(b"hi"))
 
@@ -72,7 +72,7 @@ async def test_an_answer_of_one_message_has_its_metadata_behind_it() -> None:
         assert await call.code() is grpc.StatusCode.OK
 
 
-async def _status_alone(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _status_alone(front: Front, head: Head, wire: GrpcResponder) -> None:
     await wire.answer(200, [(b"x-request-id", b"1"), *NOT_FOUND], b"")
 
 
@@ -86,7 +86,7 @@ async def test_a_status_alone_has_its_words_and_details(path: str) -> None:
         assert (told["grpc-status-details-bin"], told["x-request-id"]) == (b"\x08\x05details", "1")
 
 
-async def _three(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _three(front: Front, head: Head, wire: GrpcResponder) -> None:
     wire.open(200, [(b"x-request-id", b"1")])
     await wire.write(frame(b"one") + frame(b""))
     wire.write_nowait(frame(b"three"))
@@ -104,7 +104,7 @@ async def test_a_stream_may_end_with_a_status_of_its_own() -> None:
         assert dict(await call.initial_metadata()) == {"x-request-id": "1"}
 
 
-async def _breaks(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _breaks(front: Front, head: Head, wire: GrpcResponder) -> None:
     wire.open(200, [])
     await wire.write(frame(b"first"))
 
@@ -117,7 +117,7 @@ async def test_an_answer_that_broke_off_is_no_success(path: str) -> None:
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def _bad_header(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _bad_header(front: Front, head: Head, wire: GrpcResponder) -> None:
     for value in (b"a\r\nb", b"\xff", b"\0"):
         with pytest.raises(ValueError, match="x-a"):
             await wire.answer(200, [(b"x-a", value)], b"")
@@ -132,7 +132,7 @@ async def test_a_header_that_grpc_cannot_have_never_leaves() -> None:
 # ---- Clients that read slowly ----------------------------------------------------------------------------------------
 
 
-async def _pours(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _pours(front: Front, head: Head, wire: GrpcResponder) -> None:
     wire.open(200, [])
     while True:
         await wire.write(frame(b"x" * 50_000))
@@ -141,7 +141,7 @@ async def _pours(front: Front, head: Head, wire: GrpcWire) -> None:
 async def test_a_client_that_takes_nothing_delays_no_other_and_its_agent_waits() -> None:
     written = 0
 
-    async def pours(front: Front, head: Head, wire: GrpcWire) -> None:
+    async def pours(front: Front, head: Head, wire: GrpcResponder) -> None:
         nonlocal written
         if head.first(b"x-slow") is None:
             await wire.answer(200, [], frame(b"ok"))
@@ -177,7 +177,7 @@ async def test_a_client_that_takes_nothing_for_long_has_left() -> None:
         assert (await client.answer(stream))[1] == b"14"
 
 
-async def _long(front: Front, head: Head, wire: GrpcWire) -> None:
+async def _long(front: Front, head: Head, wire: GrpcResponder) -> None:
     await wire.answer(200, [], frame(b"x" * LONGEST))
     front.go.set()
 

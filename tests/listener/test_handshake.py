@@ -12,7 +12,7 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.listener import http1 as protocol
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, refuses, starved, streams
 from tests.support.gateway import request
 from tests.support.undisturbed import undisturbed
@@ -143,7 +143,7 @@ async def test_a_client_that_leaves_over_tls_ends_its_request(tls: Tls, serve: A
 async def test_a_client_that_leaves_while_it_is_written_to_over_tls_is_noticed(
     tls: Tls, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def floods(front: Front, head: Head, wire: ClientWire) -> None:
+    async def floods(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.open(200, [TEXT])
         while True:
             await wire.write(b"x" * 65536)
@@ -166,7 +166,7 @@ async def test_a_client_that_leaves_while_it_is_written_to_over_tls_is_noticed(
 
 @undisturbed(0.2)
 async def test_a_client_that_never_reads_over_tls_is_cut(tls: Tls) -> None:
-    async def big(front: Front, head: Head, wire: ClientWire) -> None:
+    async def big(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [TEXT], b"x" * 50_000_000)
 
     async with fronting(big, limited(write_stall=0.4), tls=tls) as front:
@@ -217,7 +217,7 @@ async def test_an_early_refusal_arrives_over_tls(tls: Tls, monkeypatch: pytest.M
 
 
 async def test_the_loss_of_a_stream_over_tls_is_no_clean_end(tls: Tls) -> None:
-    async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
+    async def breaks(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.open(200, [TEXT])
         await wire.write(b"first")
         await front.go.wait()

@@ -11,7 +11,7 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge
 from gateway.listener import http1 as protocol
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, fronting, refuses
 from tests.support.gateway import CALL, JSON, RESULT, fronted, request
 from tests.support.scripted import WAIT, answers, whole
@@ -33,7 +33,7 @@ def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_DRAIN_TIME", 60.0)
 
 
-async def too_large(front: Front, head: Head, wire: ClientWire) -> None:
+async def too_large(front: Front, head: Head, wire: ClientResponder) -> None:
     try:
         await wire.read(1000)
     except BodyTooLarge as fault:
@@ -131,7 +131,7 @@ async def test_a_client_that_is_done_is_not_lingered_for() -> None:
 
 
 async def test_a_client_that_left_while_nobody_read_it_is_let_go_of() -> None:
-    async def later(front: Front, head: Head, wire: ClientWire) -> None:
+    async def later(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.when_gone(lambda: None)
         await front.go.wait()
         await wire.answer(401, [TEXT], b"who are you?")

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
 from gateway.listener.admin import PagesListener
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import Front, fronting
 from tests.support.gateway import request
 from tests.support.wire import RecordedWire
@@ -67,7 +67,7 @@ PAGES = PagesListener(
 )
 
 
-async def pages(front: Front, head: Head, wire: ClientWire) -> None:
+async def pages(front: Front, head: Head, wire: ClientResponder) -> None:
     await PAGES(head, wire)
 
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, patient, streams
 from tests.support.gateway import request
 from tests.support.scripted import WAIT
@@ -164,7 +164,7 @@ async def test_a_stream_to_http_1_0_ends_with_the_connection_and_has_no_chunks()
 
 
 async def test_the_loss_of_a_stream_that_ends_with_the_connection_is_a_reset() -> None:
-    async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
+    async def breaks(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.open(200, [TEXT])
         await wire.write(b"first")
         await front.go.wait()
@@ -181,7 +181,7 @@ async def test_the_loss_of_a_stream_that_ends_with_the_connection_is_a_reset() -
 
 
 async def test_the_loss_of_a_chunked_stream_has_no_last_chunk() -> None:
-    async def breaks(front: Front, head: Head, wire: ClientWire) -> None:
+    async def breaks(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.open(200, [TEXT])
         await wire.write(b"first")
         wire.cut()
@@ -279,7 +279,7 @@ async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_l
     entered = asyncio.Event()
 
     class Late(Front):
-        async def answer(self, head: Head, wire: ClientWire) -> None:
+        async def answer(self, head: Head, wire: ClientResponder) -> None:
             entered.set()
             await self.go.wait()
             await super().answer(head, wire)
@@ -300,7 +300,7 @@ async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_l
 async def test_what_is_written_for_a_client_that_left_goes_nowhere() -> None:
     done = asyncio.Event()
 
-    async def unaware(front: Front, head: Head, wire: ClientWire) -> None:
+    async def unaware(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.when_gone(lambda: None)
         wire.open(200, [TEXT])
         await front.go.wait()
@@ -328,7 +328,7 @@ async def test_what_is_written_for_a_client_that_left_goes_nowhere() -> None:
 async def test_a_request_that_cannot_be_served_is_answered_with_nothing_of_the_inside(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def fails(front: Front, head: Head, wire: ClientWire) -> None:
+    async def fails(front: Front, head: Head, wire: ClientResponder) -> None:
         raise ValueError("secret")
 
     async with fronting(fails) as front:
@@ -341,7 +341,7 @@ async def test_a_request_that_cannot_be_served_is_answered_with_nothing_of_the_i
 
 
 async def test_a_stream_that_cannot_be_served_to_its_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails(front: Front, head: Head, wire: ClientWire) -> None:
+    async def fails(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.open(200, [TEXT])
         await wire.write(b"first")
         raise ValueError
@@ -353,7 +353,7 @@ async def test_a_stream_that_cannot_be_served_to_its_end_is_cut(caplog: pytest.L
 
 
 async def test_a_request_that_nobody_answers_ends_the_connection() -> None:
-    async def forgets(front: Front, head: Head, wire: ClientWire) -> None:
+    async def forgets(front: Front, head: Head, wire: ClientResponder) -> None:
         pass
 
     async with fronting(forgets) as front:
@@ -361,7 +361,7 @@ async def test_a_request_that_nobody_answers_ends_the_connection() -> None:
 
 
 async def test_an_answer_with_a_broken_header_is_none(caplog: pytest.LogCaptureFixture) -> None:
-    async def splits(front: Front, head: Head, wire: ClientWire) -> None:
+    async def splits(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [(b"x", b"1\r\nset-cookie: a=b")], b"")
 
     async with fronting(splits) as front:

@@ -23,7 +23,7 @@ from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
-from gateway.listener.http1 import ClientWire, Edge
+from gateway.listener.http1 import ClientResponder, Edge
 from gateway.listener.server import (
     HttpServer,
     ListenFailed,
@@ -97,7 +97,7 @@ class App:
         if at_once:
             self.go.set()
 
-    async def __call__(self, head: Head, wire: ClientWire) -> None:
+    async def __call__(self, head: Head, wire: ClientResponder) -> None:
         self.heads.append(head)
         self.asked.set()
         try:
@@ -184,7 +184,7 @@ async def test_closing_waits_a_little_and_then_no_longer() -> None:
 
 async def test_closing_closes_on_a_client_that_does_not_read() -> None:
     class Floods(App):
-        async def __call__(self, head: Head, wire: ClientWire) -> None:
+        async def __call__(self, head: Head, wire: ClientResponder) -> None:
             wire.open(200, [])
             self.asked.set()
             while True:

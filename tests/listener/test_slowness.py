@@ -14,7 +14,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow
 from gateway.listener import http1 as protocol
 from gateway.listener import request_parser as incoming
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, slow_socket
 from tests.support.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
 from tests.support.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
@@ -27,7 +27,7 @@ GET = request("GET", "/", None)
 BIG = 10 * 1024 * 1024
 
 
-async def says_slowly(front: Front, head: Head, wire: ClientWire) -> None:
+async def says_slowly(front: Front, head: Head, wire: ClientResponder) -> None:
     """Reads the body, and answers 408 where it does not come."""
     try:
         body = await wire.read(front.longest)
@@ -117,7 +117,7 @@ async def test_a_body_that_comes_fast_enough_takes_as_long_as_it_takes(monkeypat
 async def test_who_is_not_read_yet_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "_RATE_FROM", 0.05)
 
-    async def waits(front: Front, head: Head, wire: ClientWire) -> None:
+    async def waits(front: Front, head: Head, wire: ClientResponder) -> None:
         await front.go.wait()
         await says_slowly(front, head, wire)
 
@@ -156,18 +156,18 @@ def waiting(front: Front) -> int:
     return sum(each.transport.get_write_buffer_size() for each in front.connections)
 
 
-async def big(front: Front, head: Head, wire: ClientWire) -> None:
+async def big(front: Front, head: Head, wire: ClientResponder) -> None:
     await wire.answer(200, [TEXT], b"x" * BIG)
 
 
-async def long_stream(front: Front, head: Head, wire: ClientWire) -> None:
+async def long_stream(front: Front, head: Head, wire: ClientResponder) -> None:
     wire.open(200, [TEXT])
     while True:
         await wire.write(b"x" * 10_000)
         await asyncio.sleep(0)
 
 
-async def nowait_stream(front: Front, head: Head, wire: ClientWire) -> None:
+async def nowait_stream(front: Front, head: Head, wire: ClientResponder) -> None:
     wire.open(200, [TEXT])
     while True:
         if not wire.write_nowait(b"x" * 10_000):
@@ -175,7 +175,7 @@ async def nowait_stream(front: Front, head: Head, wire: ClientWire) -> None:
         await asyncio.sleep(0)
 
 
-async def large_pieces(front: Front, head: Head, wire: ClientWire) -> None:
+async def large_pieces(front: Front, head: Head, wire: ClientResponder) -> None:
     wire.open(200, [TEXT])
     while True:
         await wire.write(b"x" * 1_000_000)
@@ -207,7 +207,7 @@ async def test_the_write_buffer_is_as_large_as_said() -> None:
 
 @undisturbed(0.2)
 async def test_a_slow_reader_gets_all_of_it() -> None:
-    async def some(front: Front, head: Head, wire: ClientWire) -> None:
+    async def some(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [TEXT], b"x" * 1_000_000)
 
     async with fronting(some, limited(write_stall=0.4)) as front, slow_client(front, GET, 100_000) as client:
@@ -222,7 +222,7 @@ async def test_a_slow_reader_gets_all_of_it() -> None:
 
 
 async def test_a_client_that_reads_nothing_of_its_answers_can_not_pile_them_up() -> None:
-    async def some(front: Front, head: Head, wire: ClientWire) -> None:
+    async def some(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [TEXT], b"x" * 60_000)
 
     async with fronting(some, limited(write_stall=0.5, keep_alive=0.2)) as front:
@@ -243,7 +243,7 @@ async def test_a_client_that_reads_nothing_of_its_answers_can_not_pile_them_up()
 
 @undisturbed(0.2)
 async def test_a_connection_whose_answer_was_read_late_goes_on() -> None:
-    async def some(front: Front, head: Head, wire: ClientWire) -> None:
+    async def some(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [TEXT], b"x" * 150_000)
 
     async with fronting(some, limited(keep_alive=0.5)) as front, slow_client(front, GET) as client:
@@ -263,7 +263,7 @@ async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_sl
 ) -> None:
     monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
 
-    async def early(front: Front, head: Head, wire: ClientWire) -> None:
+    async def early(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(401, [TEXT], b"x" * 500_000)
 
     async with fronting(early, limited(write_stall=1)) as front:

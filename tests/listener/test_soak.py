@@ -12,7 +12,7 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.listener import http1 as protocol
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, Tls, fronting, limited
 from tests.support.gateway import Client, request
 
@@ -32,7 +32,7 @@ class Wild:
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
 
-    async def serve(self, front: Front, head: Head, wire: ClientWire) -> None:
+    async def serve(self, front: Front, head: Head, wire: ClientResponder) -> None:
         dice = self._dice
         turn = dice.randrange(8)
         if turn == 0:
@@ -52,7 +52,7 @@ class Wild:
         else:
             await wire.answer(dice.choice((200, 204)), [TEXT], b"w" * dice.choice((0, 5, 70_000, 1_000_000)))
 
-    async def _stream(self, wire: ClientWire) -> None:
+    async def _stream(self, wire: ClientResponder) -> None:
         dice = self._dice
         wire.open(200, [TEXT])
         for _ in range(dice.randrange(20)):

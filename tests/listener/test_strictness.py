@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener.http1 import ClientWire
+from gateway.listener.http1 import ClientResponder
 from tests.listener.front import Front, fronting, limited
 from tests.support.gateway import request
 from tests.table import for_each
@@ -277,7 +277,7 @@ async def test_chunks_of_next_to_nothing_are_bounded() -> None:
 
 @for_each("framing", [b"Content-Length: 5\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
 async def test_an_answer_before_the_end_of_the_request_ends_the_connection(framing: bytes) -> None:
-    async def early(front: Front, head: Head, wire: ClientWire) -> None:
+    async def early(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [], b"early")
 
     async with fronting(early) as front:
@@ -292,7 +292,7 @@ async def test_an_answer_before_the_end_of_the_request_ends_the_connection(frami
 
 
 async def test_a_body_that_ends_while_its_early_answer_goes_out_keeps_nothing_open() -> None:
-    async def early(front: Front, head: Head, wire: ClientWire) -> None:
+    async def early(front: Front, head: Head, wire: ClientResponder) -> None:
         wire.open(200, [])
         await front.go.wait()
         await wire.close()

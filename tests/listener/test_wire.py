@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.a2a.fault import BodyTooLarge
-from gateway.listener.http1 import ClientWire, header_lines, status_line
+from gateway.listener.http1 import ClientResponder, header_lines, status_line
 from gateway.listener.request_parser import read_head
 from tests.listener.front import limited
 
@@ -65,7 +65,7 @@ class Site:
         raw = b"\r\n".join((first, b"Host: x", *lines)) + b"\r\n\r\n"
         self.connection = Recorded()
         connection: Any = self.connection
-        self.wire = ClientWire(connection, read_head(raw, "p", "http", limited()), length, whole=length == 0)
+        self.wire = ClientResponder(connection, read_head(raw, "p", "http", limited()), length, whole=length == 0)
 
     @property
     def said(self) -> bytes:

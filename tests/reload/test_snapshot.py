@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
 from tests.support.gateway import card_of, compiled

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.systemd import Notifier
+from gateway.service_manager import Notifier
 from tests.table import for_each
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.reload import Report, Result, Trigger
 from gateway.upstream.balancer import Condition
 from tests.support.assembly import EVENT, streaming, until

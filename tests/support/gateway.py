@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, cast
 from gateway.app import Gateway
 from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
-from gateway.proxy.webhooks import Webhooks
 from gateway.push.ssrf import WebhookPolicy
+from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics

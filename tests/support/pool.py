@@ -1,6 +1,6 @@
 """The connections of a backend that is reached over HTTP."""
 
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.http import HttpUpstream
 

@@ -6,7 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from gateway.version import package_version
+from gateway import __version__
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,14 +16,14 @@ def written() -> str:
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    assert package_version() == written()
+    assert __version__ == written()
 
 
 def test_a_copy_of_the_folder_knows_its_version(tmp_path: Path) -> None:
     (tmp_path / "gateway").mkdir()
     for name in ("__init__.py", "version.py"):
         shutil.copy(ROOT / "gateway" / name, tmp_path / "gateway")
-    code = "from gateway.version import package_version; print(package_version())"
+    code = "from gateway import __version__; print(__version__)"
     done = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
         cwd=tmp_path,

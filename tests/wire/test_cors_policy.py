@@ -1,15 +1,14 @@
 """The CORS policy; `test_cors_pages` has what browsers get of it."""
 
 from gateway.a2a.call import Head
-from gateway.config.limit import Cors
-from gateway.proxy.cors import Policy
+from gateway.policy.cors import Policy
 from tests.table import for_each
 
 CONSOLE = b"https://console.test"
 OTHER = b"https://other.test"
-SOME = Policy.compile(Cors(origins=("https://console.test", "http://localhost:3000"), headers=("X-Region",)))
-ANY = Policy.compile(Cors.model_validate({"origins": "*", "max_age": "1h"}))
-CLOSED = Policy.compile(None)
+SOME = Policy.compile(("https://console.test", "http://localhost:3000"), ("X-Region",), 600, credentials=False)
+ANY = Policy.compile(("*",), (), 3600, credentials=False)
+CLOSED = Policy()
 
 
 def request(origin: bytes | None = CONSOLE, method: str = "POST", **headers: bytes) -> Head:
@@ -40,7 +39,7 @@ def test_two_origins_are_none() -> None:
 
 
 def test_credentials_go_to_named_origins_only() -> None:
-    policy = Policy.compile(Cors(origins=("https://console.test",), credentials=True))
+    policy = Policy.compile(("https://console.test",), (), 600, credentials=True)
     assert (b"access-control-allow-credentials", b"true") in policy.headers(request())
     assert policy.headers(request(OTHER)) == [(b"vary", b"Origin")]
 

@@ -13,6 +13,7 @@ from gateway.a2a.card import parse_card
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Kind, Operation
 from gateway.a2a.sanitized_card import Discretion
+from gateway.backend.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, upstream_hosts
 from gateway.cards.sign import SigningKeys
@@ -41,7 +42,6 @@ from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
-from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.jwks import KeySet
 from gateway.resources import Resources

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from gateway.a2a.fault import Fault
 from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.backing import Backing
+from gateway.backend.backend import Backing
 from gateway.cards.serve import PublicUrl
 from gateway.catalog.directory import Seen
 from gateway.catalog.feeds import rule_for

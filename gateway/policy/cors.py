@@ -8,12 +8,11 @@ A page needs no permission for a request that an HTML form could have sent, too.
 the call would run with the rights of an anonymous caller: such a request is forged, and refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.a2a.call import Head
 from gateway.a2a.headers import Pairs, is_json
-from gateway.config.limit import Cors
 
 METHODS = b"GET, POST, DELETE"
 """Methods that a page may use; HEAD needs no permission."""
@@ -35,7 +34,7 @@ _ASKED_FOR = frozenset({b"a2a-version", b"authorization", b"x-api-key"})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The CORS policy, compiled from `gateway.proxy.cors`.
+    """The CORS policy, compiled from `gateway.cors`; by default no page may call.
 
     Attributes:
         anyone: Whether pages of every origin may call.
@@ -50,24 +49,27 @@ class Policy:
     allowed: tuple[tuple[bytes, bytes], ...] = ()
 
     @classmethod
-    def compile(cls, cors: Cors | None) -> "Policy":
-        """Return the policy of the file; without one no page may call, and answers have no headers for browsers."""
-        if cors is None:
-            return cls()
+    def compile(cls, origins: Sequence[str], headers: Sequence[str], max_age: float, *, credentials: bool) -> "Policy":
+        """Return the policy for these origins; `*` allows any, then without credentials.
+
+        Args:
+            headers: Request headers that pages may set, beside those of A2A.
+            max_age: Seconds for which a browser may cache a preflight.
+        """
         exposed = (b"access-control-expose-headers", ANSWER_HEADERS)
         allowed = (
             (b"access-control-allow-methods", METHODS),
-            (b"access-control-allow-headers", ", ".join((*REQUEST_HEADERS, *cors.headers)).encode("ascii")),
-            (b"access-control-max-age", b"%d" % cors.max_age),
+            (b"access-control-allow-headers", ", ".join((*REQUEST_HEADERS, *headers)).encode("ascii")),
+            (b"access-control-max-age", b"%d" % max_age),
         )
-        if "*" in cors.origins:
+        if "*" in origins:
             # One answer for all, so that caches may share it; never with credentials, which `check` refuses.
             everyone = ((b"access-control-allow-origin", b"*"), exposed)
             return cls(anyone=True, otherwise=everyone, allowed=allowed)
         granted = {}
-        for origin in (written.encode("ascii") for written in cors.origins):
+        for origin in (written.encode("ascii") for written in origins):
             said = [(b"access-control-allow-origin", origin), exposed, _VARY]
-            if cors.credentials:
+            if credentials:
                 said.insert(1, (b"access-control-allow-credentials", b"true"))
             granted[origin] = tuple(said)
         return cls(granted=granted, otherwise=(_VARY,), allowed=allowed)

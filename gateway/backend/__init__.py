@@ -1,0 +1,1 @@
+"""Backends: the replicas, transport, card and limits of each agent, built from the configuration."""
