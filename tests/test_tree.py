@@ -17,6 +17,9 @@ _FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|Ho
 def test_package_files_hold_a_docstring_only() -> None:
     for path in (ROOT / "gateway").rglob("__init__.py"):
         text = path.read_text()
+        if path.parent.name == "gateway":
+            # The version of the package is the one other thing.
+            text = text.partition("\n__version__")[0]
         assert text.startswith('"""'), path
         assert text.rstrip().endswith('"""'), path
         assert text.count('"""') == 2, path
