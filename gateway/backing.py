@@ -17,6 +17,7 @@ from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, upstream_hosts
 from gateway.cards.sign import SigningKeys
 from gateway.cards.trust import Trust, Trusting
+from gateway.cards.verify import ALGORITHMS, CardKeys, CardVerifier, FileKeys
 from gateway.catalog.directory import Listing
 from gateway.catalog.ranking import Changes, FirstByte
 from gateway.config import effective
@@ -41,6 +42,8 @@ from gateway.config.limit import Connections
 from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
 from gateway.connector import BINDINGS, NetworkConnector, StdioConnector
+from gateway.identity.authenticator import Authenticator
+from gateway.identity.jwks import KeySet
 from gateway.resources import Resources
 from gateway.routing.route import backend_key, read_backend_key
 from gateway.tasks.affinity import TaskAffinity
@@ -60,7 +63,11 @@ from gateway.upstream.stdio.upstream import trouble_of
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
 
 OWN_IDS = retry.OWN_IDS
-_CARD_RESULTS = {CardReport.READ: "ok", CardReport.UNCHANGED: "not_modified"}
+_CARD_RESULTS = {
+    CardReport.READ: "ok",
+    CardReport.UNCHANGED: "not_modified",
+    CardReport.UNTRUSTED: "untrusted",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,7 @@ class Backings:
         self,
         examined: Examined,
         metrics: Metrics,
-        schemes: tuple[str, ...],
+        authenticator: Authenticator,
         public: PublicUrl,
         grpc: GrpcPlace | None,
         *,
@@ -173,7 +180,7 @@ class Backings:
         self._examined = examined
         self._config = examined.config
         self._metrics = metrics
-        self._schemes = schemes
+        self._authenticator = authenticator
         self._public = public
         self._grpc = grpc
         self._trust = trust
@@ -247,11 +254,14 @@ class Backings:
         source = self._card_source(entry, place, trusting, connector)
         balancer, upstream = self._balancer(entry, connector, source)
         methods = None if agent.methods is None else frozenset(agent.methods)
+        authenticator = self._authenticator
         cards = ServedCards(
             source,
             upstream,
             self._public,
-            schemes=self._schemes,
+            schemes=authenticator.schemes,
+            issuers=lambda: authenticator.issuers,
+            scopes=() if agent.require is None else agent.require.scope,
             exposed=tuple(BINDINGS[binding] for binding in agent.expose),
             methods=methods if config.push.mode != "none" else _without_push(methods),
             grpc=self._grpc,
@@ -369,6 +379,7 @@ class Backings:
         )
         trusted = self._trust.of(trusting.authorities, trusting.shown)
         before, fetches, changes = self._resources.before(("card", key)), self._metrics.card_fetches, self._changes
+        verifier = self._card_verifier(entry, trusting)
 
         def make() -> CardSource:
             watch = CardWatch(
@@ -376,16 +387,56 @@ class Backings:
                 on_change=changes.card,
             )
             asker = connector.card_asker()
-            source = CardSource(place, trusted.client, watch, discretion=discretion, asker=asker, turns=trusted.turns)
+            source = CardSource(
+                place,
+                trusted.client,
+                watch,
+                discretion=discretion,
+                asker=asker,
+                verifier=verifier,
+                turns=trusted.turns,
+            )
             if isinstance(connector, StdioConnector):
                 connector.begin(source, before)
             return source
 
         return self._resources.acquire(
             ("card", key),
-            (name, place, trusted.client, discretion, connector.card_key),
+            (name, place, trusted.client, discretion, connector.card_key, verifier),
             make,
             run=lambda made: (f"card of {key}", made.run),
+        )
+
+    def _card_verifier(self, entry: _Entry, trusting: Trusting) -> CardVerifier | None:
+        """Return the verifier of an agent's card; all agents with the same URL of keys share one key set."""
+        verify = None if entry.agent.card is None else entry.agent.card.verify
+        if verify is None:
+            return None
+        resources, keys = self._resources, verify.keys
+        key_set: CardKeys
+        if verify.is_fetched:
+            http = self._trust.of(trusting.authorities).client
+            key_set = resources.acquire(
+                ("card key set", keys, str(trusting.authorities or "")),
+                http,
+                lambda: KeySet(
+                    keys,
+                    issuer_url="",
+                    jwks_url=keys,
+                    algorithms=ALGORITHMS,
+                    http=http,
+                    label=f"keys of cards at {keys.partition('?')[0]}",
+                ),
+                run=lambda made: (f"keys of cards at {keys}", made.run),
+            )
+        else:
+            at = ("agents", entry.name, "card", "verify", "keys")
+            document = (self._examined.marks.folder(at) / keys).read_bytes()
+            key_set = resources.acquire(("card key file", entry.name), document, lambda: FileKeys(document))
+        return resources.acquire(
+            ("card verifier", entry.key),
+            (key_set, verify.require),
+            lambda: CardVerifier(key_set, require=verify.require),
         )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:

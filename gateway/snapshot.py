@@ -16,6 +16,7 @@ import httpx
 from gateway.a2a.json import BodyBounds
 from gateway.background import Background
 from gateway.backing import Backing, Backings, card_changes
+from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
 from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
 from gateway.cards.trust import Trust
@@ -180,7 +181,7 @@ class Snapshot:
         builder = Backings(
             examined,
             metrics,
-            authenticator.schemes,
+            authenticator,
             public,
             grpc,
             trust=trust,
@@ -285,6 +286,7 @@ class Snapshot:
                 if backing.source.card is not None
             ),
         )
+        yield from _untrusted(backings)
         yield from _processes([(backing.agent, backing.upstream) for _, backing in backings])
         yield Sample(
             "jwks_last_success_timestamp_seconds",
@@ -367,6 +369,22 @@ class DrainingSnapshots:
 
 def _is_up(replica: Replica) -> bool:
     return replica.condition.is_up and not trouble_of(replica.upstream)
+
+
+def _untrusted(backings: Iterable[tuple[str, Backing]]) -> Iterator[Sample]:
+    """Yield the metric of agents whose cards are verified."""
+    verified = [(key, backing) for key, backing in backings if backing.source.verifier is not None]
+    if verified:
+        yield Sample(
+            "card_untrusted",
+            "1 if the last card of the agent had a bad signature, or none where one is required, else 0. "
+            "Series: backends with `card.verify`.",
+            ("agent", "backend"),
+            tuple(
+                ((backing.agent, key), float(backing.source.report is CardReport.UNTRUSTED))
+                for key, backing in verified
+            ),
+        )
 
 
 def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:

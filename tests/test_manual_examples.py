@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gateway.cli import app
 from gateway.config.check import examine
 from tests.config.reading import HASH, TODAY
-from tests.doubles.certificates import SERVER, Authority
+from tests.support.certificates import SERVER, Authority
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -86,6 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "gateway.pem": shown.chain,
         "gateway.key": shown.key,
         "secrets/card-signing.pem": CARD_KEY,
+        "keys/search.json": b'{"keys": [{"kty": "EC", "crv": "P-256", "kid": "search-1"}]}',
         "cards/scheduler.json": b'{"name": "Scheduler"}',
         "cards/diary.json": b'{"name": "Diary", "url": "sh diary.sh", "preferredTransport": "stdio"}',
     }.items():

@@ -38,6 +38,20 @@ API_KEY_HEADER = "X-API-Key"
 
 
 @dataclass(frozen=True, slots=True)
+class TokenIssuer:
+    """An issuer of bearer tokens, by its discovery document (OpenID Connect Discovery 1.0 §3).
+
+    Attributes:
+        discovery_url: The address of the document.
+        authorization_url, token_url: Its endpoints; empty where it has none.
+    """
+
+    discovery_url: str
+    authorization_url: str = ""
+    token_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ServedInterface:
     """One way to call the agent through the gateway, under the gateway's own URL.
 
@@ -68,6 +82,8 @@ class Served:
     Attributes:
         interfaces: In order of preference; on the card those of 1.0 come first all the same.
         schemes: Credentials that the gateway accepts, any one of which is enough; empty where it asks for none.
+        issuers: Issuers of bearer tokens whose discovery documents are known.
+        scopes: Scopes that the agent requires of a token.
         streaming: Whether streams are relayed.
         push: Whether push configurations are relayed.
         extended: Whether the extended card is relayed.
@@ -75,6 +91,8 @@ class Served:
 
     interfaces: tuple[ServedInterface, ...]
     schemes: tuple[Scheme, ...] = ()
+    issuers: tuple[TokenIssuer, ...] = ()
+    scopes: tuple[str, ...] = ()
     streaming: bool = True
     push: bool = True
     extended: bool = True
@@ -138,7 +156,7 @@ def rebuild(sanitized: SanitizedCard, served: Served, edition: Edition = DUAL) -
     tree["capabilities"] = _capabilities(sanitized, served, edition)
     if extended is not None and edition.modern:
         tree["capabilities"]["extendedAgentCard"] = extended
-    tree |= _security(served.schemes, edition)
+    tree |= _security(served, edition)
     tree["defaultInputModes"] = list(sanitized.input_modes)
     tree["defaultOutputModes"] = list(sanitized.output_modes)
     tree["skills"] = list(sanitized.skills)
@@ -231,7 +249,8 @@ def _capabilities(sanitized: SanitizedCard, served: Served, edition: Edition) ->
 # ---- Security ------------------------------------------------------------------------------------------------------
 
 
-def _security(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
+def _security(served: Served, edition: Edition) -> Tree:
+    schemes = served.schemes
     if not schemes:
         return {}
     ancient = schemes
@@ -239,23 +258,60 @@ def _security(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
         # 0.2 knows no such kind, and its SDK for Python refuses a card with one.
         schemes = tuple(scheme for scheme in schemes if scheme != "mtls")
     tree: Tree = {}
-    if schemes:
-        tree = _alternatives(schemes, edition)
+    written = {scheme: _scheme(scheme, edition) for scheme in schemes} | _of_issuers(served, edition)
+    if written:
+        tree = _alternatives(written, served.scopes, edition)
     if edition.ancient:
         tree["authentication"] = {"schemes": [_ANCIENT_NAMES[scheme] for scheme in ancient]}
     return tree
 
 
-def _alternatives(schemes: tuple[Scheme, ...], edition: Edition) -> Tree:
-    tree: Tree = {"securitySchemes": {scheme: _scheme(scheme, edition) for scheme in schemes}}
+def _alternatives(schemes: dict[str, Tree], scopes: tuple[str, ...], edition: Edition) -> Tree:
+    tree: Tree = {"securitySchemes": schemes}
+    # Only a token has scopes.
+    needed = {name: [] if name in ("api_key", "mtls") else list(scopes) for name in schemes}
+    in_proto = {name: {"list": found} if found else {} for name, found in needed.items()}
     # A list of alternatives, in all generations: any one of the credentials is enough.
     if edition.modern:
-        tree["securityRequirements"] = [{"schemes": {scheme: {}}} for scheme in schemes]
+        tree["securityRequirements"] = [{"schemes": {name: found}} for name, found in in_proto.items()]
     if edition.typed:
         # No spelling of these suits all readers: ProtoJSON's `schemes` is no list, and Python's SDK refuses the card.
-        tree["security"] = [{scheme: []} for scheme in schemes]
+        tree["security"] = [{name: found} for name, found in needed.items()]
     elif edition.legacy:
-        tree["security"] = [{"schemes": {scheme: {}}} for scheme in schemes]
+        tree["security"] = [{"schemes": {name: found}} for name, found in in_proto.items()]
+    return tree
+
+
+def _of_issuers(served: Served, edition: Edition) -> dict[str, Tree]:
+    """Return the schemes of the issuers, by name: how a token is asked for, and where it all is written."""
+    found: dict[str, Tree] = {}
+    for number, issuer in enumerate(served.issuers, 1):
+        suffix = "" if number == 1 else f"_{number}"
+        flows = _flows(issuer, served.scopes)
+        if flows:
+            found[f"oauth2{suffix}"] = _spelled("oauth2SecurityScheme", "oauth2", {"flows": flows}, edition)
+        address = {"openIdConnectUrl": issuer.discovery_url}
+        found[f"oidc{suffix}"] = _spelled("openIdConnectSecurityScheme", "openIdConnect", address, edition)
+    return found
+
+
+def _flows(issuer: TokenIssuer, scopes: tuple[str, ...]) -> Tree:
+    """Return one flow, for the messages of 1.0 and 0.3 have room for one (protocol §8.2)."""
+    named = dict.fromkeys(scopes, "required by this agent")
+    if not issuer.token_url:
+        return {}
+    if not issuer.authorization_url:
+        return {"clientCredentials": {"tokenUrl": issuer.token_url, "scopes": named}}
+    address = {"authorizationUrl": issuer.authorization_url, "tokenUrl": issuer.token_url}
+    return {"authorizationCode": {**address, "scopes": named}}
+
+
+def _spelled(member: str, kind: str, scheme: Tree, edition: Edition) -> Tree:
+    tree: Tree = {}
+    if edition.proto:
+        tree[member] = scheme
+    if edition.typed:
+        tree |= {"type": kind, **scheme}
     return tree
 
 

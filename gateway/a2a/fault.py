@@ -666,6 +666,15 @@ class UpstreamProtocol(Fault):
     http_status = 502
 
 
+class CardUntrusted(Fault):
+    """The agent's card has no signature that its configured keys verify."""
+
+    error = INVALID_AGENT_RESPONSE
+    reason = "card_untrusted"
+    outcome = "upstream_error"
+    http_status = 502
+
+
 class UpstreamLimited(UpstreamProtocol):
     """An agent's 429 with `Retry-After` that is no A2A error; HTTP machinery acts on the status."""
 
@@ -698,9 +707,9 @@ REASONS = (
     "no_route", "route_conflict", "bad_request", "duplicate_key", "body_too_large", "version_unsupported",
     "method_not_allowed", "auth_missing", "auth_invalid", "auth_expired", "tenant_denied", "task_not_owned",
     "rate_limited", "streams_limited", "tasks_limited", "concurrency_limited", "push_denied", "upstream_connect",
-    "upstream_timeout", "upstream_idle", "upstream_reset", "upstream_protocol", "no_healthy_backend", "client_gone",
-    "draining", "overloaded", "state_unavailable", "auth_unavailable", "insufficient_scope", "upstream_auth_failed",
-    "internal",
+    "upstream_timeout", "upstream_idle", "upstream_reset", "upstream_protocol", "card_untrusted", "no_healthy_backend",
+    "client_gone", "draining", "overloaded", "state_unavailable", "auth_unavailable", "insufficient_scope",
+    "upstream_auth_failed", "internal",
 )  # fmt: skip
 """The closed list: the same words in the metric, the access log, the error details and the docs."""
 

@@ -49,7 +49,8 @@ _LONGEST_ID = 512
 _VERB = re.compile(r":(?:cancel|subscribe)\Z", re.IGNORECASE)
 
 CARD_NAMES = ("agent-card.json", "agent.json")
-_FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1", ".well-known"})
+FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1", ".well-known"})
+"""Segments that may follow the path of an endpoint, and a tenant there."""
 
 _LEGACY_CARD = ("agent", "authenticatedExtendedCard")
 
@@ -132,7 +133,7 @@ def read_rest(method: str, rest: tuple[str, ...], *, tenanted: bool) -> PathCall
         BadRequest: an id that is no UTF-8, too long, or would be read differently by the agent.
     """
     tenant: str | None = None
-    if tenanted and rest and rest != _LEGACY_CARD and rest[0] not in _FIRST_SEGMENTS and NAME.fullmatch(rest[0]):
+    if tenanted and rest and rest != _LEGACY_CARD and rest[0] not in FIRST_SEGMENTS and NAME.fullmatch(rest[0]):
         tenant, rest = rest[0], rest[1:]
     if not rest:
         return PathCall(tenant=tenant, allowed=() if method == "POST" else ("POST",))

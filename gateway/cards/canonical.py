@@ -8,11 +8,13 @@ A signature covers one version's members of a card, without `signatures`. Reader
 A verifier needs one valid signature, so the gateway signs each form, and accepts each.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 import rfc8785
 
+from gateway.a2a.card import mended
 from gateway.a2a.json import Tree
 
 _OF_BOTH = (
@@ -83,6 +85,75 @@ def served_forms(card: Tree) -> Iterator[bytes]:
     yield from found
 
 
+def received_forms(card: Tree) -> Iterator[tuple[bytes, Tree]]:
+    """Yield the forms that an agent may have signed, each with the card that it covers.
+
+    A form covers members of one version. Others are unsigned, so they are not in the card that stands beside it.
+
+    Args:
+        card: The card as it was received, strictly read.
+    """
+    unsigned = without_signatures(card)
+    yield from _message_forms(unsigned)
+    for whole in (unsigned, without_empty(unsigned)):
+        try:
+            yield canonical(whole), whole
+        except NoCanonicalForm:
+            continue
+    legacy = _members_0_3(mended(unsigned)[0])
+    try:
+        yield canonical(legacy), legacy
+    except NoCanonicalForm:
+        return
+    # a2a-sdk 0.3 does not write RFC 8785, but JSON in ASCII.
+    yield json.dumps(legacy, separators=(",", ":"), sort_keys=True).encode(), legacy
+
+
+def _message_forms(card: Tree) -> Iterator[tuple[bytes, Tree]]:
+    """Yield the forms of the members of 1.0 as the official class reads them: the SDKs' form and the specified one."""
+    from a2a.types import a2a_pb2  # noqa: PLC0415 - it takes a tenth of a second to load, and few verify cards
+    from google.protobuf.json_format import (  # type: ignore[import-untyped]  # noqa: PLC0415 - as above; it ships no types
+        MessageToDict,
+        ParseDict,
+        ParseError,
+        SerializeToJsonError,
+    )
+
+    try:
+        message = ParseDict(card, a2a_pb2.AgentCard(), ignore_unknown_fields=True)
+        tree: Tree = MessageToDict(message)
+    except (ParseError, SerializeToJsonError, RecursionError, AttributeError, TypeError, ValueError):
+        # Not of 1.0; a hostile card makes it raise more than it documents.
+        return
+    clean = without_empty(tree)
+    yield canonical(clean), clean
+    specified: Tree = _with_required(tree, message.DESCRIPTOR)
+    yield canonical(specified), specified
+
+
+def _with_required(tree: Tree, kind: Any) -> Tree:  # noqa: ANN401 - protobuf ships no types
+    """Return the ProtoJSON of a message with the empty members that its schema requires (A2A 1.0 §8.4.1)."""
+    from google.api.field_behavior_pb2 import FieldBehavior, field_behavior  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+
+    filled = dict(tree)
+    for field in kind.fields:
+        value, below = filled.get(field.json_name), field.message_type
+        if value is None:
+            if FieldBehavior.Value("REQUIRED") in field.GetOptions().Extensions[field_behavior]:
+                filled[field.json_name] = [] if field.is_repeated else "" if below is None else {}
+        elif below is None or below.full_name.startswith("google.protobuf."):
+            continue
+        elif below.GetOptions().map_entry:
+            of = below.fields_by_name["value"].message_type
+            if of is not None:
+                filled[field.json_name] = {name: _with_required(each, of) for name, each in value.items()}
+        elif field.is_repeated:
+            filled[field.json_name] = [_with_required(each, below) for each in value]
+        else:
+            filled[field.json_name] = _with_required(value, below)
+    return filled
+
+
 def doubles(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Return a value with every number as a double, as protobuf's `Struct` reads numbers of any extension."""
     if isinstance(value, dict):
@@ -112,9 +183,13 @@ def _members_1_0(card: Tree) -> Tree:
 
 
 def _members_0_3(card: Tree) -> Tree:
-    """Return the members that the schema of 0.3 has, of a rebuilt card, without its defaults and empty ones."""
+    """Return the members that the schema of 0.3 has, without its defaults and empty ones.
+
+    Args:
+        card: One that was rebuilt, or `mended`.
+    """
     members = {name: value for name, value in card.items() if name in _OF_0_3 and _DEFAULTS_0_3.get(name) != value}
-    members["capabilities"] = _without(card["capabilities"], "extendedAgentCard")
+    members["capabilities"] = _without(card.get("capabilities") or {}, "extendedAgentCard")
     if "securitySchemes" in members:
         members["securitySchemes"] = {name: _scheme_0_3(each) for name, each in members["securitySchemes"].items()}
     return without_empty(members)
@@ -123,8 +198,9 @@ def _members_0_3(card: Tree) -> Tree:
 def _scheme_0_3(scheme: Tree) -> Tree:
     """Return a scheme as 0.3 spells it, without `type`, which is the default of its kind."""
     typed = {name: value for name, value in scheme.items() if not name.endswith(_KIND)}
-    if "type" not in typed:
-        [typed] = scheme.values()
+    if "type" not in typed and len(scheme) == 1:
+        [kind] = scheme.values()
+        typed = kind if isinstance(kind, dict) else {}
         typed = {"in" if name == "location" else name: value for name, value in typed.items()}
     return _without(typed, "type")
 

@@ -4,6 +4,8 @@ Agents are not trusted: the size is capped while reading, nothing is decompresse
 kept, and one deadline covers the whole fetch. A failed fetch changes only `error`; calls never wait for it. Long cards
 are parsed in a thread, because that can take a tenth of a second.
 
+With a verifier, a card is used only if its signatures are good; the last good card stays in the place of any other.
+
 A source is *unread* until its first attempt ends, then *settled*, with a card or without. A card that the agent has not
 confirmed for `keep` seconds is *stale* until the next success. A static card is settled and never stale.
 """
@@ -24,9 +26,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from gateway.a2a.card import MAX_CARD, CardInterface, CardInvalid, is_callable, merge, parse_card, spoken
-from gateway.a2a.fault import Fault, NoHealthyBackend, UpstreamAuthFailed, UpstreamProtocol
+from gateway.a2a.fault import CardUntrusted, Fault, NoHealthyBackend, UpstreamAuthFailed, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
+from gateway.cards.verify import CardVerifier, Verified
 from gateway.tls_failure import kind
 from gateway.upstream.oauth2 import TokenSource
 from gateway.upstream.outlier_detection import explained
@@ -167,6 +170,8 @@ class CardReport(StrEnum):
     """The body is not a card."""
     UNUSABLE = "unusable"
     """The card offers no interface that the gateway speaks."""
+    UNTRUSTED = "untrusted"
+    """The card has a bad signature, or none where one is required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,7 @@ class CardSource:
     """Fetches the card of one backend; `run` keeps it current.
 
     Args:
+        verifier: Verifies the signatures of the card; None if nobody does.
         turns: Limits the fetches of all sources with one client. httpx examines all waiting requests whenever one ends,
             so a thousand at once would hold the loop for seconds.
 
@@ -237,6 +243,8 @@ class CardSource:
         report: Result of the last attempt; None before the first one.
         settled: Set when the first attempt has ended.
         personal: Whether it is the extended card, given to the gateway's credential.
+        verifier: As the argument.
+        signed_by: The `kid` of the configured key that has signed the card, or None.
     """
 
     def __init__(
@@ -248,6 +256,7 @@ class CardSource:
         discretion: Discretion | None = None,
         timing: Timing | None = None,
         asker: CardAsker | None = None,
+        verifier: CardVerifier | None = None,
         turns: asyncio.Semaphore | None = None,
     ) -> None:
         self.discretion = discretion if discretion is not None else Discretion()
@@ -262,6 +271,8 @@ class CardSource:
         self.report: CardReport | None = None
         self.settled = asyncio.Event()
         self.personal = False
+        self.verifier = verifier
+        self.signed_by: str | None = None
         self._place = place
         self._client = client
         self._watch = watch if watch is not None else CardWatch()
@@ -370,6 +381,7 @@ class CardSource:
         first = await self._ask_all(modern=True)
         if not first.varies:
             await self._take_called(first.card, first.size, first.wrong)
+            self.signed_by = first.signed_by
             return first.report
         # protocol.md §12.1: some agents serve one shape or the other by A2A-Version. Without it they think of 0.3.
         reports = {first.report}
@@ -384,6 +396,7 @@ class CardSource:
         else:
             wrong = tuple(dict.fromkeys((*first.wrong, *second.wrong)))
             await self._take_called(merge(first.card, second.card), first.size + second.size, wrong)
+        self.signed_by = first.signed_by
         return CardReport.READ if CardReport.READ in reports else CardReport.UNCHANGED
 
     async def _ask_for_it(self, asker: CardAsker) -> CardReport:
@@ -398,7 +411,8 @@ class CardSource:
             raise _Failed(CardReport.UNREACHABLE, why) from fault
         before = self.card
         if told.card is not None:
-            body, longest = told.card, self.longest
+            longest = self.longest
+            body, kid = await self._verified(told.card)
             wrong: list[str] = []
             try:
                 card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
@@ -408,10 +422,24 @@ class CardSource:
             self._warn(tuple(wrong))
             self.personal = told.personal
             await self._take(card, len(body))
+            self.signed_by = kid
         self._speaks(told.spoken)
         if told.card is None:
             raise _Failed(CardReport.REFUSED, NO_CARD)
         return CardReport.UNCHANGED if self.card is before else CardReport.READ
+
+    async def _verified(self, body: bytes) -> Verified:
+        """Return the members of a card that may be used.
+
+        Raises:
+            _Failed: Its signatures are bad, or missing.
+        """
+        if self.verifier is None:
+            return Verified(body, None)
+        try:
+            return await self.verifier.verified(body, self.longest)
+        except CardUntrusted as fault:
+            raise _Failed(CardReport.UNTRUSTED, f"{fault.reason}: {fault.detail}") from fault
 
     def _speaks(self, answered: tuple[CardInterface, ...]) -> None:
         """Record the versions that the agent answers to, in addition to those of its card."""
@@ -488,18 +516,24 @@ class CardSource:
                 if response.status_code == 304 and held is not None and "If-None-Match" in headers:
                     return replace(held, report=CardReport.UNCHANGED)
                 _refuse_status(response)
-                body = await _body(response, longest)
+                keys_version = self._keys_version
+                body, kid = await self._verified(await _body(response, longest))
                 wrong: list[str] = []
                 card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
                 etag = response.headers.get("etag", "")
                 etag = etag if _usable(etag) else ""
-                return _Held(url, etag, _varies(response), card, tuple(wrong), len(body), CardReport.READ)
+                varies = _varies(response)
+                return _Held(url, etag, varies, card, tuple(wrong), len(body), CardReport.READ, keys_version, kid)
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             # The kind only: the text can hold what a hostile peer wrote. ValueError: a header or a host that cannot be.
             connecting = isinstance(error, httpx.ConnectError) and url.lower().startswith("https:")
             raise _Failed(CardReport.UNREACHABLE, f"not reached: {kind(error, connecting=connecting)}") from error
+
+    @property
+    def _keys_version(self) -> int:
+        return 0 if self.verifier is None else self.verifier.keys.version
 
     def _named(self, url: str) -> dict[str, str]:
         """Extensions that tell httpx the TLS server name."""
@@ -529,7 +563,8 @@ class CardSource:
         if modern:
             headers["A2A-Version"] = "1.0"
         held = self._held.get(modern)
-        if held is not None and held.url == url and held.etag:
+        # By other keys, the card that is held may be a bad one.
+        if held is not None and held.url == url and held.etag and held.keys_version == self._keys_version:
             headers["If-None-Match"] = held.etag
         return headers
 
@@ -548,6 +583,8 @@ class _Held:
     wrong: tuple[str, ...]
     size: int
     report: CardReport
+    keys_version: int
+    signed_by: str | None
 
 
 class _Failed(Exception):  # noqa: N818 - it ends an attempt, it is no programming error

@@ -15,9 +15,20 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gateway.a2a.card import CardInvalid, parse_card
-from gateway.a2a.card_rewriting import DUAL, MODERN, OLD, Edition, Served, ServedInterface, encode_card, etag, rebuild
+from gateway.a2a.card_rewriting import (
+    DUAL,
+    MODERN,
+    OLD,
+    Edition,
+    Served,
+    ServedInterface,
+    TokenIssuer,
+    encode_card,
+    etag,
+    rebuild,
+)
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
+from gateway.a2a.fault import CardUntrusted, UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
@@ -158,6 +169,8 @@ class ServedCards:
 
     Args:
         schemes: Credentials that the gateway accepts.
+        issuers: Returns the issuers of tokens that are known; they may change.
+        scopes: Scopes that the agent requires.
         exposed: Bindings on the cards, whatever the agent speaks, because the gateway translates.
         grpc: The gRPC address; None lists no gRPC.
         methods: Operations that are relayed, None for all; cards promise no others.
@@ -175,6 +188,8 @@ class ServedCards:
         public: PublicUrl,
         *,
         schemes: tuple[str, ...],
+        issuers: Callable[[], tuple[TokenIssuer, ...]] = tuple,
+        scopes: tuple[str, ...] = (),
         exposed: tuple[Binding, ...] = (Binding.JSONRPC, Binding.REST),
         grpc: GrpcPlace | None = None,
         methods: frozenset[Operation] | None = None,
@@ -186,6 +201,8 @@ class ServedCards:
         self._upstream = upstream
         self._public = public
         self._schemes: tuple[Any, ...] = schemes
+        self._issuers = issuers
+        self._scopes = scopes
         self._exposed = exposed
         self._grpc = grpc
         self._methods = _ALL if methods is None else methods
@@ -207,12 +224,13 @@ class ServedCards:
 
         Raises:
             UpstreamConnect: No card was fetched yet.
+            CardUntrusted: No card with a good signature was fetched.
             UpstreamProtocol: The card cannot be served, or has no interface that can be used.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
         edition = OLD if old else MODERN if modern else DUAL
-        key = (self._source.version, way, bare, edition)
+        key = (self._source.version, way, bare, edition, self._issuers())
 
         def make() -> ServedCard:
             shown = portrait.bare(rule.agent, self._source.discretion.overrides) if bare else portrait
@@ -224,12 +242,12 @@ class ServedCards:
         """Return the card inside an answer of this dialect: 0.3 over gRPC has one method for it and the extended one.
 
         Raises:
-            UpstreamConnect, UpstreamProtocol: As `card`.
+            UpstreamConnect, UpstreamProtocol, CardUntrusted: As `card`.
             StateUnavailable: As `signed`.
         """
         portrait = self._available()
         way = self._way(rule, tenant, host)
-        key = (self._source.version, way, dialect)
+        key = (self._source.version, way, dialect, self._issuers())
         made = self._cached(key, lambda: self._encode(portrait, self._served(way), Edition.inside(dialect)))
         return (await self.signed(made)).body
 
@@ -247,17 +265,31 @@ class ServedCards:
 
         Raises:
             UpstreamProtocol: The agent's answer is no card.
+            CardUntrusted: Its signatures are bad, or missing.
             StateUnavailable: As `signed`.
         """
         way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
         edition = DUAL if dual else Edition.inside(dialect)
-        key = (_PERSONAL, self._source.version, way, edition, digest)
+        verifier = self._source.verifier
+        key = (
+            _PERSONAL,
+            self._source.version,
+            way,
+            edition,
+            digest,
+            None if verifier is None else verifier.keys.version,
+            self._issuers(),
+        )
         kept = self._kept.get(key)
         if kept is None:
+            if verifier is not None:
+                raw = (await verifier.verified(raw, self._source.longest)).card
             served = self._served(way)
             if len(raw) < ASIDE:
-                kept = self._kept.put(key, _attempt(lambda: self._encode_own(raw, served, edition)))
+                kept = self._kept.get(key) or self._kept.put(
+                    key, _attempt(lambda: self._encode_own(raw, served, edition))
+                )
             else:
                 async with self._painting:
                     kept = self._kept.get(key)
@@ -295,6 +327,8 @@ class ServedCards:
     def _available(self) -> SanitizedCard:
         source = self._source
         if source.portrait is None or source.stale:
+            if source.report is CardReport.UNTRUSTED:
+                raise CardUntrusted("this agent's card cannot be trusted", detail=source.error or "")
             if source.report is CardReport.UNUSABLE:
                 words = "this agent's card offers no interface that can be used"
                 raise UpstreamProtocol(words, detail=source.error or "")
@@ -328,6 +362,8 @@ class ServedCards:
         return Served(
             tuple(interfaces),
             schemes=self._schemes,
+            issuers=self._issuers(),
+            scopes=self._scopes,
             streaming=Operation.SEND_STREAMING_MESSAGE in self._methods,
             push=Operation.CREATE_PUSH_CONFIG in self._methods,
             extended=Operation.GET_EXTENDED_CARD in self._methods and not ancient,
@@ -370,6 +406,7 @@ def sign_in_card(
     *,
     tenant: str | None,
     schemes: tuple[str, ...],
+    issuers: tuple[TokenIssuer, ...] = (),
     old: bool = False,
     modern: bool = False,
 ) -> ServedCard:
@@ -392,7 +429,7 @@ def sign_in_card(
         name=urlsplit(url).hostname or "", description="Ask again with a credential: it says which agent answers here."
     )
     taken: tuple[Any, ...] = schemes
-    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken), edition))
+    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken, issuers=issuers), edition))
     return ServedCard(body, etag(body))
 
 

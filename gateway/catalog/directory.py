@@ -5,10 +5,10 @@ ranked list of one skill, which is kept until a card or a measured latency chang
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Protocol
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol
 
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import SanitizedCard
@@ -139,16 +139,17 @@ class RankedListing:
         return str(self.score)
 
 
-class _Skill:
-    """The backends that have one skill or tag."""
+class _Order(NamedTuple):
+    """The backends that have one skill or tag, the best one first.
 
-    __slots__ = ("by_agent", "ordered", "ranked_at", "steps")
+    Attributes:
+        changes: What had changed when they were ranked.
+        at: When that was.
+    """
 
-    def __init__(self) -> None:
-        self.by_agent: dict[str, dict[str, tuple[Listing, bool]]] = {}
-        self.ordered: list[RankedListing] | None = None
-        self.ranked_at = 0.0
-        self.steps = 0
+    changes: tuple[int, int]
+    at: float
+    ranked: list[RankedListing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +196,15 @@ class Directory:
         self._changes = changes
         self._clock = clock
         self._by_agent: dict[str, list[Listing]] = {}
+        self._by_backend = {listing.backend: listing for listing in listings}
         for listing in listings:
             self._by_agent.setdefault(listing.agent, []).append(listing)
-        self._skills: dict[str, _Skill] = {}
-        self._read: dict[str, tuple[int, frozenset[str]]] = {}
+        # By skill id or tag: the backends that have it, and whether it is only a tag there.
+        self._words: dict[str, dict[str, bool]] = {}
+        self._read: dict[str, tuple[int, Collection[str]]] = {}
+        self._texts: dict[str, tuple[int, str]] = {}
+        self._orders: dict[str, _Order] = {}
+        self._strangers: list[Seen] = []
         self._unread = dict.fromkeys(self._by_agent)
         self._cards = -1
 
@@ -207,15 +213,15 @@ class Directory:
     def ranked(self, skill: str, agents: Collection[str]) -> Iterator[RankedListing]:
         """Yield the backends of some agents that have a skill, the best one first."""
         self._follow()
-        entry = self._skills.get(skill)
-        if entry is None:
+        having = self._words.get(skill)
+        if having is None:
             return
         now = self._clock()
-        if len(agents) < len(entry.by_agent):
-            own = (each for agent in agents for each in entry.by_agent.get(agent, {}).values())
-            yield from sorted((_rank(listing, now, by_tag) for listing, by_tag in own), key=_by_score)
+        if len(agents) >= len(having):
+            yield from (each for each in self._ordered(skill, having, now) if each.agent in agents)
             return
-        yield from (each for each in self._ordered(entry, now) if each.agent in agents)
+        own = (each for agent in agents for each in self._by_agent.get(agent, ()) if each.backend in having)
+        yield from sorted((_rank(each, now, by_tag=having[each.backend]) for each in own), key=_by_score)
 
     def unread(self, agents: Collection[str]) -> Iterator[str]:
         """Yield those of some agents of which nobody knows yet whether they have a card."""
@@ -241,17 +247,16 @@ class Directory:
         A caller sees the agents that it may call, but for those that are left out of the catalog. A stranger, and an
         anonymous caller, sees the agents that are listed for anyone.
         """
+        if principal is None or principal.method == "anonymous":
+            self._follow()
+            return self._strangers
+        # `unlisted` leaves the catalog; what is private is in it for those who may call it.
         table = self._table
-        is_stranger = principal is None or principal.method == "anonymous"
-        found = []
-        for agent in sorted(self._by_agent):
-            rules = table.agents[agent]
-            # `unlisted` leaves the catalog; what is private is in it for those who may call it.
-            is_shown = rules.listed if is_stranger else rules.listed or not rules.public
-            may_call = is_shown and principal is not None and table.may_call(principal, agent)
-            if is_shown and (may_call or is_stranger):
-                found.append(self._seen(agent, principal if may_call else None))
-        return found
+        return [
+            self._seen(agent, principal)
+            for agent in sorted(self._by_agent)
+            if (table.agents[agent].listed or not table.agents[agent].public) and table.may_call(principal, agent)
+        ]
 
     def search(self, principal: Principal | None, *, skill: str = "", tag: str = "", text: str = "") -> list[Seen]:
         """Return the agents that a caller may see and that fit every filter, the best one first; all of them by name.
@@ -261,20 +266,22 @@ class Directory:
             tag: A tag, compared exactly.
             text: A part of the name, a description, a skill or a tag, compared without case.
         """
+        found = self.seen_by(principal)
         if not (skill or tag or text):
-            return self.seen_by(principal)
-        now, words = self._clock(), text.casefold()
-        found = []
-        for seen in self.seen_by(principal):
-            ids = {str(each["id"]) for each in seen.skills}
-            tags = {str(each) for own in seen.skills for each in own["tags"]}
-            if skill and skill not in ids and skill not in tags:
-                continue
-            if (tag and tag not in tags) or (words and not _mentions(seen, words)):
-                continue
-            by_tag = bool(skill) and skill not in ids
-            found.append((seen.listing.score(now, by_tag=by_tag), seen))
-        return [seen for _, seen in sorted(found, key=lambda each: each[0])]
+            return found
+        self._follow()
+        having = self._words.get(skill, {})
+        if skill:
+            found = [each for each in found if each.tells and each.listing.backend in having]
+        if tag:
+            tagged = self._words.get(tag, {})
+            found = [each for each in found if each.listing.backend in tagged and _is_tagged(each, tag)]
+        if text:
+            words = text.casefold()
+            found = [each for each in found if words in self._text(each)]
+        now = self._clock()
+        scored = [(each.listing.score(now, by_tag=having.get(each.listing.backend, False)), each) for each in found]
+        return [each for _, each in sorted(scored, key=itemgetter(0))]
 
     def _seen(self, agent: str, caller: Principal | None) -> Seen:
         listings = self._by_agent[agent]
@@ -302,48 +309,58 @@ class Directory:
             known = self._read.get(listing.backend)
             if known is None or known[0] != listing.card.version:
                 self._index(listing, () if known is None else known[1])
+        rules = self._table.agents
+        self._strangers = [self._seen(agent, None) for agent in sorted(self._by_agent) if rules[agent].listed]
 
     def _index(self, listing: Listing, before: Collection[str]) -> None:
-        portrait = listing.card.portrait
-        skills = () if portrait is None else portrait.skills
-        found = {str(tag): True for skill in skills for tag in skill["tags"]}
-        found |= {str(skill["id"]): False for skill in skills}
+        backend, portrait = listing.backend, listing.card.portrait
+        found: dict[str, bool] = {}
+        for skill in () if portrait is None else portrait.skills:
+            for tag in skill["tags"]:
+                found.setdefault(tag, True)
+            found[skill["id"]] = False
         for word in before:
             if word not in found:
-                entry = self._skills[word]
-                entry.by_agent[listing.agent].pop(listing.backend, None)
-                if not entry.by_agent[listing.agent]:
-                    del entry.by_agent[listing.agent]
-                if not entry.by_agent:
-                    del self._skills[word]
-                entry.ordered = None
+                del self._words[word][backend]
+                if not self._words[word]:
+                    del self._words[word]
+                    self._orders.pop(word, None)
         for word, by_tag in found.items():
-            entry = self._skills.setdefault(word, _Skill())
-            entry.by_agent.setdefault(listing.agent, {})[listing.backend] = listing, by_tag
-            entry.ordered = None
-        self._read[listing.backend] = listing.card.version, frozenset(found)
+            having = self._words.get(word)
+            if having is None:
+                self._words[word] = {backend: by_tag}
+            else:
+                having[backend] = by_tag
+        self._read[backend] = listing.card.version, found
 
-    def _ordered(self, entry: _Skill, now: float) -> list[RankedListing]:
-        steps = self._changes.ranks
-        if entry.ordered is None or entry.steps != steps or now - entry.ranked_at > _RANKS_KEPT:
-            own = (each for backends in entry.by_agent.values() for each in backends.values())
-            entry.ordered = sorted((_rank(listing, now, by_tag) for listing, by_tag in own), key=_by_score)
-            entry.ranked_at, entry.steps = now, steps
-        return entry.ordered
+    def _ordered(self, skill: str, having: Mapping[str, bool], now: float) -> list[RankedListing]:
+        changes = self._changes.cards, self._changes.ranks
+        order = self._orders.get(skill)
+        if order is None or order.changes != changes or now - order.at > _RANKS_KEPT:
+            own = (_rank(self._by_backend[backend], now, by_tag=by_tag) for backend, by_tag in having.items())
+            order = self._orders[skill] = _Order(changes, now, sorted(own, key=_by_score))
+        return order.ranked
+
+    def _text(self, seen: Seen) -> str:
+        """Return what the caller may read of an agent as one text, without case; kept until its card changes."""
+        listing, portrait = seen.listing, seen.portrait
+        if portrait is None:
+            return seen.agent.casefold()
+        known = self._texts.get(listing.backend)
+        if known is None or known[0] != listing.card.version:
+            texts = [seen.agent, portrait.name, portrait.description]
+            for skill in portrait.skills:
+                texts += [skill["id"], skill["name"], skill["description"], *skill["tags"]]
+            known = self._texts[listing.backend] = listing.card.version, "\n".join(map(str, texts)).casefold()
+        return known[1]
 
 
 _by_score = attrgetter("score")
 
 
-def _rank(listing: Listing, now: float, by_tag: bool) -> RankedListing:  # noqa: FBT001 - a part of the score
+def _rank(listing: Listing, now: float, *, by_tag: bool) -> RankedListing:
     return RankedListing(listing, listing.score(now, by_tag=by_tag))
 
 
-def _mentions(seen: Seen, words: str) -> bool:
-    portrait = seen.portrait
-    texts = [seen.agent]
-    if portrait is not None:
-        texts += [portrait.name, portrait.description]
-        for skill in portrait.skills:
-            texts += [str(skill["id"]), str(skill["name"]), str(skill["description"]), *map(str, skill["tags"])]
-    return any(words in text.casefold() for text in texts)
+def _is_tagged(seen: Seen, tag: str) -> bool:
+    return any(tag in skill["tags"] for skill in seen.skills)

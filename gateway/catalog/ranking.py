@@ -9,7 +9,7 @@ call, since a step is left only when the mean is a quarter beyond its border.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LEAST_TRUST, USUAL_TRUST, MOST_TRUST = 1, 3, 5
 
@@ -18,7 +18,7 @@ KEPT = 600.0
 _SHARE = 0.2
 """Weight of the newest time in the mean."""
 _BEYOND = 1.25
-"""How far the mean must be beyond the border of its step."""
+"""Factor by which the mean must be beyond the border of its step."""
 _LEAST = 0.001
 """Seconds below which no times are told apart."""
 
@@ -88,8 +88,7 @@ def _step_of(seconds: float) -> int:
     return math.floor(math.log2(seconds))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Score:
+class Score(NamedTuple):
     """The parts of a rank in the order in which they count; the smaller score is the better one.
 
     Attributes:

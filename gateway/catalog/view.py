@@ -1,4 +1,4 @@
-"""What the catalog page shows, as plain values read from a snapshot.
+"""Plain values for the pages of the catalog, read from a snapshot.
 
 Cards are another party's: everything here that comes from one is text for a template that escapes it, and a link is
 one only if it is http or https (`a2a.sanitized_card`).

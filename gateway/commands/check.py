@@ -145,6 +145,8 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
         # A card in the file needs no request.
         if not source.settled.is_set():
             async with at_once:
+                if source.verifier is not None:
+                    await source.verifier.keys.refresh()
                 await source.refresh()
         if source.card is None:
             return Answer(key, good=False, fact=source.error or "it cannot be read")

@@ -246,7 +246,7 @@ class TokenEndpoint(Part):
     client_secret: SecretStr
     """The secret of that client."""
     client_auth: Literal["basic", "post"] = "basic"
-    """How id and secret are shown: in an `Authorization: Basic` header, or in the form."""
+    """Place of id and secret in the request: an `Authorization: Basic` header, or the form."""
     scopes: Strings = ()
     """Scopes that are asked for."""
     audience: Strings = ()
@@ -373,6 +373,20 @@ class CardSign(Part):
         return self.enabled and self.key is None
 
 
+class CardVerify(Part):
+    """Verification of the signatures of the agent's own card."""
+
+    keys: str
+    """The key set (JWKS) that verifies them: a URL, or a file relative to this one; never what the card names."""
+    require: Flag = True
+    """Whether a card without signatures is refused; one with bad signatures always is."""
+
+    @property
+    def is_fetched(self) -> bool:
+        """Return whether the keys are at a URL."""
+        return self.keys.lower().startswith(("http://", "https://"))
+
+
 class Card(Part):
     """Where an agent's card comes from, what the operator sets in it, and its signatures."""
 
@@ -384,6 +398,8 @@ class Card(Part):
     """Fields that win over the card's own."""
     sign: CardSign | None = None
     """Signing of the served card, where that differs from `defaults`."""
+    verify: CardVerify | None = None
+    """Verification of the agent's own card; by default its signatures are ignored."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,13 +1,13 @@
 """The one entry of `check`, `serve` and a reload: read a configuration, then check its meaning."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 from gateway.config import effective
-from gateway.config.agent import backends, token_endpoints
+from gateway.config.agent import Agent, backends, token_endpoints
 from gateway.config.checks.agents import check_agents
 from gateway.config.checks.callers import check_callers
 from gateway.config.checks.gateway import check_gateway
@@ -128,7 +128,7 @@ def _check(config: Config, findings: Findings, today: date) -> None:
 
 
 def files(examined: Examined) -> tuple[Path, ...]:
-    """Return the files that were read, those that match `include:` now, certificates, authorities and cards.
+    """Return the files that were read, those that match `include:` now, certificates, authorities, cards and key sets.
 
     For a configuration with errors, only the files that were read.
     """
@@ -157,7 +157,7 @@ def stamped(examined: Examined) -> Examined:
 
 
 def named(examined: Examined) -> dict[KeyPath, Path]:
-    """Return certificates, authorities and cards, by the key that names them; those of `defaults` once."""
+    """Return certificates, authorities, cards and key sets, by the key that names them; those of `defaults` once."""
     config, marks = examined.config, examined.marks
     if config is None:
         return {}
@@ -176,12 +176,20 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         found[*at, "ca"] = effective.authorities(config, name, marks)
         found[*at, "cert"], found[*at, "key"] = effective.shown_certificate(config, name, marks) or (None, None)
-        if agent.card is not None and agent.card.file is not None:
-            at = ("agents", name, "card")
-            found[at] = marks.folder(at) / agent.card.file
+        found |= {path: marks.folder(path) / file for path, file in _card_files(agent, ("agents", name, "card"))}
         for endpoint, path in token_endpoints(agent, ("agents", name)):
             found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
         for backend, path in backends(agent, ("agents", name)):
             if backend.card is not None:
                 found[*path, "card"] = marks.folder((*path, "card")) / backend.card
     return {at: file for at, file in found.items() if file is not None}
+
+
+def _card_files(agent: Agent, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the files that `card` of an agent names, each with its path in the configuration."""
+    if agent.card is None:
+        return
+    if agent.card.file is not None:
+        yield at, agent.card.file
+    if agent.card.verify is not None and not agent.card.verify.is_fetched:
+        yield (*at, "verify", "keys"), agent.card.verify.keys

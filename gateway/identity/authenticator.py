@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.a2a.fault import AuthInvalid, AuthMissing, RateLimited
 from gateway.certificate import Certificate
 from gateway.config.model import Auth
@@ -76,6 +77,7 @@ class Authenticator:
         queue: VerificationQueue | None = None,
     ) -> None:
         self._is_open = auth is None
+        self._key_sets = tuple(key_sets.values())
         settings = Auth() if auth is None else auth
         bounds = settings.verification
         only_certificates = settings.mtls is not None and not settings.issuers and not settings.api_keys
@@ -95,6 +97,11 @@ class Authenticator:
             *(("api_key",) if settings.api_keys else ()),
             *(("mtls",) if settings.mtls is not None else ()),
         )
+
+    @property
+    def issuers(self) -> tuple[TokenIssuer, ...]:
+        """Return the issuers whose discovery documents are known."""
+        return tuple(keys.issuer for keys in self._key_sets if keys.issuer is not None)
 
     async def authenticate(self, shown: Credentials, wall: Callable[[], float], tick: float = 0.0) -> Principal | None:
         """Return the caller, or None where it shows nothing and anonymous callers are not admitted.

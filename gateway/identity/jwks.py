@@ -37,6 +37,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt import PyJWK, PyJWTError
 from msgspec import UNSET, Meta, UnsetType
 
+from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.config.limit import Verification
 from gateway.tls_failure import kind
 
@@ -51,6 +52,7 @@ _LONGEST_PAUSE: Final = 30.0
 _DEADLINE: Final = 10.0
 _STEP_TIMEOUT: Final = 5.0
 _LARGEST_PORT: Final = 65535
+_LONGEST_URL: Final = 2048
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 
 _WEAKEST_RSA: Final = 2048
@@ -263,6 +265,8 @@ class _Reading:
 class _Discovered(msgspec.Struct):
     issuer: str
     jwks_uri: str
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
 
 
 class KeySet:
@@ -275,6 +279,7 @@ class KeySet:
         http: See `open_http`; not closed here.
         bounds: How often it is read, how long it may be, and how long its keys serve.
         on_result: Told the name and whether the reading was good, after each one.
+        label: The subject of log lines; by default the issuer.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, for `last_success` alone.
 
@@ -282,6 +287,7 @@ class KeySet:
         version: Counts up whenever the keys change, or are given up as stale.
         last_success: Wall-clock seconds of the last good reading; 0 before the first.
         error: Why the last reading failed, for operators only, or None.
+        issuer: Its endpoints, for clients; None until discovery has told them.
     """
 
     def __init__(
@@ -294,6 +300,7 @@ class KeySet:
         http: httpx.AsyncClient,
         bounds: Verification = DEFAULTS,
         on_result: Callable[[str, bool], None] | None = None,
+        label: str = "",
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - the metric is a wall-clock time
     ) -> None:
@@ -301,6 +308,7 @@ class KeySet:
         self.version = 0
         self.last_success = 0.0
         self.error: str | None = None
+        self.issuer: TokenIssuer | None = None
         self._issuer_url = issuer_url
         self._configured_url = jwks_url
         self._url = jwks_url
@@ -308,6 +316,7 @@ class KeySet:
         self._http = http
         self._bounds = bounds
         self._on_result = on_result
+        self._label = label or f"issuer {name}"
         self._clock = clock
         self._wall = wall
         self._keys: Keys | None = None
@@ -372,7 +381,7 @@ class KeySet:
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, KeySetInvalid) as error:
             self.error = _describe(error)
-            logger.warning("issuer %s: keys not read: %s", self.name, self.error)
+            logger.warning("%s: keys not read: %s", self._label, self.error)
             self._drop_stale()
         else:
             self.error = None
@@ -410,12 +419,12 @@ class KeySet:
         self._keys = keys
         self.version += 1
         if keys.ignored:
-            logger.warning("issuer %s: %d keys of its key set are unusable and ignored", self.name, keys.ignored)
+            logger.warning("%s: %d keys of its key set are unusable and ignored", self._label, keys.ignored)
 
     def _drop_stale(self) -> None:
         if self._keys is not None and self._clock() - self._read_at > self._bounds.keys_kept:
             logger.error(
-                "issuer %s: keys given up, they could not be read again for %.0f s", self.name, self._bounds.keys_kept
+                "%s: keys given up, they could not be read again for %.0f s", self._label, self._bounds.keys_kept
             )
             self._keys = None
             self.version += 1
@@ -430,7 +439,8 @@ class KeySet:
 
     async def _discover(self) -> str:
         """Return the address of the keys, by OpenID Connect Discovery 1.0 §4."""
-        document = await self._get(self._issuer_url.removesuffix("/") + _DISCOVERY)
+        address = self._issuer_url.removesuffix("/") + _DISCOVERY
+        document = await self._get(address)
         try:
             found = msgspec.json.decode(document, type=_Discovered)
         except (msgspec.MsgspecError, RecursionError):
@@ -438,7 +448,20 @@ class KeySet:
         # §4.3: otherwise one issuer could speak for another.
         if found.issuer != self._issuer_url:
             raise KeySetInvalid("the discovery document is of another issuer")
+        self.issuer = TokenIssuer(
+            address, self._for_clients(found.authorization_endpoint), self._for_clients(found.token_endpoint)
+        )
         return found.jwks_uri
+
+    def _for_clients(self, url: str) -> str:
+        """Return an address of the document that cards may show; empty for any other."""
+        if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable():
+            return ""
+        try:
+            self._check(url)
+        except (httpx.InvalidURL, UnicodeError, KeySetInvalid):
+            return ""
+        return url
 
     async def _get(self, url: str) -> bytes:
         """Return a document, its size bounded while it is read.

@@ -18,6 +18,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.headers import Pairs
 from gateway.backing import Backing
+from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
@@ -313,6 +314,7 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
             "age_s": source.age if math.isfinite(source.age) else None,
             "stale": source.stale,
             "error": source.error,
+            **({} if source.verifier is None else {"signature": _signature(source)}),
             **({"warnings": list(source.wrong)} if source.wrong else {}),
         },
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
@@ -323,6 +325,17 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
         },
         **_health_of(backing),
     }
+
+
+def _signature(source: CardSource) -> dict[str, Any]:
+    """Return the state of the last fetch, and the key that has signed the card in use."""
+    if source.report is CardReport.UNTRUSTED:
+        state = "card_untrusted"
+    elif source.card is None:
+        state = "unknown"
+    else:
+        state = "unsigned" if source.signed_by is None else "verified"
+    return {"state": state, "kid": source.signed_by}
 
 
 def _health_of(backing: Backing) -> dict[str, Any]:

@@ -260,7 +260,7 @@ class AsgiResponder:
         self._complete = True
 
     async def finish(self) -> None:
-        """Let go of everything, once nobody serves the request any more."""
+        """Release everything, once the request is no longer served."""
         self._gone = None
         if self._sender is not None and not self._lost:
             await self._sender

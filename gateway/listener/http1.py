@@ -93,7 +93,7 @@ class Deadline:
             self._alarm_at = math.inf
 
     def close(self) -> None:
-        """Expect nothing any more, and let go of whoever would be told."""
+        """Expect nothing any more, and release the callback."""
         self.lift()
         self.rest()
         self._late = _nobody
@@ -283,7 +283,7 @@ class Edge:
         tls: How handshakes are made by now; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
         crowd: The connections there are.
-        turns: Whose request is begun when.
+        turns: The order in which requests begin.
     """
 
     serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
@@ -539,7 +539,7 @@ class ClientWire:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody reads the body, and wants more of it."""
+        """Whether a reader waits for more of the body."""
         return self.unread <= self._limit < math.inf
 
     def fed(self) -> None:
@@ -611,10 +611,10 @@ class ClientWire:
 
 
 _DRAINED = 16 * 1024 * 1024
-"""Bytes behind a refusal that are read and dropped: who sends all before it reads loses the answer otherwise."""
+"""Bytes behind a refusal that are read and dropped: a client that sends all before it reads would lose the answer."""
 _DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
-"""Bytes of a body that are kept before somebody reads it."""
+"""Bytes of a body that are kept before a reader asks for it."""
 _PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is full with it, not behind it
 _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
@@ -715,7 +715,7 @@ class ClientConnection(asyncio.Protocol):
             client.lost()
 
     def pause_writing(self) -> None:
-        """The client reads slowly: whoever writes waits."""
+        """The client reads slowly: writers wait."""
         self.paused = True
         self._backlog.look(self.transport)
         if self._state is not _CLOSING:
@@ -849,7 +849,7 @@ class ClientConnection(asyncio.Protocol):
             client.fed()
         elif client.unread > _UNREAD and not client.awaited:
             self.transport.pause_reading()
-            # What nobody wants to read yet cannot come.
+            # A body without a reader is not waited for.
             self._deadline.lift()
         elif incoming.is_slow(self._loop.time(), self._edge.limits.body_rate):
             client.too_slow()

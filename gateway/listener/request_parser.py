@@ -100,7 +100,7 @@ def check_start(raw: bytes | bytearray, bounds: Http, checked: int = 0) -> None:
     end = raw.find(b"\r\n")
     if (end >= 0 and end >= checked - 1) or (end < 0 and len(raw) > bounds.target + _LONGEST_METHOD + 16):
         _read_line(bytes(raw[: end if end >= 0 else len(raw)]), bounds)
-    # A lone line feed ends a line to some: whoever sends it would wait for an answer.
+    # A lone line feed ends a line to some: its sender would wait for an answer.
     fresh = raw[checked - 1 :] if checked and raw[checked - 1] == 0x0D else raw[checked:]
     if fresh.count(b"\n") != fresh.count(b"\r\n"):
         raise Unreadable(400, "lines end with CR and LF")
@@ -295,7 +295,7 @@ class Sink(Protocol):
 class Chunks:
     """The chunks of one body.
 
-    Fields behind the last chunk (trailers) are never told to anybody: a credential there would count (safety H4).
+    Fields behind the last chunk (trailers) are dropped: a credential there would count (safety H4).
 
     Args:
         longest: Most bytes of trailers, give or take what comes at once.

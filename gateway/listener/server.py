@@ -113,7 +113,7 @@ def client_limits(written: Http, beside: int = 0) -> Http:
 
     Args:
         beside: How many another listener for clients may have. Where there are not enough files for both, this one
-            gets what that one leaves, and half of them in any case: who fills one shuts nobody out of the other.
+            gets what that one leaves, and half of them in any case: filling one shuts no client out of the other.
     """
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
@@ -253,7 +253,7 @@ class HttpServer:
 
     async def _emptied(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
         async with _at_most(timeout):
-            while self.state.tasks or self.state.connections:  # noqa: ASYNC110 - nobody tells when one is gone
+            while self.state.tasks or self.state.connections:  # noqa: ASYNC110 - there is no event when one is gone
                 await asyncio.sleep(_GLANCE)
 
 

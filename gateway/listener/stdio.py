@@ -9,7 +9,7 @@ Nothing says how a call is given up. Here it is `$/cancelRequest` with the call'
 (LSP 3.17, Cancellation Support): the call is answered at once by the error -32800, and the agent, which may not be
 told, goes on. To end a task is what CancelTask is for.
 
-A frame that is none ends the reading, for nobody knows where the next one begins.
+A frame that is none ends the reading, for it is unknown where the next one begins.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ from gateway.proxy.responder import Responder
 
 _CHUNK = 64 * 1024
 ROOM = 1024 * 1024
-"""Bytes that may wait to be written before whoever writes should wait as well."""
+"""Bytes that may wait to be written before writers should wait as well."""
 
 
 class Pipes:
     """Reads one file descriptor and writes another, each in a thread.
 
     Args:
-        on_broken: Called once, on the loop, where nobody reads what is written any more.
+        on_broken: Called once, on the loop, when the host no longer reads.
     """
 
     def __init__(self, source: int, target: int, on_broken: Callable[[], None] = lambda: None) -> None:
@@ -67,7 +67,7 @@ class Pipes:
         threading.Thread(target=self._run_writer, name="stdout", daemon=True).start()
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end. Nothing is read before somebody asks."""
+        """The next bytes; none at the end. Nothing is read before it is asked for."""
         self._read = self._loop.create_future()
         self._wanted.release()
         return await self._read
@@ -411,7 +411,7 @@ class StdioClient:
             return
         passed = tuple(pair for pair in frame.headers if pair[0] in _FROM_HOST)
         if version is Version.V1_0 and frame.header(_VERSION) is None:
-            # Who writes lines cannot say it, and agents take a call of 1.0 that does not for one of 0.3 (1.0 §3.6).
+            # A host that writes lines cannot say it, and agents take such a call of 1.0 for one of 0.3 (1.0 §3.6).
             passed += ((_VERSION, Version.V1_0.encode("ascii")),)
         head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1")
         task = background.start("call", partial(self._answer, head, responder))

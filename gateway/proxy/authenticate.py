@@ -34,7 +34,7 @@ async def authenticate(
     Raises:
         AuthInvalid, AuthExpired, AuthUnavailable: a credential is not valid, or cannot be checked.
         RateLimited: too many credentials from this address were not valid.
-        BadRequest, NotAdmitted: a trusted client's identity headers name nobody, or a caller of another tenant.
+        BadRequest, NotAdmitted: a trusted client's identity headers name no caller, or a caller of another tenant.
     """
     head, cache = request.head, request.cache
     shown = cache.credentials

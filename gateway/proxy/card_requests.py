@@ -114,6 +114,7 @@ def _sign_in(
         rule.path,
         tenant=path.tenant,
         schemes=snapshot.authenticator.schemes,
+        issuers=snapshot.authenticator.issuers,
         old=path.card == _OLD,
         modern=modern,
     )

@@ -48,6 +48,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         is_no_json: Whether the headers say that the body is no JSON.
         feed: The path of the catalog that is asked for, or None.
         page: The name of the page of the catalog that is asked for, or None.
+        resource: The path whose protected resource metadata are asked for, or None.
     """
 
     binding: Binding
@@ -63,6 +64,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     is_no_json: bool = False
     feed: str | None = None
     page: str | None = None
+    resource: tuple[str, ...] | None = None
 
     @property
     def is_document(self) -> bool:
@@ -71,7 +73,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def reads_card(self) -> bool:
-        """Return whether the request reads a card, as anybody may."""
+        """Return whether the request reads a card, which needs no credential."""
         return self.path is not None and self.path.card is not None
 
 

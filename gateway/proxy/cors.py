@@ -73,7 +73,7 @@ class Policy:
         return cls(granted=granted, otherwise=(_VARY,), allowed=allowed)
 
     def headers(self, head: Head) -> Pairs:
-        """Return the headers of the answer to a request, whatever the answer is."""
+        """Return the headers of every answer to a request, good or bad."""
         return list(self.granted.get(_origin(head) or b"", self.otherwise))
 
     def preflight(self, head: Head) -> Pairs | None:

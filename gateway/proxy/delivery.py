@@ -33,7 +33,7 @@ _LONG = 1024 * 1024
 known to belong to the call no other call may use the connection (safety T14)."""
 _TO_CLIENT = TO_CLIENT - {b"content-type", b"x-accel-buffering"}
 _NO_STORE = (b"cache-control", b"no-store")
-"""An answer belongs to its caller; the agent does not know who else is served by the gateway."""
+"""An answer belongs to its caller; the agent does not know the other callers of the gateway."""
 
 logger = logging.getLogger("gateway.upstream")
 _T = TypeVar("_T")

@@ -19,7 +19,7 @@ async def refuse(
     """Send a fault: as the answer, or as the last word of one that has begun.
 
     Args:
-        challenge: The `WWW-Authenticate` of a 401.
+        challenge: The `WWW-Authenticate` of a 401; empty for any other fault.
     """
     request.fault = fault
     if isinstance(fault, ClientGone):
@@ -27,7 +27,10 @@ async def refuse(
         client.cut()
         return
     if request.binding is Binding.GRPC:
-        await _end_grpc(request, client, of_fault(fault, id=request.id, version=request.version), clock=clock)
+        status = of_fault(fault, id=request.id, version=request.version)
+        # RFC 9728 is about HTTP; clients of gRPC find its challenge in the metadata.
+        shown = [(b"www-authenticate", challenge.encode("ascii"))] if "resource_metadata" in challenge else []
+        await _end_grpc(request, client, status, shown, clock=clock)
         return
     details = fault.details(request.id)
     rpc = request.binding is Binding.JSONRPC
@@ -48,15 +51,21 @@ async def refuse(
     await client.answer(request.status, _headers(request, fault, challenge, content_type), body)
 
 
-async def _end_grpc(request: RequestContext, client: Responder, status: Status, *, clock: Callable[[], float]) -> None:
-    """Send the status of a gRPC call: as the whole answer, or behind the messages that went out."""
+async def _end_grpc(
+    request: RequestContext, client: Responder, status: Status, shown: Pairs, *, clock: Callable[[], float]
+) -> None:
+    """Send the status of a gRPC call: as the whole answer, or behind the messages that went out.
+
+    Args:
+        shown: Metadata that are sent with it.
+    """
     request.grpc_status = status.code
     request.status = 200
     if client.opened:
-        await client.close(trailers(status))
+        await client.close([*shown, *trailers(status)])
         return
     request.first_byte = clock()
-    await client.answer(200, [(b"x-request-id", request.id.encode("ascii")), *trailers(status)], b"")
+    await client.answer(200, [(b"x-request-id", request.id.encode("ascii")), *shown, *trailers(status)], b"")
 
 
 async def _end_stream(request: RequestContext, client: Responder, body: bytes) -> None:

@@ -176,7 +176,7 @@ class Forwarder:
                 await self._deliver(asking, call, reply, client)
                 break
             except (UpstreamReset, UpstreamConnect) as fault:
-                # The head was there and the rest was not, or it was asked by another verb and there was nobody any
+                # The head was there and the rest was not, or it was asked by another verb and there was no agent any
                 # more; if the client has got nothing of it, it counts as no reply.
                 if request.status:
                     raise

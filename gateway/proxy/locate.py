@@ -15,6 +15,7 @@ from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.catalog.feeds import CONTENT_TYPES
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.page_requests import page_at
+from gateway.proxy.protected_resource import metadata_path
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST
 from gateway.snapshot import Snapshot
@@ -77,7 +78,7 @@ def version_text(head: Head) -> str | None:
 
 def _read(snapshot: Snapshot, head: Head) -> Location:
     found = _by_path(snapshot, head)
-    if found.endpoint is None and found.unread is not None:
+    if found.resource is not None or (found.endpoint is None and found.unread is not None):
         return found
     try:
         refuse_ambiguous(head.headers)
@@ -114,6 +115,9 @@ def _by_path(snapshot: Snapshot, head: Head) -> Location:
         return Location(binding, unread=fault)
     if HOST.fullmatch(head.host) is None:
         return Location(binding, unread=BadRequest("the Host header names no host"))
+    resource = metadata_path(snapshot, path)
+    if resource is not None:
+        return Location(Binding.REST, resource=resource)
     version = Version.V0_3 if "v1" in path else Version.V1_0
     public = len(snapshot.prefix)
     feed = "/".join(path[public:]) if path[:public] == snapshot.prefix else ""

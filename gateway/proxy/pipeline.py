@@ -22,7 +22,7 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
-from gateway.proxy import card_requests, feed_requests, page_requests
+from gateway.proxy import card_requests, feed_requests, page_requests, protected_resource
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
@@ -140,10 +140,10 @@ class Pipeline:
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
-        if caller is None:
-            await authenticate(snapshot, request, self._count_auth, self._wall)
-        else:
-            request.principal = caller
+        if location.resource is not None:
+            await protected_resource.show(snapshot, request, location.resource, client, clock=self._clock)
+            return
+        await self._identify(snapshot, request, caller)
         if location.is_document:
             await self._show(snapshot, request, location, client)
             return
@@ -175,6 +175,12 @@ class Pipeline:
             raise why
         await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
 
+    async def _identify(self, snapshot: Snapshot, request: RequestContext, caller: Principal | None) -> None:
+        if caller is None:
+            await authenticate(snapshot, request, self._count_auth, self._wall)
+        else:
+            request.principal = caller
+
     async def _show(self, snapshot: Snapshot, request: RequestContext, location: Location, client: Responder) -> None:
         """Answer a request that reads a card, or the catalog."""
         if location.path is not None and location.path.card is not None:
@@ -197,7 +203,8 @@ class Pipeline:
 
     async def _refuse(self, request: RequestContext, client: Responder, snapshot: Snapshot, fault: Fault) -> None:
         try:
-            await refuse(request, client, fault, challenge=snapshot.authenticator.challenge, clock=self._clock)
+            shown = protected_resource.challenge(snapshot, request.head) if fault.http_status == 401 else ""
+            await refuse(request, client, fault, challenge=shown, clock=self._clock)
         except Exception:
             logger.exception("request %s could not be refused", request.id)
             client.cut()

@@ -20,7 +20,7 @@ async def choose_replica(
 ) -> tuple[Replica, bool, str | None]:
     """Return the replica, whether the call goes to no other, and the replica that made its task.
 
-    The last is empty where nobody knows, and None where any replica knows of any task.
+    The last is empty if it is unknown, and None where any replica knows of any task.
 
     Raises:
         NoHealthyBackend: as `Balancer.admit` and `Balancer.lead`.

@@ -38,7 +38,7 @@ def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Loca
 
 
 def select(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
-    """Return whose agent answers; for the card that says how to sign in nobody's.
+    """Return the route to the agent that answers; none for the card that says how to sign in.
 
     Args:
         tenant: The A2A tenant that the request names.
@@ -83,7 +83,7 @@ def _resolve(snapshot: Snapshot, request: RequestContext, location: Location, te
 
 
 def _by_skill(snapshot: Snapshot, request: RequestContext, location: Location, asked: RoutingInput) -> Verdict:
-    """Return whose agent answers where skills pick agents; never cached, for ranks and health change."""
+    """Return the route where skills pick agents; never cached, for ranks and health change."""
     known = request.by_skill
     maker, partner = ("", "") if known is None else (known.maker, known.partner)
     asked = best_agents(snapshot, location, asked, maker=maker, partner=partner)

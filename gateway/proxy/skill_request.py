@@ -1,6 +1,7 @@
 """Finds the agent for a request that names a skill and no agent: the one that has its task, else the best one."""
 
 from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
 from gateway.a2a.ids import referenced_ids
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.request import RequestContext
@@ -48,6 +49,8 @@ async def follow_task(snapshot: Snapshot, request: RequestContext, location: Loc
     found = SkillCall(affinity, skill)
     request.by_skill = found
     about = next((each for each in named.tasks if each not in named.references), None)
+    if about is not None and call.dialect.version is Version.V0_1:
+        found.own_name = about
     if about is not None:
         found.maker = read_backend_key(await affinity.of_task(principal.tenant, about))[0]
     if named.context and not found.maker:

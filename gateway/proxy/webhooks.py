@@ -140,7 +140,7 @@ class Pushing:
         """Return the agent's id of the task that a send of a 0.1 client continues; None where it begins one.
 
         Raises:
-            StateUnavailable: nobody knows.
+            StateUnavailable: the ledger does not answer.
         """
         if theirs.version is not Version.V0_1:
             # Agents of later generations name what they begin, and what they have begun has an alias.
@@ -172,7 +172,7 @@ class Pushing:
 
         Raises:
             TaskNotFound: the client asked for one, and that is another's.
-            StateUnavailable: nobody knows whose they are.
+            StateUnavailable: the ledger does not answer.
         """
         operation, ownership = self._operation, self._ownership
         if operation is Operation.DELETE_PUSH_CONFIG:

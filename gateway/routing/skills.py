@@ -160,9 +160,8 @@ class _Asked:
 
 
 def _within_reach(table: Table, endpoint: Endpoint, principal: Principal | None) -> Collection[str]:
-    """Return the smaller one of the agents at an endpoint and of those that the caller may call."""
+    """Return the agents that are looked at: a foreign one costs no time by which it could be told from none."""
     reach = None if principal is None else table.admitted(principal)
     if reach is None or principal is None or principal.method == "anonymous":
         return endpoint.agents
-    agents = reach.agents if principal.narrowed is None else principal.narrowed
-    return agents if len(agents) < len(endpoint.agents) else endpoint.agents
+    return reach.agents if principal.narrowed is None else reach.agents & principal.narrowed

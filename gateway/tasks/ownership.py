@@ -1,6 +1,6 @@
 """Ownership of tasks and contexts: what a call may name, what an answer may tell, and where that is recorded.
 
-An agent hands any task to everybody who knows its id. The gateway therefore asks its ledger (`store.py`):
+An agent hands any task to every caller that knows its id. The gateway therefore asks its ledger (`store.py`):
 
 1. **On the way in** (`Ownership.authorize`): every task that a call names, wherever it stands, must belong to the
    caller. Otherwise the agent is not asked. A foreign task and an unknown one get the same answer, TaskNotFound.
@@ -67,7 +67,7 @@ class Isolation:
     Attributes:
         scope: The key of the backend in the ledger.
         by_principal: Whether callers of one tenant are told apart.
-        adopts: Whether a task that nobody owns goes to the first caller who is answered about it.
+        adopts: Whether a task without an owner goes to the first caller that is answered about it.
         shared: Whether several owners reach the backend.
         keeps: Whether owners are recorded at all. If not, only webhooks have one.
         most_open: The bound on open tasks by tenant; under `*` that of all other tenants.
@@ -211,7 +211,7 @@ class Ownership(msgspec.Struct, eq=False):
     _pending: bool = False
     replica: str = ""
     by_skill: SkillCall | None = None
-    # Named tasks that nobody owns: they become the caller's once the agent has answered about them.
+    # Named tasks without an owner: they become the caller's once the agent has answered about them.
     _claimed: tuple[str, ...] = ()
 
     # ---- On the way in ---------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class Ownership(msgspec.Struct, eq=False):
         return call
 
     def _claim_unowned(self, id: str, task: Task | None) -> None:  # noqa: A002 - as above
-        """Pass a task that nobody owns, where that is allowed; the agent's answer then decides the owner."""
+        """Pass a task without an owner, where that is allowed; the agent's answer then decides the owner."""
         if task is not None or not self.isolation.adopts or len(id) > LONGEST_ID:
             self._refuse_task(found=task is not None)
         self._claimed = (*self._claimed, id)
@@ -414,7 +414,7 @@ class Ownership(msgspec.Struct, eq=False):
 
         Raises:
             UpstreamProtocol: it names what belongs to another owner, or may do so.
-            TaskNotFound: likewise, where the call named a task that nobody owned then.
+            TaskNotFound: likewise, where the call named a task that had no owner then.
             StateUnavailable: it cannot be recorded.
         """
         isolation = self.isolation

@@ -74,12 +74,14 @@ class SkillCall:
     Attributes:
         maker: The agent that made its task; or empty.
         partner: The agent with which its context was begun; or empty.
+        own_name: The name that a client of 0.1 has for the task, which may be another at the agent; or empty.
     """
 
     affinity: SkillAffinity
     skill: str
     maker: str = ""
     partner: str = ""
+    own_name: str = ""
 
     async def record(self, tenant: str, *, task: str, context: str, backend: str) -> None:
         """Record the backend of the task and the context that the answer names, in the client's spelling.
@@ -88,6 +90,8 @@ class SkillCall:
             StateUnavailable: it cannot be written.
         """
         await self.affinity.record(tenant, self.skill, task=task, context=context, backend=backend)
+        if task and self.own_name:
+            await self.affinity.record(tenant, self.skill, task=self.own_name, context="", backend=backend)
 
 
 # A key of another kind of note begins with the name of an agent, which has no slash. A tenant's name has no space.

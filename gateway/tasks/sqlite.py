@@ -348,11 +348,11 @@ class SqliteFile:
     Every error of SQLite is `StateUnavailable` outside. Where another process holds the file, no call after the first
     waits for it again, until something could be written. Where the connection itself is in doubt (a damaged page, a
     disk that fails), it is closed, and opened again by a call that comes `REOPEN` seconds later or more. A file that is
-    moved away or deleted while it is in use is not made again: whoever moves it may put it back. A file that was found
+    moved away or deleted while it is in use is not made again: the operator may put it back. A file that was found
     damaged is not used until it is found whole, or another one lies at its place.
 
     Args:
-        check: Finds out whether the file is damaged; None where nobody asks.
+        check: Finds out whether the file is damaged; None where the file is not checked.
     """
 
     def __init__(self, path: Path, check: DamageCheck | None = None) -> None:
@@ -579,7 +579,7 @@ def _expire(
         The number of forgotten entries, and the context behind which the next run begins.
     """
     left = most - db.execute(_FORGET_NOTES, (now, most)).rowcount
-    values = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
+    values: dict[str, int | str] = {"ended": now - bounds.ended, "open": now - bounds.open, "most": left}
     left -= _forget(db, "task", db.execute(_OLD_TASKS, values).fetchall())
     if not left:
         return most, after

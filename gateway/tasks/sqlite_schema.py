@@ -123,7 +123,7 @@ def _make(path: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreBroken(f"nothing can be written in {folder}; {_RIGHTS}")
     try:
-        # It says whose every task is, and holds what clients gave for their webhooks.
+        # It has the owner of every task, and holds what clients gave for their webhooks.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if not path.is_file():

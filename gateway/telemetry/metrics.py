@@ -104,7 +104,7 @@ class Metrics:
         )
         self.rejected = self._counter(
             "rejected_total",
-            "Requests that the gateway refused or could not finish, by reason. Series: agents x 30 reasons.",
+            "Requests that the gateway refused or could not finish, by reason. Series: agents x 31 reasons.",
             ("agent", "reason"),
         )
         self.duration = self._histogram(
@@ -194,7 +194,7 @@ class Metrics:
         )
         self.card_fetches = self._counter(
             "card_fetches_total",
-            "Reads of agents' cards. Series: agents x 3 results (ok, not_modified, error).",
+            "Reads of agents' cards. Series: agents x 4 results (ok, not_modified, untrusted, error).",
             ("agent", "result"),
         )
         self.loop_lag = self._histogram("event_loop_lag_seconds", "Delay of timers in the event loop.", (), _LAGS).of(

@@ -234,7 +234,7 @@ class Balancer:
         max_ejected: How many replicas may be ejected at a time, in percent; one always may.
         own_addresses: Addresses and ports of replicas that the file names; DNS adds no second replica there.
         former_names: Current names of replicas by host and port: the ledger may know a replica from before it had a
-            label. Empty for a DNS name: nobody knows which of its addresses it was.
+            label. Empty for a DNS name: it is unknown which of its addresses it was.
         on_ejection: Called with each replica that is ejected.
     """
 
@@ -272,7 +272,7 @@ class Balancer:
         return self._resolved
 
     def current_name(self, name: str) -> str:
-        """Return the current name of a replica that the ledger knows; empty if nobody knows which one it was."""
+        """Return the current name of a replica that the ledger knows; empty if it is unknown which one it was."""
         return name if name in self.replicas else self.former_names.get(name, name)
 
     @property

@@ -6,7 +6,7 @@ A connection is in one of three states:
     BUSY     a response: the request or the answer is on its way. It becomes IDLE after a complete answer, else CLOSED.
     CLOSED   the transport is closing. A connection that was once in doubt is never used again (safety T14).
 
-A connection closes on a byte while it is IDLE, because nobody asked for it, and on any byte after the end of an answer.
+A connection closes on a byte while it is IDLE, because no request asked for it, and on any byte after an answer's end.
 It is not reused after an answer that came before the request was sent whole, that turned out to be none (`distrust`),
 or that filled the read buffer: over TLS there may be more, which the loop reads later and `usable` cannot see.
 """
@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         return buffer.little if response is not None and response.flows else buffer.whole
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Read bytes of the answer, or drop the connection if nobody asked for them."""
+        """Read bytes of the answer, or drop the connection if no request asked for them."""
         response = self._response
         if response is None:
             self.drop()

@@ -380,7 +380,7 @@ class Attempt(Generic[R, B]):
         self._binds = self._binds or (balancer.only is None and balancer.affinity.by != "none")
 
     def end(self) -> None:
-        """End the call, whatever came of it."""
+        """End the call, whether it was answered or not."""
         if self._trials is not None:
             self.backing.balancer.end(self.replica, self._trials)
             self._trials = None

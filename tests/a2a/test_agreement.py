@@ -24,7 +24,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, ENVELOPE, SEND, VALUES
-from tests.doubles.node import Node
+from tests.support.node import Node
 
 # ---- The grammar -----------------------------------------------------------------------------------------------------
 

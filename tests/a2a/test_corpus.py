@@ -12,7 +12,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 BODIES = {name: ENVELOPE % (SEND % text) for name, text in VALUES.items()} | DOCUMENTS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.json import BOUNDS, BodyBounds, refuse_numbers, skeleton
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 NARROW = BodyBounds(depth=4, members=20, elements=30)

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from gateway.a2a.json import MAX_DEPTH, MAX_PARTS, TreeInvalid, parse_tree
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.redaction import REMOVED, Redaction
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 HOSTS = ("agent.svc.cluster.local", "10.0.0.7", "support", "support:8000", "[::1]:9000", "localhost")

@@ -21,7 +21,7 @@ from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
 from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, pairs, vector
 from tests.a2a.sample import CONTEXT, TASK
-from tests.doubles.grpc_bytes import text_field
+from tests.support.grpc_bytes import text_field
 from tests.table import for_each
 
 V0_1, V0_3, V1_0 = Version.V0_1, Version.V0_3, Version.V1_0

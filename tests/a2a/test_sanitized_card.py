@@ -16,7 +16,7 @@ from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
 from gateway.a2a.json import Tree
 from gateway.a2a.redaction import REMOVED
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gateway.cards.fetch import open_client
-from tests.doubles.grpc_agent import grpc_over
+from tests.support.grpc_agent import grpc_over
 
 __all__ = ("client", "grpc_over")
 

@@ -15,7 +15,7 @@ from gateway.cards.serve import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
 from gateway.upstream.connection_pool import ConnectionPool, Origin
 from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
-from tests.doubles.gateway import card_of
+from tests.support.gateway import card_of
 
 HERE = Place("gateway.yaml", 1)
 SHARED = Rule("billing", None, ("a2a",), frozenset({("tenant", "billing")}), HERE)

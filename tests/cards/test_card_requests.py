@@ -10,9 +10,9 @@ from a2a.types.a2a_pb2 import AgentCard
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from gateway.proxy import card_requests
-from tests.doubles.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
-from tests.doubles.undisturbed import undisturbed
+from tests.support.gateway import LISTENS, RESULT, Running, agent, bearer, card_of, fronted, keys, running
+from tests.support.scripted import ScriptedBackend, Wire, answers, whole
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

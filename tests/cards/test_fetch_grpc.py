@@ -15,8 +15,8 @@ from gateway.a2a.dialect import Version
 from gateway.cards.fetch import NO_CARD, CardPlace, CardReport, CardSource, CardWatch, open_client
 from gateway.cards.fetch_grpc import GrpcCards
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
-from tests.doubles.grpc_agent import Answer, GrpcAgent, by_path, fails, grpc_agent, hangs, says
-from tests.doubles.scripted import WAIT
+from tests.support.grpc_agent import Answer, GrpcAgent, by_path, fails, grpc_agent, hangs, says
+from tests.support.scripted import WAIT
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from a2a.types import a2a_pb2
 
-from tests.doubles.gateway import running
-from tests.doubles.grpc_agent import by_path, grpc_agent, grpc_over, says
+from tests.support.gateway import running
+from tests.support.grpc_agent import by_path, grpc_agent, grpc_over, says
 
 pytestmark = [pytest.mark.anyio]
 __all__ = ("grpc_over",)

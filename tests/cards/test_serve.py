@@ -33,8 +33,8 @@ from tests.cards.serving import (
     extended,
     places,
 )
-from tests.doubles.gateway import card_of
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.gateway import card_of
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.cards.serve import offered
 from tests.cards.serving import LEGACY, cards, extended, places
-from tests.doubles.gateway import card_of
+from tests.support.gateway import card_of
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from gateway.cards.serve import GrpcPlace
 from gateway.routing.route import AgentRules, Reach, Route, Rule
 from gateway.routing.table import Table
 from tests.cards.serving import HERE, HOSTED, LEGACY, OWN, SHARED, WILD, cards, extended
-from tests.doubles.gateway import card_of
+from tests.support.gateway import card_of
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

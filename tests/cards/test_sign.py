@@ -21,8 +21,8 @@ from gateway.routing.route import AgentRules, Route
 from gateway.routing.table import Table
 from tests.cards.serving import DIALECTS, LEGACY, LEGACY_REST, MODERN, OWN, cards, extended
 from tests.cards.test_serve_sdks import JAVASCRIPT, node_version, run
-from tests.doubles.gateway import card_of
 from tests.e2e.previous import interpreter
+from tests.support.gateway import card_of
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, Answer, Running, agent, bearer, card_of, keys, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import CALL, JSON, RESULT, Answer, Running, agent, bearer, card_of, keys, running
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -15,11 +15,13 @@ from a2a.utils.signing import InvalidSignaturesError, NoSignatureError, create_s
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gateway.cards.fetch import CardSource
+from gateway.cards.sign import OwnKey, sign
 from gateway.config.check import examine
 from gateway.reload import Trigger
-from gateway.tasks.key_ring import ANNOUNCED, CARDS, OVERLAP, REFRESH, rotate
-from tests.doubles.gateway import JSON, LISTENS, Answer, Running, agent, card_of, keys, running, secret
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
+from gateway.tasks.key_ring import ANNOUNCED, CARDS, OVERLAP, REFRESH, Key, rotate
+from tests.support.gateway import JSON, LISTENS, Answer, Running, agent, card_of, keys, running, secret
+from tests.support.scripted import ScriptedBackend, Wire, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -197,3 +199,144 @@ def test_a_key_that_cannot_sign_is_refused_at_its_place(sign: str, place: str, f
     assert rest == []
     assert (f"{problem.place.line}:{problem.place.column}", fact) == (place, problem.fact), problem.as_text()
     assert "hunter2" not in problem.as_text()
+
+
+# ---- Agents' signatures --------------------------------------------------------------------------------------------
+
+OWN = OwnKey(generate_private_key(SECP256R1()), "agent-1")._key
+BAD = {**json.loads(AGENT_CARD), "signatures": [{"protected": "e30", "signature": "AA"}]}
+
+
+def signed_by_agent(key: Key = OWN, name: str = "Scripted") -> bytes:
+    return sign(json.dumps({**json.loads(AGENT_CARD), "name": name}).encode(), key, "https://agent.test/jwks.json")
+
+
+class Agent:
+    """An agent whose card changes."""
+
+    def __init__(self) -> None:
+        self.card = signed_by_agent()
+        self.extended = self.card
+
+    async def plays(self, wire: Wire) -> None:
+        received = await wire.request()
+        if b"/.well-known/" in received.target:
+            await wire.send(whole(self.card))
+            return
+        call = json.loads(received.body)
+        identity = json.dumps(call["id"]).encode()
+        await wire.send(whole(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (identity, self.extended)))
+
+
+@asynccontextmanager
+async def verifying(
+    folder: Path, there: Agent, *, require: bool = True, more: str = ""
+) -> AsyncIterator[tuple[Running, CardSource]]:
+    (folder / "keys.json").write_text(json.dumps({"keys": [OWN.public]}))
+    async with ScriptedBackend(there.plays) as backend:
+        card = f"{{ verify: {{ keys: keys.json, require: {str(require).lower()} }} }}"
+        text = f"{LISTENS}\nagents: {{ echo: {{ backend: {backend.url}, card: {card} }} }}\n{more}"
+        async with running(text, path=folder / "gateway.yaml", written=True) as gateway:
+            yield gateway, gateway.gateway.snapshot.backings["echo"].source
+
+
+async def signature(gateway: Running) -> dict[str, Any]:
+    """What `/-/agents` says of the signature of the agent's card."""
+    [shown] = (await gateway.get("/-/agents", admin=True)).json["agents"]
+    found: dict[str, Any] = shown["card"]["signature"]
+    return found
+
+
+async def test_a_verified_card_is_served_by_the_gateways_own_signature(tmp_path: Path) -> None:
+    there = Agent()
+    async with verifying(tmp_path, there, more="defaults: { card: { sign: true } }") as (gateway, source):
+        answer = await gateway.get(f"/echo{CARD}")
+        [ours] = await key_set(gateway)
+        assert verify(answer, await key_set(gateway)) == ours
+        headers = [jwt.get_unverified_header(f"{each['protected']}..") for each in answer.json["signatures"]]
+        assert {header["kid"] for header in headers} == {ours}
+        assert await signature(gateway) == {"state": "verified", "kid": "agent-1"}
+        # The last good card stays in the place of a bad one, which is seen everywhere.
+        there.card = json.dumps({**BAD, "name": "Evil"}).encode()
+        await source.refresh()
+        assert (await gateway.get(f"/echo{CARD}")).body == answer.body
+        assert await signature(gateway) == {"state": "card_untrusted", "kid": "agent-1"}
+        assert gateway.metric("card_untrusted", agent="echo") == 1
+        assert gateway.metric("card_fetches_total", agent="echo", result="untrusted") == 1
+
+
+async def test_without_a_good_card_none_is_served_in_any_dialect(tmp_path: Path) -> None:
+    there = Agent()
+    there.card = AGENT_CARD
+    async with verifying(tmp_path, there) as (gateway, source):
+        for name in (CARD, "/.well-known/agent.json"):
+            answer = await gateway.get(f"/echo{name}")
+            assert (answer.status, answer.reasons[-1]) == (502, "CARD_UNTRUSTED")
+            assert b"not signed" not in answer.body
+        assert gateway.metric("rejected_total", reason="card_untrusted") == 2
+        assert await signature(gateway) == {"state": "card_untrusted", "kid": None}
+        there.card = signed_by_agent()
+        await source.refresh()
+        assert (await gateway.get(f"/echo{CARD}")).json["name"] == "Scripted"
+        assert gateway.metric("card_untrusted", agent="echo") == 0
+
+
+async def test_an_extended_card_is_verified_too(tmp_path: Path) -> None:
+    there = Agent()
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard"}).encode()
+    async with verifying(tmp_path, there) as (gateway, _):
+        there.extended = signed_by_agent(name="Extended")
+        good = await gateway.ask("POST", "/echo", body, [JSON, (b"a2a-version", b"1.0")])
+        assert (good.json["result"]["name"], "signatures" in good.json["result"]) == ("Extended", False)
+        for bad in (AGENT_CARD, json.dumps(BAD).encode()):
+            there.extended = bad
+            answer = await gateway.ask("POST", "/echo", body, [JSON, (b"a2a-version", b"1.0")])
+            assert answer.reasons[-1] == "CARD_UNTRUSTED"
+
+
+async def test_other_keys_and_requirements_are_put_to_use_by_a_reload(tmp_path: Path) -> None:
+    there = Agent()
+    there.card = AGENT_CARD
+    async with verifying(tmp_path, there, require=False) as (gateway, _):
+        assert (await gateway.get(f"/echo{CARD}")).status == 200
+        assert await signature(gateway) == {"state": "unsigned", "kid": None}
+        reloader, file = gateway.gateway.reloader, tmp_path / "gateway.yaml"
+        assert reloader is not None
+        file.write_text(file.read_text().replace("require: false", "require: true"))
+        assert (await reloader.reload(Trigger.ADMIN)).result == "applied"
+        assert (await gateway.get(f"/echo{CARD}")).status == 502
+        other = OwnKey(generate_private_key(SECP256R1()), "agent-2")._key
+        (tmp_path / "keys.json").write_text(json.dumps({"keys": [other.public]}))
+        there.card = signed_by_agent(other)
+        assert (await reloader.reload(Trigger.ADMIN)).result == "applied"
+        assert (await gateway.get(f"/echo{CARD}")).status == 200
+        assert await signature(gateway) == {"state": "verified", "kid": "agent-2"}
+
+
+@pytest.mark.parametrize(
+    ("card", "fact"),
+    [
+        ("verify: { keys: missing.json }", "'missing.json' is no file"),
+        ("verify: { keys: none.json }", "'none.json' has no public key with a `kid`"),
+        ("verify: { keys: private.json }", "'private.json' holds a private or symmetric key"),
+        ("verify: { keys: gateway.yaml }", "'gateway.yaml' cannot be used: it is no key set"),
+        (
+            'verify: { keys: "http://keys.test/" }',
+            "over plain http anyone on the way could give out keys and sign cards",
+        ),
+        (
+            "verify: { keys: keys.json }, file: card.json",
+            "the card is a file of yours: nobody else could have changed it",
+        ),
+    ],
+)
+def test_keys_that_cannot_verify_are_refused(tmp_path: Path, card: str, fact: str) -> None:
+    file = tmp_path / "gateway.yaml"
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [OWN.public]}))
+    (tmp_path / "none.json").write_text('{"keys": []}')
+    (tmp_path / "private.json").write_text(json.dumps({"keys": [{**OWN.public, "d": "AAAA"}]}))
+    (tmp_path / "card.json").write_bytes(AGENT_CARD)
+    text = "version: 1\ngateway: { listen: '127.0.0.1:0' }\nagents:\n"
+    file.write_text(text + f'  echo: {{ backend: "https://a.test", card: {{ {card} }} }}\n')
+    problem, *rest = examine(file, {}).errors
+    assert (rest, problem.fact, problem.place.line) == ([], fact, 4)

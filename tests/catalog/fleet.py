@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.doubles.gateway import Answer, Running, agent, bearer, card_of, keys, running
-from tests.doubles.scripted import ScriptedBackend
-from tests.doubles.trusting import Trusting
+from tests.support.gateway import Answer, Running, agent, bearer, card_of, keys, running
+from tests.support.scripted import ScriptedBackend
+from tests.support.trusting import Trusting
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 

@@ -8,7 +8,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from tests.catalog.fleet import Fleet, fleet
-from tests.doubles.gateway import Answer, bearer
+from tests.support.gateway import Answer, bearer
 
 pytestmark = pytest.mark.anyio
 

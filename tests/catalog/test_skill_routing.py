@@ -3,13 +3,15 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.catalog.fleet import MESSAGE, Fleet, Skilled, card, fleet
 from tests.config.reading import examined
-from tests.doubles.gateway import agent, bearer, keys, running
-from tests.doubles.scripted import ScriptedBackend
+from tests.support.gateway import agent, bearer, keys, running
+from tests.support.scripted import ScriptedBackend
 
 pytestmark = pytest.mark.anyio
 
@@ -199,6 +201,24 @@ async def test_a_stream_behind_a_skill_is_followed_up_like_a_message() -> None:
         [task] = site.agents["beta"].tasks
         got = await site.call("acme", "translate", "GetTask", id=task)
         assert got.json["result"]["id"] == task
+
+
+async def test_a_task_that_a_client_of_0_1_named_stays_with_its_agent(tmp_path: Path) -> None:
+    async with fleet(path=tmp_path / "gateway.yaml") as site:
+
+        async def ask(method: str, **params: object) -> Any:
+            body = json.dumps(
+                {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": "mine", **params}}
+            ).encode()
+            return (await site.gateway.post("/skills/translate", body, [bearer("acme")])).json
+
+        said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+        assert (await ask("tasks/send", message=said))["result"]["id"] == "mine"
+        [made] = site.agents["delta"].tasks
+        await site.rewrite("trust: 4", "trust: 1")
+        assert (await site.task("acme", "translate"))["by"] == "beta"
+        assert (await ask("tasks/get"))["result"]["id"] == "mine"
+        assert site.agents["delta"].asked[-1]["params"]["id"] == made
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from gateway.demo.fleet import serving
-from tests.doubles.certificates import SERVER, Authority
 from tests.program import COMMAND, ENVIRONMENT, report, run, running, runs, until, written
+from tests.support.certificates import SERVER, Authority
 
 GOOD = "version: 1\nagents: { support: http://127.0.0.1:1 }\ntests:\n"
 GOOD += "  - { name: found, request: { path: /support }, expect: { agent: support } }\n"

@@ -13,13 +13,13 @@ from gateway.commands.check import Answer, Report, Target, check_online
 from gateway.config.check import Examined, examine
 from gateway.demo.fleet import serving
 from gateway.demo.stage import free_port
-from tests.doubles.answering import answering
-from tests.doubles.grpc_agent import fails, grpc_agent
-from tests.doubles.redis_server import needs_redis, redis_server
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
-from tests.doubles.stdio_agent import FILE as STDIO_AGENT
 from tests.identity.corpus.genuine import published
 from tests.identity.issuance import key_set_document
+from tests.support.answering import answering
+from tests.support.grpc_agent import fails, grpc_agent
+from tests.support.redis_server import needs_redis, redis_server
+from tests.support.scripted import ScriptedBackend, Wire, answers, whole
+from tests.support.stdio_agent import FILE as STDIO_AGENT
 from tests.upstream.test_grpc_channel import serving as grpc_serving
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ import pytest
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.commands.find_agent import Found, OnlyGrpc, check_url, find_card, open_client
 from gateway.commands.output import CommandFailed
-from tests.doubles.answering import Answering, answering
+from tests.support.answering import Answering, answering
 from tests.table import for_each
 
 CARD = (

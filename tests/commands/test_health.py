@@ -6,7 +6,7 @@ import pytest
 
 from gateway.commands.health import health_url, probe
 from gateway.commands.output import CommandFailed
-from tests.doubles.answering import answering
+from tests.support.answering import answering
 
 
 def url_of(folder: Path, text: str) -> str:

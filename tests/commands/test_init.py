@@ -11,7 +11,7 @@ from gateway.commands.init import compose, first_configuration, save
 from gateway.commands.output import CommandFailed
 from gateway.config.load import load
 from gateway.demo.fleet import serving
-from tests.doubles.answering import Answer, answering
+from tests.support.answering import Answer, answering
 from tests.table import for_each
 
 INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gateway.commands.output import CommandFailed
 from gateway.commands.send import Message, Shown, render, safe, send
 from gateway.demo.fleet import serving
-from tests.doubles.ancient_agent import ancient_agent
-from tests.doubles.answering import Answer, Answering, answering
+from tests.support.ancient_agent import ancient_agent
+from tests.support.answering import Answer, Answering, answering
 from tests.table import for_each
 
 CARD_PATH = "/agent/.well-known/agent-card.json"

@@ -28,7 +28,7 @@ from gateway.push.signing import Signer
 from gateway.tasks import opening
 from gateway.tasks.key_ring import CARDS, NOTIFICATIONS, REFRESH, KeyRing
 from gateway.tasks.store import Figures, Note, Observed, Owner
-from tests.doubles.redis_server import needs_redis, redis_server
+from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

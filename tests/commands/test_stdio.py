@@ -5,7 +5,6 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,20 +13,16 @@ from gateway.commands.find_agent import Found
 from gateway.commands.output import CommandFailed
 from gateway.commands.stdio import Bridge, Session, address, bridge, command_line, served_path
 from gateway.config.check import Examined, examine
-from tests.doubles.bridged import bridged, fronting, scripted, sse, until
-from tests.doubles.gateway import RESULT, keys, running, secret
-from tests.doubles.scripted import SSE, answers, chunk, refused_port, whole
-from tests.doubles.stdio_host import message
+from tests.support.bridged import bridged, fronting, scripted, sse, until
+from tests.support.gateway import RESULT, keys, running, secret
+from tests.support.scripted import SSE, answers, chunk, refused_port, whole
+from tests.support.stdio_host import message
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 FRAMINGS = ("lsp", "ndjson")
-
-
-def texts(task: Any) -> str:
-    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
 
 
 # ---- Agents ----------------------------------------------------------------------------------------------------------

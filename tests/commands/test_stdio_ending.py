@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gateway.commands.stdio import bridge
-from tests.doubles.bridged import bridged, fronting, scripted, served, sse
-from tests.doubles.gateway import RESULT, agent, card_of, secret
-from tests.doubles.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
-from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
 from tests.program import run
+from tests.support.bridged import bridged, fronting, scripted, served, sse
+from tests.support.gateway import RESULT, agent, card_of, secret
+from tests.support.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
+from tests.support.stdio_host import ProcessHost, frame, hosting, message
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -56,23 +56,6 @@ async def test_a_stream_without_a_last_word_is_ended_by_one() -> None:
         await host.answer(stream)
         assert (await host.answer(stream))["result"] is None
         assert host.headers[-1]["a2a-stream"] == "end"
-
-
-async def test_a_call_that_is_given_up_leaves_the_others_alone() -> None:
-    async def script(wire: Wire) -> None:
-        asked = await wire.request()
-        if b'"wait"' in asked.body:
-            await wire.hang()
-        else:
-            await wire.send(whole(RESULT.replace(b'"id":1', b'"id":2')))
-            await wire.hang()
-
-    async with scripted(script) as (host, backend):
-        waiting = await host.send("SendMessage", message("wait"))
-        await backend.until(lambda: len(backend.requests) == 1)
-        await host.write(frame(b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}'))
-        assert (await host.answer(waiting))["error"]["code"] == -32800
-        assert "message" in await host.ask("SendMessage", message("hi"))
 
 
 async def test_a_stream_that_is_given_up_is_let_go_of_at_the_agent() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
-from tests.doubles.certificates import DAY, Authority
+from tests.support.certificates import DAY, Authority
 
 
 def test_authorities_are_known_by_their_digests_and_when_they_end(tmp_path: Path) -> None:

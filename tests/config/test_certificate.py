@@ -63,11 +63,6 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_a_certificate_and_its_key_make_a_context_of_tls_1_2_or_later(files: Files) -> None:
-    context = server_context(files.chain, files.key)
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
-
-
 def test_http_2_is_agreed_on_with_clients_that_offer_it_and_its_ciphers_are_those_of_its_specification(
     files: Files,
 ) -> None:

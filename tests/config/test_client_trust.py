@@ -13,7 +13,7 @@ from gateway.config.client import ClientPattern
 from gateway.config.finding import Findings
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, TODAY
-from tests.doubles.certificates import DAY, SERVER, Authority
+from tests.support.certificates import DAY, SERVER, Authority
 
 MESH = 'mesh: { uri: "spiffe://mesh.test/{tenant}/*" }'
 KEYS = f"  api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }}\n"

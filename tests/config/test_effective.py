@@ -4,9 +4,8 @@ from textwrap import dedent
 import trustme
 
 from gateway.config import effective
-from gateway.config.agent import DEFAULT_HEALTH, DEFAULT_TIMEOUTS
+from gateway.config.agent import DEFAULT_HEALTH
 from gateway.config.check import examine
-from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
@@ -24,17 +23,6 @@ CONFIG = good(
       b: http://127.0.0.1:2
     """
 )
-
-
-def test_an_agents_own_words_go_before_the_defaults_and_these_before_what_is_built_in() -> None:
-    one, other = (effective.timeouts(CONFIG, CONFIG.agents[name]) for name in ("a", "b"))
-    assert (one.connect, one.send, one.total) == (1.0, 3.0, DEFAULT_TIMEOUTS.total)
-    assert (other.connect, other.send, other.total) == (1.0, 2.0, DEFAULT_TIMEOUTS.total)
-    assert effective.timeouts(CONFIG) == other
-    bounds = effective.connections(CONFIG, CONFIG.agents["a"])
-    assert (bounds.max, bounds.queue, bounds.idle) == (5, 7, DEFAULT_CONNECTIONS.idle)
-    assert effective.connections(CONFIG).queue == 0
-    assert [effective.isolation(CONFIG, agent) for agent in CONFIG.agents.values()] == ["tenant", "none"]
 
 
 def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
@@ -119,20 +107,6 @@ def test_a_store_has_to_be_there_where_something_is_kept_in_it(written: str, *, 
     assert effective.keeps_state(good(f"version: 1\n{written}\nagents: {{ a: http://127.0.0.1:1 }}\n")) is used
 
 
-def test_isolation_and_unknown_tasks_are_the_agents_or_the_defaults() -> None:
-    config = good(
-        """\
-        version: 1
-        defaults: { isolation: principal, unknown_tasks: adopt }
-        agents:
-          a: { backend: http://127.0.0.1:1, isolation: tenant, unknown_tasks: deny }
-          b: http://127.0.0.1:2
-        """
-    )
-    found = [(effective.isolation(config, one), effective.unknown_tasks(config, one)) for one in config.agents.values()]
-    assert found == [("tenant", "deny"), ("principal", "adopt")]
-
-
 # ---- state and audit -----------------------------------------------------------------------------------------------
 
 
@@ -167,74 +141,7 @@ def test_the_audit_file_is_beside_the_file_that_names_it(tmp_path: Path) -> None
     assert audit("observe: { audit: { file: /var/log/audit.jsonl } }\n") == Path("/var/log/audit.jsonl")
 
 
-# ---- limits --------------------------------------------------------------------------------------------------------
-
-LIMITED = good(
-    f"""\
-    version: 1
-    gateway: {{ anonymous: true }}
-    auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}
-    tenants:
-      acme: {{ agents: "*", limits: {{ requests: 600/min, concurrency: 8, queue: 2, weight: 3 }} }}
-      globex: [a]
-      "*": {{ agents: [a], limits: {{ streams: 1 }} }}
-    defaults: {{ limits: {{ concurrency: 50, body: 1MiB }} }}
-    agents:
-      a: {{ backend: http://127.0.0.1:1, limits: {{ requests: 50/s, concurrency: 5 }} }}
-      b:
-        limits: {{ concurrency: 7, bandwidth: 1MiB/s }}
-        by_tenant:
-          acme: {{ backend: http://127.0.0.1:2, limits: {{ concurrency: 9, queue_timeout: 2s }} }}
-          globex: http://127.0.0.1:3
-      c: http://127.0.0.1:4
-    """
-)
-
-
-def test_nothing_is_limited_that_is_not_written() -> None:
-    config = good("version: 1\nagents: { a: http://127.0.0.1:1 }\n")
-    assert effective.limits(config, config.agents["a"]) == DEFAULT_LIMITS
-    found = effective.tenant_limits(config, "anonymous")
-    assert (found.requests, found.concurrency, found.streams, found.open_tasks) == (None, None, None, None)
-    assert (found.queue, found.queue_timeout, found.weight) == (100, 1.0, 1)
-
-
-def test_limits_of_a_backend_are_its_own_or_the_agents_or_the_defaults() -> None:
-    a, b, c = LIMITED.agents.values()
-    found = effective.limits(LIMITED, a)
-    assert (found.requests, found.concurrency, found.body, found.queue) == ((50.0, 1.0), 5, 1024**2, 100)
-    found = effective.limits(LIMITED, b, "acme")
-    assert (found.concurrency, found.queue_timeout, found.bandwidth, found.requests) == (9, 2.0, 1024**2, None)
-    found = effective.limits(LIMITED, b, "globex")
-    assert (found.concurrency, found.queue_timeout, found.bandwidth) == (7, 1.0, 1024**2)
-    assert effective.limits(LIMITED, c).concurrency == 50
-
-
-def test_each_tenant_that_is_not_named_has_the_limits_of_the_star() -> None:
-    acme = effective.tenant_limits(LIMITED, "acme")
-    assert (acme.requests, acme.concurrency, acme.queue, acme.weight) == ((600.0, 60.0), 8, 2, 3)
-    assert [effective.tenant_limits(LIMITED, name).streams for name in ("acme", "globex")] == [None, None]
-    assert [effective.tenant_limits(LIMITED, name).streams for name in ("initech", "anonymous")] == [1, 1]
-
-
 # ---- identity and webhooks -----------------------------------------------------------------------------------------
-
-
-def test_headers_that_tell_who_calls_are_the_agents_or_the_defaults_or_those_built_in() -> None:
-    config = good(
-        """\
-        version: 1
-        defaults: { identity_headers: { tenant: X-Org, subject: null } }
-        agents:
-          a: { backend: http://127.0.0.1:1, identity_headers: { tenant: "", subject: X-User, session: X-Session } }
-          b: http://127.0.0.1:2
-        """
-    )
-    found = [tuple(effective.identity_headers(config, one).model_dump().values()) for one in config.agents.values()]
-    assert found == [("", "X-User", "X-Session"), ("X-Org", "", "")]
-    assert effective.identity_headers(config).tenant == "X-Org"
-    plain = effective.identity_headers(CONFIG, CONFIG.agents["a"])
-    assert (plain.tenant, plain.subject, plain.session) == ("X-A2A-Tenant", "X-A2A-Subject", "")
 
 
 def test_what_is_left_out_is_that_of_the_defaults_or_built_in() -> None:

@@ -11,7 +11,7 @@ import trustme
 from gateway.config.check import examine, files, stamped
 from gateway.config.files import NOTHING, any_matches, matching, stamp, stamp_of
 from gateway.config.yaml import LARGEST_FILE
-from tests.doubles.assembly import CARD, certified
+from tests.support.assembly import CARD, certified
 
 TEXT = """\
 version: 1

@@ -1,7 +1,4 @@
-from gateway.config.agent import Agent, Backend, Match
-from gateway.config.model import Config, Tenant
 from gateway.config.problem import nearest
-from gateway.config.validation import model_at
 from tests.config.reading import examined
 from tests.table import for_each
 
@@ -68,16 +65,6 @@ def test_a_flag_and_a_number_may_come_by_a_reference() -> None:
     config = examined(text, {"YES": "true", "MANY": "7"}).config
     assert config is not None
     assert (config.gateway.anonymous, config.observe.metrics.max_tenants) == (True, 7)
-
-
-def test_the_model_at_a_path_is_found_through_short_forms() -> None:
-    assert model_at(()) is Config
-    assert model_at(("agents", "a", "match", 0)) is Match
-    assert model_at(("agents", "a", "match")) is None
-    assert model_at(("agents", "a", "by_tenant", "t", "backend", 0)) is Backend
-    assert model_at(("agents", "a")) is Agent
-    assert model_at(("tenants", "*")) is Tenant
-    assert model_at(("no", "such", "path")) is None
 
 
 def test_a_name_is_close_whatever_its_case() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from gateway.demo import stdio_agent
-from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_host import ProcessHost, frame, hosting, message
+from tests.support.scripted import WAIT
+from tests.support.stdio_host import ProcessHost, frame, hosting, message
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.doubles.exposition import series
-from tests.doubles.gateway import CALL, JSON, Answer, Client, Pairs
 from tests.e2e.process import GatewayProcess
+from tests.support.exposition import series
+from tests.support.gateway import CALL, JSON, Answer, Client, Pairs
 
 
 def figure(row: str, text: str, *, holds: bool = True) -> None:

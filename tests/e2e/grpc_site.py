@@ -25,12 +25,12 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
-from tests.doubles.names import public_names
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.received import App
 from tests.e2e.agents.server import Server
 from tests.e2e.process import write
 from tests.e2e.sdk import Caller, open_http
+from tests.support.names import public_names
 
 BINDINGS = {"over-grpc": "GRPC", "over-rpc": "JSONRPC", "over-rest": "HTTP+JSON"}
 """Agents by their names, and the one binding that each speaks."""

@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent
-from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, whole
 from tests.e2e.faults import Caller, calling, now, site
 from tests.e2e.process import ROOT, gateway_process
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent
+from tests.support.scripted import SSE, ScriptedBackend, Wire, chunk, whole
 
 GATEWAY, AGENT = "10.99.0.1", "10.99.0.2"
 EVENT = chunk(

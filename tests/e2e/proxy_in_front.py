@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import trustme
 
-from tests.doubles.assembly import certified
 from tests.e2e.process import ROOT, Lines
+from tests.support.assembly import certified
 
 WAIT = 30.0
 """Seconds within which a proxy ends."""

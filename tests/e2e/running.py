@@ -15,11 +15,11 @@ import msgspec
 from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
-from tests.doubles.names import public_names
-from tests.doubles.scripted import Script, ScriptedBackend
 from tests.e2e.agents.server import Server
 from tests.e2e.process import write
 from tests.edge import IS_ASGI, in_front_of
+from tests.support.names import public_names
+from tests.support.scripted import Script, ScriptedBackend
 
 
 @dataclass

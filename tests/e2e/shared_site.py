@@ -21,10 +21,10 @@ from a2a.types import (
     TaskPushNotificationConfig,
 )
 
-from tests.doubles.mark import shows_mark
 from tests.e2e.sdk import send
 from tests.e2e.site import ACME_KEY, GLOBEX_KEY, HOOK, HOOKS, api_key
 from tests.identity.issuance import sha256
+from tests.support.mark import shows_mark
 
 ACME, GLOBEX = api_key(ACME_KEY), api_key(GLOBEX_KEY)
 """What each tenant shows."""

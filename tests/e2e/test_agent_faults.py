@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, agent
-from tests.doubles.hostile import BEHAVIOURS
-from tests.doubles.scripted import (
+from tests.e2e.faults import Caller, calling, figure, ms, now, quantile, site
+from tests.e2e.process import gateway_process
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Answer, agent
+from tests.support.hostile import BEHAVIOURS
+from tests.support.scripted import (
     SSE,
     Script,
     ScriptedBackend,
@@ -31,9 +33,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
-from tests.e2e.faults import Caller, calling, figure, ms, now, quantile, site
-from tests.e2e.process import gateway_process
+from tests.support.undisturbed import undisturbed
 from tests.wire.test_hostile_memory import Memory, Player
 
 pytestmark = pytest.mark.anyio

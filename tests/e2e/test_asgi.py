@@ -21,10 +21,10 @@ from starlette.routing import Mount
 
 from gateway.asgi import ConfigurationError, create_app
 from gateway.config.model import Config
-from tests.doubles.gateway import CALL, RESULT, agent, keys, secret
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
 from tests.e2e.process import ROOT, WAIT
 from tests.e2e.sdk import saying
+from tests.support.gateway import CALL, RESULT, agent, keys, secret
+from tests.support.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, STREAM, Answer, Running, agent, bearer, card_of, keys, running
-from tests.doubles.scripted import (
+from tests.support.gateway import CALL, JSON, STREAM, Answer, Running, agent, bearer, card_of, keys, running
+from tests.support.scripted import (
     Script,
     ScriptedBackend,
     Wire,

@@ -17,11 +17,11 @@ from a2a.utils.errors import MethodNotFoundError, TaskNotFoundError
 from tests.conformance.matrix import slug
 from tests.conformance.running import agent_processes
 from tests.conformance.software import AGENTS, DOUBLES, JSONRPC, REST, SDK_0_3, SDK_1_3, Environment, Software
-from tests.doubles.ancient_client import AncientClient, Failed
 from tests.e2e.previous import PreviousClient, SdkFailed, previous_client
 from tests.e2e.process import gateway_process
 from tests.e2e.sdk import COMPLETED, open_http, saying, send, texts, told
 from tests.e2e.wire import V1, frame, message, old_message
+from tests.support.ancient_client import AncientClient, Failed
 
 pytestmark = pytest.mark.skipif(bool(SDK_0_3.missing), reason=SDK_0_3.missing)
 

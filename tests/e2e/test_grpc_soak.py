@@ -24,9 +24,9 @@ from gateway.app import Gateway
 from gateway.commands.key import new_key
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
-from tests.doubles.assembly import until
-from tests.doubles.names import public_names
 from tests.e2e.process import WAIT, GatewayProcess, write
+from tests.support.assembly import until
+from tests.support.names import public_names
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import pytest
 from a2a.client.card_resolver import parse_agent_card
 from a2a.compat.v0_3.types import AgentCard as LegacyCard
 
-from tests.doubles.gateway import CALL, RESULT, Running, agent, bearer, card_of, fronted, keys, running
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
+from tests.support.gateway import CALL, RESULT, Running, agent, bearer, card_of, fronted, keys, running
+from tests.support.scripted import ScriptedBackend, Wire, answers, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -12,12 +12,12 @@ import pytest
 from a2a.client import AgentCardResolutionError, ClientConfig, create_client
 from a2a.client.errors import A2AClientError
 
-from tests.doubles.scripted import refused_port
 from tests.e2e.process import gateway_process
 from tests.e2e.sdk import BINDINGS, open_http, saying, send
 from tests.e2e.site import ACME_KEY, DESK_KEY, OLD_KEY, Site, api_key, bearer, token
 from tests.e2e.wire import V1, check_request_id, error, frame, message, reasons, without_request_id
 from tests.identity.issuance import ISSUER, claims, compact, ec_key, rsa_key, segment
+from tests.support.scripted import refused_port
 
 pytestmark = pytest.mark.anyio
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import RESULT, STREAM, agent, secret
-from tests.doubles.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 from tests.e2e.faults import calling, figure, ms, now, quantile, site
 from tests.e2e.process import gateway_process
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import shown
 from tests.identity.issuance import ISSUER, key_set_document
 from tests.identity.provider import KEYS, Provider, provider
+from tests.support.gateway import RESULT, STREAM, agent, secret
+from tests.support.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 
 pytestmark = pytest.mark.anyio
 

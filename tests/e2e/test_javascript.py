@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import card_of, keys, running, secret
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
+from tests.support.gateway import card_of, keys, running, secret
+from tests.support.scripted import ScriptedBackend, Wire, whole
 
 FOLDER = Path(__file__).parents[1] / "javascript"
 WAIT = 60.0

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.answering import answering
-from tests.doubles.gateway import CALL, RESULT, agent, bearer, card_of, keys, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.process import WAIT, GatewayProcess, write
 from tests.identity.issuance import ISSUER, compact, jwk, rsa_key
 from tests.identity.provider import KEYS
+from tests.support.answering import answering
+from tests.support.gateway import CALL, RESULT, agent, bearer, card_of, keys, running
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 EVIL = {
     "line": 'evil\r\n{"request_id":"evil"}\r\n',

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, agent
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.e2e.faults import BUSY, Starved, bound, calling, figure, lags, ms, now, quantile, site, waiting
 from tests.e2e.process import gateway_process
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import shown
 from tests.identity.issuance import ISSUER
 from tests.identity.provider import KEYS, provider
+from tests.support.gateway import CALL, JSON, RESULT, agent
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 

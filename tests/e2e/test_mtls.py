@@ -15,9 +15,9 @@ from a2a.client.errors import A2AClientError
 from a2a.types import AgentCard, GetTaskRequest
 from a2a.utils.errors import A2AError, TaskNotFoundError
 
-from tests.doubles.certificates import SERVER, Authority, Shown, showing
 from tests.e2e.grpc_site import BINDINGS, Site, site
 from tests.e2e.sdk import COMPLETED, saying, send
+from tests.support.certificates import SERVER, Authority, Shown, showing
 
 pytestmark = pytest.mark.anyio
 

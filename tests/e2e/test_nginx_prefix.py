@@ -11,11 +11,11 @@ import httpx
 import pytest
 from a2a.client import ClientConfig, ClientFactory
 
-from tests.doubles.scripted import WAIT
 from tests.e2e.grpc_site import OPEN, site
 from tests.e2e.process import ROOT
 from tests.e2e.proxy_in_front import PROGRAMS, Front, Ports, in_front, reserved_ports
 from tests.e2e.sdk import saying, send, texts
+from tests.support.scripted import WAIT
 
 pytestmark = [
     pytest.mark.anyio,

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from gateway.demo.fleet import serving
-from tests.doubles.gateway import JSON, RESULT, STREAM, agent
-from tests.doubles.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 from tests.e2e.faults import Caller, calling, figure, ms, now, resident, site
 from tests.e2e.process import GatewayProcess, gateway_process, write
+from tests.support.gateway import JSON, RESULT, STREAM, agent
+from tests.support.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 
 pytestmark = pytest.mark.anyio
 

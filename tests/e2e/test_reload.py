@@ -19,13 +19,13 @@ import trustme
 from gateway import process
 from gateway.demo.fleet import serving
 from gateway.reload import Result, Trigger
-from tests.doubles.assembly import CARD, certified
-from tests.doubles.exposition import total
-from tests.doubles.gateway import CALL, JSON, whole_file
-from tests.doubles.reloading import ECHO, backends
-from tests.doubles.reloading import serving as served
 from tests.e2e.faults import BUSY, Caller, Starved, bound, figure, lags, ms, waiting
 from tests.e2e.process import GatewayProcess, gateway_process, write
+from tests.support.assembly import CARD, certified
+from tests.support.exposition import total
+from tests.support.gateway import CALL, JSON, whole_file
+from tests.support.reloading import ECHO, backends
+from tests.support.reloading import serving as served
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, request
-from tests.doubles.scripted import SSE, ScriptedBackend, answers, chunk, endless, whole
 from tests.e2e.faults import Caller, calling, figure, ms, now, resident, site
 from tests.e2e.process import gateway_process
 from tests.listener.front import slow_socket
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, request
+from tests.support.scripted import SSE, ScriptedBackend, answers, chunk, endless, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,6 @@ from a2a.types import (
 )
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # it ships no types
 
-from tests.doubles.stdio_host import Host, frame, hosting, rests
 from tests.e2e.agents.agent import Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.every_operation import (
@@ -31,6 +30,7 @@ from tests.e2e.every_operation import (
 )
 from tests.e2e.previous import previous_agent
 from tests.e2e.sdk import Caller
+from tests.support.stdio_host import Host, frame, hosting, rests
 
 pytestmark = [
     pytest.mark.anyio,

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.doubles.stdio_agent import FILE
 from tests.e2e.process import WAIT, GatewayProcess, write
 from tests.stdio.test_stdio_misbehaving import call, left
+from tests.support.stdio_agent import FILE
 
 MODES = ("behaves", "ignores-eof", "ignores-term", "wraps", "wraps-away", "forks-stubborn")
 

@@ -10,7 +10,10 @@ import httpx
 import msgspec
 import pytest
 
-from tests.doubles.scripted import (
+from tests.e2e.running import Running, running
+from tests.e2e.sdk import open_http
+from tests.e2e.wire import V1, check_request_id, error, frame, message, old_message, reasons
+from tests.support.scripted import (
     Script,
     Wire,
     answers,
@@ -22,10 +25,7 @@ from tests.doubles.scripted import (
     refused_port,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
-from tests.e2e.running import Running, running
-from tests.e2e.sdk import open_http
-from tests.e2e.wire import V1, check_request_id, error, frame, message, old_message, reasons
+from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 

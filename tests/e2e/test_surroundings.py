@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, agent
-from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.e2e.faults import Caller, calling, figure, ms, now, quantile, site
 from tests.e2e.process import gateway_process
 from tests.e2e.shared_site import tenancy
 from tests.e2e.site import ACME_KEY
+from tests.support.gateway import CALL, JSON, RESULT, agent
+from tests.support.redis_server import RedisServer, needs_redis, redis_server
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 

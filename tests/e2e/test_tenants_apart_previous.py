@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.mark import shows_mark
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.conversing import context_of
@@ -17,6 +16,7 @@ from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previou
 from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.shared_site import ACME, GLOBEX, Witness, found_by_key, key_of, new_id, picked, tenancy
 from tests.e2e.site import HOOK, api_key
+from tests.support.mark import shows_mark
 
 TENANTS = ("acme", "globex")
 CARD = "/.well-known/agent-card.json"

@@ -14,7 +14,6 @@ from a2a.client.errors import A2AClientError
 from a2a.types import GetTaskRequest, ListTasksRequest
 from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 
-from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.foreign import check_apart, tasks_of
@@ -22,6 +21,7 @@ from tests.e2e.process import WAIT, GatewayProcess, gateway_process
 from tests.e2e.sdk import COMPLETED, open_http
 from tests.e2e.shared_site import ACME, GLOBEX, Party, Speech, asking, party, tenancy
 from tests.e2e.wire import V1, error, frame, message, reasons
+from tests.support.redis_server import RedisServer, needs_redis, redis_server
 
 pytestmark = pytest.mark.anyio
 

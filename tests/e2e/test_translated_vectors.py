@@ -33,11 +33,11 @@ from tests.a2a.dialects import (
     told,
     vector,
 )
-from tests.doubles.gateway import Running, card_of, running
-from tests.doubles.grpc_agent import Answer, Asked, grpc_agent, says
-from tests.doubles.grpc_gateway import LISTENS
-from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
 from tests.e2e.sdk import open_http
+from tests.support.gateway import Running, card_of, running
+from tests.support.grpc_agent import Answer, Asked, grpc_agent, says
+from tests.support.grpc_gateway import LISTENS
+from tests.support.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.doubles.scripted import Script, answers, chunk, head
 from tests.e2e.running import running
 from tests.e2e.sdk import open_http
+from tests.support.scripted import Script, answers, chunk, head
 
 pytestmark = pytest.mark.anyio
 

@@ -13,13 +13,13 @@ from a2a.types import ListTasksRequest
 from a2a.utils.errors import InvalidParamsError
 
 from gateway.demo.stage import free_port
-from tests.doubles.scripted import Received, ScriptedBackend, Wire, whole
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.foreign import check_apart, tasks_of
 from tests.e2e.shared_site import ACME, GLOBEX, Speech, party
 from tests.e2e.sharing import COUNT, Caller, callers, configuration, only, pids, workers
 from tests.program import run
+from tests.support.scripted import Received, ScriptedBackend, Wire, whole
 
 pytestmark = pytest.mark.anyio
 

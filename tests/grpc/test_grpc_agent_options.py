@@ -10,10 +10,10 @@ from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
 from gateway.a2a.bindings.grpc_schema import result_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import card_of
-from tests.doubles.grpc_agent import says
-from tests.doubles.grpc_bytes import held
-from tests.doubles.grpc_gateway import request, standing
+from tests.support.gateway import card_of
+from tests.support.grpc_agent import says
+from tests.support.grpc_bytes import held
+from tests.support.grpc_gateway import request, standing
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from tests.doubles.grpc_bytes import held, text_field
-from tests.doubles.grpc_tenants import Told, in_json, key, message, tenants
+from tests.support.grpc_bytes import held, text_field
+from tests.support.grpc_tenants import Told, in_json, key, message, tenants
 
 pytestmark = pytest.mark.anyio
 

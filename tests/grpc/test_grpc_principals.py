@@ -11,11 +11,11 @@ from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import JSON, bearer, secret
-from tests.doubles.grpc_agent import by_path, hangs, says
-from tests.doubles.grpc_bytes import text_field
-from tests.doubles.grpc_tenants import SEND, SETTINGS, Told, head_of, in_json, key, message, tenants
 from tests.loops import both_loops
+from tests.support.gateway import JSON, bearer, secret
+from tests.support.grpc_agent import by_path, hangs, says
+from tests.support.grpc_bytes import text_field
+from tests.support.grpc_tenants import SEND, SETTINGS, Told, head_of, in_json, key, message, tenants
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

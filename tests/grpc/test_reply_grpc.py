@@ -13,12 +13,12 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as a
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import A2A_DOMAIN
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Answer, Running, running
-from tests.doubles.grpc_agent import fails, grpc_over, hangs, says
-from tests.doubles.grpc_bytes import text_field
-from tests.doubles.grpc_gateway import ADDRESSES, LISTENS, Site, Told, dialled, request, standing
-from tests.doubles.scripted import WAIT, refused_port
-from tests.doubles.undisturbed import undisturbed
+from tests.support.gateway import Answer, Running, running
+from tests.support.grpc_agent import fails, grpc_over, hangs, says
+from tests.support.grpc_bytes import text_field
+from tests.support.grpc_gateway import ADDRESSES, LISTENS, Site, Told, dialled, request, standing
+from tests.support.scripted import WAIT, refused_port
+from tests.support.undisturbed import undisturbed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)

@@ -7,9 +7,9 @@ from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.operation import Operation
-from tests.doubles.grpc_agent import Answer, fails, grpc_over, says
-from tests.doubles.grpc_events import artifact, status
-from tests.doubles.grpc_gateway import Site, request, standing
+from tests.support.grpc_agent import Answer, fails, grpc_over, says
+from tests.support.grpc_events import artifact, status
+from tests.support.grpc_gateway import Site, request, standing
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -12,11 +12,11 @@ from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Answer, Running, agent, card_of, keys, running, secret
-from tests.doubles.grpc_agent import Asked, fails, grpc_over, says
-from tests.doubles.grpc_bytes import text_field
-from tests.doubles.grpc_gateway import LISTENS, dialled, fronting, request, standing
-from tests.doubles.scripted import ScriptedBackend, Wire
+from tests.support.gateway import Answer, Running, agent, card_of, keys, running, secret
+from tests.support.grpc_agent import Asked, fails, grpc_over, says
+from tests.support.grpc_bytes import text_field
+from tests.support.grpc_gateway import LISTENS, dialled, fronting, request, standing
+from tests.support.scripted import ScriptedBackend, Wire
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -12,15 +12,15 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # it s
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Client, Running, card_of
-from tests.doubles.grpc_agent import fails, grpc_over, hangs, says
-from tests.doubles.grpc_events import FUTURE, JSON, Held, artifact, heard, hearing, state_of, status, status_0_3
-from tests.doubles.grpc_gateway import ADDRESSES, fronting, request, standing
-from tests.doubles.http2_server import Turn, http2_server
-from tests.doubles.scripted import WAIT
-from tests.doubles.streaming import V1, reasons, said
-from tests.doubles.undisturbed import undisturbed
 from tests.loops import both_loops
+from tests.support.gateway import Client, Running, card_of
+from tests.support.grpc_agent import fails, grpc_over, hangs, says
+from tests.support.grpc_events import FUTURE, JSON, Held, artifact, heard, hearing, state_of, status, status_0_3
+from tests.support.grpc_gateway import ADDRESSES, fronting, request, standing
+from tests.support.http2_server import Turn, http2_server
+from tests.support.scripted import WAIT
+from tests.support.streaming import V1, reasons, said
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

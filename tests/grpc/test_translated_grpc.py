@@ -12,12 +12,12 @@ from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Running, agent
-from tests.doubles.grpc_agent import grpc_over
-from tests.doubles.grpc_events import status, status_0_3
-from tests.doubles.grpc_gateway import GrpcClient, fronting, request
-from tests.doubles.scripted import WAIT, Received, Script, ScriptedBackend, Wire, answers, head, whole
-from tests.doubles.translated import (
+from tests.support.gateway import Running, agent
+from tests.support.grpc_agent import grpc_over
+from tests.support.grpc_events import status, status_0_3
+from tests.support.grpc_gateway import GrpcClient, fronting, request
+from tests.support.scripted import WAIT, Received, Script, ScriptedBackend, Wire, answers, head, whole
+from tests.support.translated import (
     TASK_0_3,
     TASK_1_0,
     Answer,

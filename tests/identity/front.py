@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.doubles.gateway import CALL, RESULT, Answer, Running, agent, keys, running, secret
-from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good, published
 from tests.identity.issuance import ISSUER
 from tests.identity.provider import KEYS, Provider, provider
+from tests.support.gateway import CALL, RESULT, Answer, Running, agent, keys, running, secret
+from tests.support.scripted import Script, ScriptedBackend, answers, whole
 
 Header = tuple[bytes, bytes]
 

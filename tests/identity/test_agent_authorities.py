@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.doubles.gateway import LISTENS, RESULT, agent, card_of, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import LISTENS, RESULT, agent, card_of, running
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 

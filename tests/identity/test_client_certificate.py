@@ -8,9 +8,9 @@ import trustme
 from a2a.types import Message, Role, SendMessageResponse
 
 from gateway.upstream.grpc_library import grpc
-from tests.doubles.gateway import RESULT, Running, agent, card_of, running
-from tests.doubles.grpc_agent import grpc_agent, says
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import RESULT, Running, agent, card_of, running
+from tests.support.grpc_agent import grpc_agent, says
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ from gateway.a2a.fault import AuthMissing, AuthUnavailable
 from gateway.config.model import Auth
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.jwks import Keys, KeySetInvalid, parse_keys
-from tests.doubles.yardstick import cpu_seconds
 from tests.identity.corpus.genuine import ALGORITHMS, EVIL, good, published, said
 from tests.identity.corpus.key_set import poisoned
 from tests.identity.corpus.token import tokens
@@ -27,6 +26,7 @@ from tests.identity.issuance import (
     rsa_key,
     run,
 )
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 TOKENS = tokens(NOW)

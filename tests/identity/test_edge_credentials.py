@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.doubles.answering import answering
-from tests.doubles.gateway import CALL, RESULT, Running, agent, bearer, card_of, keys, running, secret
-from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good
 from tests.identity.front import front, key_header, shown
 from tests.identity.issuance import sha256
+from tests.support.answering import answering
+from tests.support.gateway import CALL, RESULT, Running, agent, bearer, card_of, keys, running, secret
+from tests.support.scripted import Script, ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -13,14 +13,14 @@ import httpx
 import pytest
 import trustme
 
-from tests.doubles.answering import Answering, answering
-from tests.doubles.gateway import CALL, RESULT, agent, card_of
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.sdk import open_http
 from tests.e2e.wire import V1
 from tests.identity.corpus.genuine import good, published
 from tests.identity.issuance import ISSUER, key_set_document, sha256
+from tests.support.answering import Answering, answering
+from tests.support.gateway import CALL, RESULT, agent, card_of
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from tests.doubles.gateway import Client, Running, request
-from tests.doubles.undisturbed import undisturbed
 from tests.identity.corpus.genuine import EVIL, good, published, said
 from tests.identity.corpus.key_set import poisoned
 from tests.identity.front import Front, Header, front, issuer, key_header, shown
 from tests.identity.issuance import compact, ec_key, jwk, rsa_key, segment
 from tests.identity.provider import KEYS, provider
+from tests.support.gateway import Client, Running, request
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

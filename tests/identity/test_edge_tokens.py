@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, Answer, request
 from tests.identity.corpus.genuine import good
 from tests.identity.corpus.token import tokens
 from tests.identity.front import Header, front, key_header, shown
+from tests.support.gateway import CALL, JSON, Answer, request
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from gateway.reload import Result
-from tests.doubles.certificates import Shown
-from tests.doubles.certified import ACME, CLIENTS, GLOBEX, Certified, certifying
-from tests.doubles.gateway import CALL, JSON, Running, bearer, keys
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good
 from tests.identity.front import Front, front, key_header, shown
+from tests.support.certificates import Shown
+from tests.support.certified import ACME, CLIENTS, GLOBEX, Certified, certifying
+from tests.support.gateway import CALL, JSON, Running, bearer, keys
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from gateway.a2a.fault import AuthExpired, AuthInvalid
 from gateway.certificate import Certificate
 from gateway.config.client import Mtls
 from gateway.identity.mtls import Certificates, read_certificate
-from tests.doubles.certificates import DAY, Authority
+from tests.support.certificates import DAY, Authority
 from tests.table import for_each
 
 MTLS = Mtls.model_validate(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.certificates import CLIENT, SERVER, SIGNING, Authority, Shown
-from tests.doubles.certified import ACME, GLOBEX, TENANTS, certifying
-from tests.doubles.gateway import CALL, JSON, bearer, card_of, keys
-from tests.doubles.scripted import answers, whole
+from tests.support.certificates import CLIENT, SERVER, SIGNING, Authority, Shown
+from tests.support.certified import ACME, GLOBEX, TENANTS, certifying
+from tests.support.gateway import CALL, JSON, bearer, card_of, keys
+from tests.support.scripted import answers, whole
 
 pytestmark = pytest.mark.anyio
 

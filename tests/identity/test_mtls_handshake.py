@@ -10,11 +10,11 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.reload import Result
-from tests.doubles.certificates import DAY, SERVER, Authority, Shown
-from tests.doubles.certified import ACME, GLOBEX, certifying
-from tests.doubles.gateway import CALL, JSON, request
-from tests.doubles.scripted import WAIT
 from tests.loops import both_loops
+from tests.support.certificates import DAY, SERVER, Authority, Shown
+from tests.support.certified import ACME, GLOBEX, certifying
+from tests.support.gateway import CALL, JSON, request
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops

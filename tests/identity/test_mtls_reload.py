@@ -7,12 +7,12 @@ import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
 
 from gateway.reload import Result
-from tests.doubles.assembly import Held, streaming
-from tests.doubles.certificates import Authority, Shown
-from tests.doubles.certified import ACME, CLIENTS, TENANTS, Certified, certifying
-from tests.doubles.gateway import CALL, JSON, STREAM, Client, bearer, keys, request, running
-from tests.doubles.scripted import WAIT
 from tests.loops import both_loops
+from tests.support.assembly import Held, streaming
+from tests.support.certificates import Authority, Shown
+from tests.support.certified import ACME, CLIENTS, TENANTS, Certified, certifying
+from tests.support.gateway import CALL, JSON, STREAM, Client, bearer, keys, request, running
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both_loops

@@ -10,13 +10,13 @@ import pytest
 import trustme
 
 from gateway.reload import Report, Result, Trigger
-from tests.doubles.gateway import CALL, RESULT, agent, bearer, keys, running
-from tests.doubles.reloading import Site, serving
-from tests.doubles.scripted import WAIT, ScriptedBackend, Wire, answers, whole
-from tests.doubles.trusting import Trusting
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import issuer, shown
 from tests.identity.issuance import ISSUER, key_set_document
+from tests.support.gateway import CALL, RESULT, agent, bearer, keys, running
+from tests.support.reloading import Site, serving
+from tests.support.scripted import WAIT, ScriptedBackend, Wire, answers, whole
+from tests.support.trusting import Trusting
 
 pytestmark = pytest.mark.anyio
 

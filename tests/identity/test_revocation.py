@@ -14,15 +14,15 @@ from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.operation import Operation
 from gateway.reload import Result
-from tests.doubles.assembly import CARD, EVENT, Held, examined, streaming, until
-from tests.doubles.gateway import JSON, STREAM, Client, agent, bearer, keys, running, secret
-from tests.doubles.grpc_agent import Asked, grpc_agent
-from tests.doubles.grpc_gateway import LISTENS, dialled, request
-from tests.doubles.reloading import Site, serving
-from tests.doubles.scripted import ScriptedBackend, chunk
 from tests.identity.issuance import ISSUER, compact, jwk, rsa_key
 from tests.identity.provider import KEYS as KEY_SET
 from tests.identity.provider import provider
+from tests.support.assembly import CARD, EVENT, Held, examined, streaming, until
+from tests.support.gateway import JSON, STREAM, Client, agent, bearer, keys, running, secret
+from tests.support.grpc_agent import Asked, grpc_agent
+from tests.support.grpc_gateway import LISTENS, dialled, request
+from tests.support.reloading import Site, serving
+from tests.support.scripted import ScriptedBackend, chunk
 
 pytestmark = pytest.mark.anyio
 

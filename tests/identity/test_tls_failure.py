@@ -23,9 +23,9 @@ from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.outlier_detection import TlsFailed
 from gateway.upstream.request import request_head
-from tests.doubles.certificates import CLIENT, DAY, SERVER, Authority
-from tests.doubles.gateway import CALL, card_of, running
 from tests.push.support import Names
+from tests.support.certificates import CLIENT, DAY, SERVER, Authority
+from tests.support.gateway import CALL, card_of, running
 
 pytestmark = pytest.mark.anyio
 

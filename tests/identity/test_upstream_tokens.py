@@ -13,17 +13,17 @@ import pytest
 from gateway.a2a.operation import Operation
 from gateway.config.effective import shown as shown_config
 from gateway.reload import Result
-from tests.doubles.assembly import CARD
-from tests.doubles.gateway import CALL, RESULT, STREAM, Running, running, secret
-from tests.doubles.gateway import keys as api_keys
-from tests.doubles.grpc_agent import Asked, grpc_agent, grpc_over, says
-from tests.doubles.grpc_gateway import fronting
-from tests.doubles.reloading import serving
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, refused_port, whole
-from tests.doubles.token_endpoint import TokenEndpoint, refused, token_endpoint
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import issuer, key_header, shown
 from tests.identity.provider import KEYS, provider
+from tests.support.assembly import CARD
+from tests.support.gateway import CALL, RESULT, STREAM, Running, running, secret
+from tests.support.gateway import keys as api_keys
+from tests.support.grpc_agent import Asked, grpc_agent, grpc_over, says
+from tests.support.grpc_gateway import fronting
+from tests.support.reloading import serving
+from tests.support.scripted import Script, ScriptedBackend, Wire, refused_port, whole
+from tests.support.token_endpoint import TokenEndpoint, refused, token_endpoint
 
 pytestmark = pytest.mark.anyio
 __all__ = ["grpc_over"]

@@ -18,11 +18,11 @@ from hypothesis.errors import Flaky
 
 import tests.isolation
 from gateway.config.state import StateUrl
-from tests.doubles.redis_server import RedisServer
 from tests.isolation import known
 from tests.isolation.model import Broken
 from tests.isolation.running import run_machine, standing
 from tests.isolation.site import State, in_memory
+from tests.support.redis_server import RedisServer
 
 _STEPS = 50
 _APART = 1_000_000

@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
-from tests.doubles.ancient_agent import ancient_agent
 from tests.e2e.agents.server import Server
 from tests.isolation import old_words
 from tests.isolation.heard import Heard, over_http
 from tests.isolation.mind import Complaint, Mind
+from tests.support.ancient_agent import ancient_agent
 
 Tree = dict[str, Any]
 _MARK = re.compile(b"gw-[a-z0-9]{20}")

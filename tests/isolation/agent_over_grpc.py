@@ -9,10 +9,10 @@ from a2a.types import a2a_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]  # protobuf has no types
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]  # as above
 
-from tests.doubles.grpc_agent import Asked, grpc_agent
 from tests.isolation.agent import Agent, Minded
 from tests.isolation.heard import over_grpc
 from tests.isolation.mind import Complaint, Mind
+from tests.support.grpc_agent import Asked, grpc_agent
 
 _CODES = {-32001: "NOT_FOUND", -32602: "INVALID_ARGUMENT"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # protobuf has no types
 
-from tests.doubles.gateway import Answer as HttpAnswer
 from tests.isolation.agent_over_grpc import messages
 from tests.isolation.ask import GRPC_0_3, SCHEMA, Ask
+from tests.support.gateway import Answer as HttpAnswer
 
 Tree = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 
-from tests.doubles.gateway import Answer, Client, request
 from tests.isolation.answer import Told, over_grpc, over_http
 from tests.isolation.ask import STREAMS, Ask
 from tests.isolation.site import Caller, Site
+from tests.support.gateway import Answer, Client, request
 
 _WAIT = 10.0
 _SILENCE = 0.25

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, Running, agent, bearer, keys, running
-from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Answer, Running, agent, bearer, keys, running
+from tests.support.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, Running, fronted
-from tests.doubles.pool import pool_of
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
-from tests.doubles.undisturbed import undisturbed
+from tests.support.gateway import CALL, JSON, RESULT, Running, fronted
+from tests.support.pool import pool_of
+from tests.support.scripted import ScriptedBackend, Wire, answers, whole
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ import pytest
 
 from gateway.proxy import overload
 from gateway.proxy.overload import Overload
-from tests.doubles.assembly import CARD, EVENT, streaming
-from tests.doubles.gateway import JSON, RESULT, STREAM, Running, fronted
-from tests.doubles.scripted import answers, whole
+from tests.support.assembly import CARD, EVENT, streaming
+from tests.support.gateway import JSON, RESULT, STREAM, Running, fronted
+from tests.support.scripted import answers, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from gateway.background import Background
 from gateway.config.limit import Http
 from gateway.listener.http1 import ClientConnection, ClientWire, Edge
 from gateway.listener.server import HttpServer, bind, server_tls
-from tests.doubles.gateway import Client
-from tests.doubles.scripted import WAIT
+from tests.support.gateway import Client
+from tests.support.scripted import WAIT
 
 TEXT = (b"content-type", b"text/plain")
 Serve = Callable[["Front", Head, ClientWire], Awaitable[None]]

@@ -18,8 +18,8 @@ from gateway.listener.grpc_responder import GrpcWire
 from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
 from gateway.proxy.connection_cache import ConnectionCache
-from tests.doubles.http2_client import RawClient
-from tests.doubles.scripted import WAIT
+from tests.support.http2_client import RawClient
+from tests.support.scripted import WAIT
 
 Serve = Callable[["Front", Head, GrpcWire], Awaitable[None]]
 LONGEST = 8 * 1024 * 1024

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.doubles.gateway import (
+from tests.support.gateway import (
     CALL,
     JSON,
     RESULT,
@@ -20,7 +20,7 @@ from tests.doubles.gateway import (
     running,
     secret,
 )
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 

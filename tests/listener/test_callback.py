@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.listener import callbacks as callback
-from tests.doubles.gateway import LISTENS, Client, running
-from tests.doubles.scripted import WAIT
 from tests.push.test_webhooks import RELAY, Site, site
+from tests.support.gateway import LISTENS, Client, running
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 

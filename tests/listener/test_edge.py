@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from gateway.listener.http1 import Crowd
-from tests.doubles.gateway import fronted, request
-from tests.doubles.scripted import answers, whole
 from tests.listener.front import Front, fronting, limited, patient
+from tests.support.gateway import fronted, request
+from tests.support.scripted import answers, whole
 
 GET = request("GET", "/", None)
 

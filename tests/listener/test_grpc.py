@@ -16,8 +16,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest  # ty
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.framing.grpc import frame
 from gateway.listener import grpc as listener
-from tests.doubles.http2_client import REQUEST, SEND, STREAM
 from tests.listener.grpc_front import fronting, patient, streams
+from tests.support.http2_client import REQUEST, SEND, STREAM
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

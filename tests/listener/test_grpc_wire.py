@@ -11,9 +11,9 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow
 from gateway.a2a.framing.grpc import frame
 from gateway.listener.grpc_responder import GrpcWire
-from tests.doubles.http2_client import REQUEST, SEND, STREAM
-from tests.doubles.undisturbed import undisturbed
 from tests.listener.grpc_front import LONGEST, Front, fronting, patient, streams
+from tests.support.http2_client import REQUEST, SEND, STREAM
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

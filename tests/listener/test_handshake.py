@@ -13,9 +13,9 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.listener import http1 as protocol
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import request
-from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, refuses, starved, streams
+from tests.support.gateway import request
+from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, Running, card_of, fronted, request
-from tests.doubles.scripted import answers, chunk, head, whole
+from tests.support.gateway import CALL, JSON, RESULT, Running, card_of, fronted, request
+from tests.support.scripted import answers, chunk, head, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge
 from gateway.listener import http1 as protocol
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import CALL, JSON, RESULT, fronted, request
-from tests.doubles.scripted import WAIT, answers, whole
-from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, fronting, refuses
+from tests.support.gateway import CALL, JSON, RESULT, fronted, request
+from tests.support.scripted import WAIT, answers, whole
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
 from gateway.listener.admin import PagesListener
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import request
-from tests.doubles.wire import RecordedWire
 from tests.listener.front import Front, fronting
+from tests.support.gateway import request
+from tests.support.wire import RecordedWire
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

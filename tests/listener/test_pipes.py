@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from gateway.listener.stdio import ROOM, Pipes
-from tests.doubles.scripted import WAIT
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 

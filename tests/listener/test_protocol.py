@@ -7,10 +7,10 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import request
-from tests.doubles.scripted import WAIT
-from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, patient, streams
+from tests.support.gateway import request
+from tests.support.scripted import WAIT
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

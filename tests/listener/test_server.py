@@ -34,10 +34,10 @@ from gateway.listener.server import (
     reserve,
     server_tls,
 )
-from tests.doubles.scripted import WAIT
-from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import fronting, starved
 from tests.loops import FAST
+from tests.support.scripted import WAIT
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -15,10 +15,10 @@ from gateway.a2a.fault import BodyTooSlow
 from gateway.listener import http1 as protocol
 from gateway.listener import request_parser as incoming
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
-from tests.doubles.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
-from tests.doubles.undisturbed import undisturbed
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, slow_socket
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
+from tests.support.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.listener import http1 as protocol
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import Client, request
 from tests.listener.front import TEXT, Front, Tls, fronting, limited
+from tests.support.gateway import Client, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 

@@ -15,8 +15,8 @@ from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.background import Background
 from gateway.listener.stdio import MOST_CALLS, Dress, Pipes, StdioClient
 from gateway.proxy.responder import Responder
-from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_host import PipeHost, frame, over_pipes
+from tests.support.scripted import WAIT
+from tests.support.stdio_host import PipeHost, frame, over_pipes
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

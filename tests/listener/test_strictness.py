@@ -7,8 +7,8 @@ import pytest
 
 from gateway.a2a.call import Head
 from gateway.listener.http1 import ClientWire
-from tests.doubles.gateway import request
 from tests.listener.front import Front, fronting, limited
+from tests.support.gateway import request
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import Answer, bearer, card_of, keys, running
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
-from tests.doubles.trusting import Trusting
 from tests.ownership.test_task_ownership import MESSAGE, Site, events
+from tests.support.gateway import Answer, bearer, card_of, keys, running
+from tests.support.scripted import ScriptedBackend, Wire, whole
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

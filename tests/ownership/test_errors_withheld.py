@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import Answer, Running, bearer, card_of, keys, running
-from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, whole
+from tests.support.gateway import Answer, Running, bearer, card_of, keys, running
+from tests.support.scripted import SSE, ScriptedBackend, Wire, chunk, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

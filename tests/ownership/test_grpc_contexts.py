@@ -10,10 +10,10 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as a
 
 from gateway.a2a.fault import A2A_DOMAIN
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import bearer, keys
-from tests.doubles.grpc_agent import Asked, grpc_over
-from tests.doubles.grpc_gateway import request, standing
-from tests.doubles.mark import shows_mark
+from tests.support.gateway import bearer, keys
+from tests.support.grpc_agent import Asked, grpc_over
+from tests.support.grpc_gateway import request, standing
+from tests.support.mark import shows_mark
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -8,8 +8,8 @@ from google.protobuf import any_pb2  # type: ignore[import-untyped]  # it brings
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it brings no types
 
 from gateway.a2a.operation import Operation
-from tests.doubles.grpc_agent import Asked
-from tests.doubles.grpc_shared import MESSAGE, every_client, shared
+from tests.support.grpc_agent import Asked
+from tests.support.grpc_shared import MESSAGE, every_client, shared
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
-from tests.doubles.replicated import replicated
-from tests.doubles.replicated import task as made
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
+from tests.support.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
+from tests.support.replicated import replicated
+from tests.support.replicated import task as made
+from tests.support.scripted import Script, ScriptedBackend, Wire, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

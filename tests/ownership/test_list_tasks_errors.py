@@ -13,7 +13,7 @@ from gateway.proxy.list_tasks import AgentFailed
 from gateway.upstream.reply import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, listed, page_of
-from tests.doubles.shared_agent import WORKING, SharedAgent, answered, counting, crowd, ids, page, task_of
+from tests.support.shared_agent import WORKING, SharedAgent, answered, counting, crowd, ids, page, task_of
 from tests.table import for_each
 
 

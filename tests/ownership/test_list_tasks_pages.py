@@ -22,7 +22,7 @@ from gateway.a2a.task_list import Listing
 from gateway.proxy import list_tasks as module
 from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
-from tests.doubles.shared_agent import (
+from tests.support.shared_agent import (
     ACME,
     CIPHER,
     COMPLETED,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import Answer, keys, running
-from tests.doubles.mark import shows_mark
-from tests.doubles.scripted import Received, ScriptedBackend, Wire, chunk, head
-from tests.doubles.trusting import Trusting
 from tests.ownership.test_task_ownership import MESSAGE, Site
+from tests.support.gateway import Answer, keys, running
+from tests.support.mark import shows_mark
+from tests.support.scripted import Received, ScriptedBackend, Wire, chunk, head
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

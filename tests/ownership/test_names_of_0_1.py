@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.tasks.sqlite import SqliteStore
-from tests.doubles.ancient_agent import AncientAgent, ancient_agent
-from tests.doubles.gateway import Running, bearer, keys, running
-from tests.doubles.scripted import Received, ScriptedBackend, Wire
-from tests.doubles.trusting import Trusting
 from tests.ownership.test_task_ownership import shared as shared_by_names
+from tests.support.ancient_agent import AncientAgent, ancient_agent
+from tests.support.gateway import Running, bearer, keys, running
+from tests.support.scripted import Received, ScriptedBackend, Wire
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

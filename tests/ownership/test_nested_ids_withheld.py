@@ -9,10 +9,10 @@ from a2a.types import a2a_pb2 as new
 from gateway.a2a.notification import read
 from gateway.a2a.operation import Operation
 from gateway.tasks.store import Owner
-from tests.doubles.grpc_shared import MESSAGE as PROTO
-from tests.doubles.grpc_shared import Site, every_client, shared
 from tests.ownership.test_answer_shapes import ANCIENT, Outspoken, Spoken, outspoken, task
 from tests.ownership.test_task_ownership import MESSAGE
+from tests.support.grpc_shared import MESSAGE as PROTO
+from tests.support.grpc_shared import Site, every_client, shared
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

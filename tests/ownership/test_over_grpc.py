@@ -6,7 +6,7 @@ import pytest
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.operation import Operation
-from tests.doubles.grpc_shared import MESSAGE, every_client, shared
+from tests.support.grpc_shared import MESSAGE, every_client, shared
 
 pytestmark = pytest.mark.anyio
 

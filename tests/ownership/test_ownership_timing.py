@@ -16,8 +16,8 @@ from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Observed, Owner, Store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
-from tests.doubles.gateway import keys
 from tests.routing.test_timing import ATTEMPTS, CALLS, NEAR, asked
+from tests.support.gateway import keys
 
 pytestmark = pytest.mark.anyio
 

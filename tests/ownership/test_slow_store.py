@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import JSON, Running, bearer, keys, running
-from tests.doubles.mark import shows_mark
-from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, head
-from tests.doubles.trusting import Trusting
-from tests.doubles.waited import Waited
 from tests.ownership.test_task_ownership import MESSAGE, Site, shared
+from tests.support.gateway import JSON, Running, bearer, keys, running
+from tests.support.mark import shows_mark
+from tests.support.scripted import SSE, ScriptedBackend, Wire, chunk, head
+from tests.support.trusting import Trusting
+from tests.support.waited import Waited
 
 pytestmark = pytest.mark.anyio
 

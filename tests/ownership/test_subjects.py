@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from tests.doubles.gateway import Answer
-from tests.doubles.trusting import Trusting
 from tests.identity.corpus.genuine import good
 from tests.identity.front import Front, front, shown
 from tests.ownership.test_task_ownership import MESSAGE
+from tests.support.gateway import Answer
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import Answer, Running, bearer, keys, running
-from tests.doubles.mark import shows_mark
-from tests.doubles.scripted import ScriptedBackend
-from tests.doubles.trusting import Trusting
+from tests.support.gateway import Answer, Running, bearer, keys, running
+from tests.support.mark import shows_mark
+from tests.support.scripted import ScriptedBackend
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

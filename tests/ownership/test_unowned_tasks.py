@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import keys, running
-from tests.doubles.scripted import Received, ScriptedBackend, Wire
-from tests.doubles.trusting import Trusting
 from tests.loops import both_loops
 from tests.ownership.test_task_ownership import Site, shared
+from tests.support.gateway import keys, running
+from tests.support.scripted import Received, ScriptedBackend, Wire
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

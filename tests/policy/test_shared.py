@@ -12,9 +12,9 @@ from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
 from gateway.policy.token_bucket import Bucket
 from gateway.tasks.redis_address import RedisAddress, read_address
 from gateway.tasks.redis_client import RedisClient, Reply
-from tests.doubles.redis_peer import until_up
-from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
 from tests.policy.simulated import now, run
+from tests.support.redis_peer import until_up
+from tests.support.redis_server import RedisServer, needs_redis, redis_server
 
 ACME = "acme"
 KEY = "{a2a}:rate:tenant:acme"

@@ -9,7 +9,7 @@ import pytest
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Store
-from tests.doubles.redis_server import needs_redis, redis_server
+from tests.support.redis_server import needs_redis, redis_server
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("redis", marks=needs_redis)])

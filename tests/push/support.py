@@ -27,7 +27,7 @@ from gateway.tasks.store import Owner, Store
 from gateway.telemetry.audit_log import Event
 from gateway.upstream.connection_pool import client_tls
 from tests.a2a.sample import vector
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend
+from tests.support.scripted import WAIT, Script, ScriptedBackend
 
 HOST = "hooks.example"
 LOOPBACK = ("127.0.0.1",)

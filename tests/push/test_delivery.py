@@ -17,7 +17,8 @@ from gateway.push.signing import Signer
 from gateway.push.ssrf import WebhookPolicy
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note
-from tests.doubles.scripted import (
+from tests.push.support import HOST, Names, local, trusting, url, webhook
+from tests.support.scripted import (
     ScriptedBackend,
     answers,
     answers_and_closes,
@@ -30,7 +31,6 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
-from tests.push.support import HOST, Names, local, trusting, url, webhook
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,6 @@ from gateway.push.subscription import Subscription
 from gateway.push.usage import BODY, ENTRY
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
-from tests.doubles.scripted import answers, answers_and_closes, in_turn, whole
 from tests.push.support import (
     AGAIN,
     LEASE,
@@ -33,6 +32,7 @@ from tests.push.support import (
     url,
     webhook,
 )
+from tests.support.scripted import answers, answers_and_closes, in_turn, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

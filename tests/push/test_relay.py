@@ -21,7 +21,6 @@ from gateway.push.subscription import CONFIRMED, KIND, PENDING, Subscriptions, d
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from gateway.telemetry.audit_log import Event
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
 from tests.push.support import (
     ANN,
     BOB,
@@ -47,6 +46,7 @@ from tests.push.support import (
     url,
     webhook,
 )
+from tests.support.scripted import ScriptedBackend, Wire, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

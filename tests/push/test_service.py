@@ -14,8 +14,8 @@ from gateway.push.subscription import Subscription
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.audit_log import Event
-from tests.doubles.scripted import WAIT
 from tests.push.support import CLIENT, TASK, V1_0, Names, id_of
+from tests.support.scripted import WAIT
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

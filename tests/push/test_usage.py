@@ -9,8 +9,8 @@ from gateway.push.queue import DeliveryQueue, Enqueued, Entry
 from gateway.push.subscription import KIND as SUBSCRIPTION
 from gateway.push.usage import BODY, ENTRY, Quota, Usage
 from gateway.tasks.store import Note, Store
-from tests.doubles.scripted import WAIT
 from tests.push.support import ANN, BOB, CLIENT, EVE, OK, Desk, Receiver, keep, running, subscription, told
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 

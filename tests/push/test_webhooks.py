@@ -8,9 +8,9 @@ from typing import Any
 import jwt
 import pytest
 
-from tests.doubles.gateway import LISTENS, Answer, Running, bearer, keys, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.doubles.trusting import Trusting
+from tests.support.gateway import LISTENS, Answer, Running, bearer, keys, running
+from tests.support.scripted import ScriptedBackend, answers, whole
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

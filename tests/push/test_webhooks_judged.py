@@ -17,13 +17,13 @@ from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import made
-from tests.doubles.gateway import Answer, Client, Running, bearer, keys, running
-from tests.doubles.grpc_agent import Asked, GrpcAgent, grpc_agent, grpc_over
-from tests.doubles.grpc_bytes import text_field
-from tests.doubles.grpc_gateway import LISTENS, dialled
-from tests.doubles.scripted import ScriptedBackend, Wire
-from tests.doubles.translated import MESSAGE_0_1, MESSAGE_0_3, MESSAGE_1_0, document
+from tests.support.gateway import Answer, Client, Running, bearer, keys, running
+from tests.support.grpc_agent import Asked, GrpcAgent, grpc_agent, grpc_over
+from tests.support.grpc_bytes import text_field
+from tests.support.grpc_gateway import LISTENS, dialled
 from tests.support.kept import shared
+from tests.support.scripted import ScriptedBackend, Wire
+from tests.support.translated import MESSAGE_0_1, MESSAGE_0_3, MESSAGE_1_0, document
 from tests.table import for_each
 
 __all__ = ["grpc_over"]

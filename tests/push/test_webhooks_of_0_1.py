@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.ancient_agent import AncientAgent, ancient_agent
-from tests.doubles.gateway import LISTENS, Running, bearer, keys, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.doubles.trusting import Trusting
+from tests.support.ancient_agent import AncientAgent, ancient_agent
+from tests.support.gateway import LISTENS, Running, bearer, keys, running
+from tests.support.scripted import ScriptedBackend, answers, whole
+from tests.support.trusting import Trusting
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

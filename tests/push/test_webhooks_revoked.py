@@ -11,10 +11,10 @@ import pytest
 
 from gateway.push.usage import ENTRY
 from gateway.reload import Result
-from tests.doubles.gateway import Running, bearer, keys
-from tests.doubles.reloading import Site, serving
-from tests.doubles.scripted import WAIT, ScriptedBackend, answers, whole
-from tests.doubles.trusting import Trusting
+from tests.support.gateway import Running, bearer, keys
+from tests.support.reloading import Site, serving
+from tests.support.scripted import WAIT, ScriptedBackend, answers, whole
+from tests.support.trusting import Trusting
 
 pytestmark = pytest.mark.anyio
 

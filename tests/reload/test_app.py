@@ -12,10 +12,9 @@ import pytest
 from gateway.app import Gateway, StartFailed
 from gateway.config.check import examine
 from gateway.listener.server import ListenFailed
-from tests.doubles.assembly import ANYWHERE, SECURED, assembled, certified, taken
-from tests.doubles.gateway import request, running
-from tests.doubles.scripted import WAIT
-from tests.table import for_each
+from tests.support.assembly import ANYWHERE, SECURED, assembled, certified
+from tests.support.gateway import request, running
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -42,28 +41,10 @@ async def test_the_url_of_the_file_is_the_one_that_is_told() -> None:
         assert site.gateway.public_url == "https://gw.test"
 
 
-@for_each("which", ["public", "admin"])
-async def test_an_address_that_is_taken_is_named(which: str) -> None:
-    async with taken() as address:
-        public, admin = (address, "127.0.0.1:0") if which == "public" else ("127.0.0.1:0", address)
-        gateway = assembled(f'gateway: {{ listen: "{public}", admin: "{admin}" }}\nagents: {{}}')
-        with pytest.raises(ListenFailed, match=f"cannot listen on {address}: Address already in use"):
-            await gateway.start()
-        assert not gateway.started
-
-
 async def test_a_configuration_with_errors_is_not_assembled() -> None:
     broken = examine(Path("gateway.yaml"), {}, text="version: 1\nagents: { echo: ftp://x }\n")
     with pytest.raises(ValueError, match="the configuration has problems"):
         Gateway(broken, access_stream=io.BytesIO())
-
-
-async def test_before_the_start_there_is_nothing_to_serve_from() -> None:
-    gateway = assembled("agents: {}")
-    with pytest.raises(RuntimeError, match="not started"):
-        _ = gateway.snapshot
-    assert b"a2a_gateway_build_info" in gateway.metrics.render()
-    gateway.access.close()
 
 
 # ---- TLS -------------------------------------------------------------------------------------------------------------

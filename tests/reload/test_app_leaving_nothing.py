@@ -12,9 +12,9 @@ import pytest
 
 from gateway.app import Gateway
 from gateway.listener.server import ListenFailed
-from tests.doubles.assembly import CARD, SECURED, Held, assembled, certified, streaming, taken, until
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, running
-from tests.doubles.scripted import ScriptedBackend, Wire, answers, whole
+from tests.support.assembly import CARD, SECURED, Held, assembled, certified, streaming, taken, until
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, running
+from tests.support.scripted import ScriptedBackend, Wire, answers, whole
 
 pytestmark = pytest.mark.anyio
 

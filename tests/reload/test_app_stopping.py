@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway import app
-from tests.doubles.assembly import ANYWHERE, CARD, EVENT, HERE, Held, streaming, until
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Running, agent, fronted, running
-from tests.doubles.scripted import WAIT, ScriptedBackend, Wire, answers, chunk, head, whole
+from tests.support.assembly import ANYWHERE, CARD, EVENT, HERE, Held, streaming, until
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Running, agent, fronted, running
+from tests.support.scripted import WAIT, ScriptedBackend, Wire, answers, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
 

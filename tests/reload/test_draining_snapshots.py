@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from gateway.reload import Result
-from tests.doubles.assembly import EVENT, streaming, until
-from tests.doubles.gateway import CALL, JSON, STREAM, Client
-from tests.doubles.reloading import ECHO, Site, backends, serving
-from tests.doubles.scripted import ScriptedBackend
+from tests.support.assembly import EVENT, streaming, until
+from tests.support.gateway import CALL, JSON, STREAM, Client
+from tests.support.reloading import ECHO, Site, backends, serving
+from tests.support.scripted import ScriptedBackend
 
 pytestmark = pytest.mark.anyio
 
 REMEMBERED = 50
-"""Blocks of memory for each connection that this test's own agent was asked through; a snapshot has hundreds."""
+"""Blocks of memory that the process may keep of each reload; a snapshot has hundreds."""
 
 
 async def test_a_snapshot_is_closed_once_its_last_call_has_ended(tmp_path: Path) -> None:
@@ -82,6 +82,7 @@ async def reload_often(site: Site, client: Client, backend: ScriptedBackend, tur
         # What the test itself remembers.
         site.running.lines.clear()
         backend.requests.clear()
+        backend.wires[:] = [wire for wire in backend.wires if not wire.gone]
     await until(lambda: not site.running.gateway._outgoing)
     gc.collect()
     return sys.getallocatedblocks()
@@ -93,4 +94,4 @@ async def test_a_gateway_does_not_grow_however_often_it_is_given_another_file(tm
         client = await site.running.client()
         before = await reload_often(site, client, one, range(20))
         after = await reload_often(site, client, one, range(20, 20 + times))
-        assert (after - before) / times < REMEMBERED
+    assert (after - before) / times < REMEMBERED

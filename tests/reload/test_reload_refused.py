@@ -13,10 +13,10 @@ import pytest
 from gateway.app import Gateway
 from gateway.reload import Result, Trigger
 from gateway.snapshot import Snapshot
-from tests.doubles.assembly import until
-from tests.doubles.gateway import keys, running, whole_file
-from tests.doubles.reloading import ECHO, IDLE, backends, serving
-from tests.doubles.scripted import WAIT
+from tests.support.assembly import until
+from tests.support.gateway import keys, running, whole_file
+from tests.support.reloading import ECHO, IDLE, backends, serving
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 

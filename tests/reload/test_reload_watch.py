@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.gateway import Running, running, whole_file
+from tests.support.gateway import Running, running, whole_file
 
 pytestmark = pytest.mark.anyio
 

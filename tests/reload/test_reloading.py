@@ -13,10 +13,10 @@ from gateway.app import Gateway
 from gateway.config.problem import spell
 from gateway.config.state import StateUrl
 from gateway.reload import Origin, Result, Trigger
-from tests.doubles.assembly import CARD, EVENT, Held, streaming, until
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
-from tests.doubles.reloading import ECHO, IDLE, backends, serving
-from tests.doubles.scripted import ScriptedBackend, answers, chunk, whole
+from tests.support.assembly import CARD, EVENT, Held, streaming, until
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
+from tests.support.reloading import ECHO, IDLE, backends, serving
+from tests.support.scripted import ScriptedBackend, answers, chunk, whole
 
 pytestmark = pytest.mark.anyio
 

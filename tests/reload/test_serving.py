@@ -18,8 +18,8 @@ import pytest
 from gateway.app import Gateway
 from gateway.process import run, serve, serve_examined
 from gateway.reload import Origin
-from tests.doubles.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
-from tests.doubles.scripted import WAIT
+from tests.support.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
+from tests.support.scripted import WAIT
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -84,26 +84,6 @@ async def test_a_person_at_a_terminal_does_not_wait_for_balancers() -> None:
 # ---- serve -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_file_is_not_served_and_every_problem_is_told(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "gateway.yaml"
-    file.write_text("version: 1\nagents:\n  echo: { backend: ftp://x, colour: red }\n")
-    assert serve(file, {}) == 1
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert f"{file}:3:" in told.err
-    assert "colour" in told.err
-    assert "ftp" in told.err
-    assert "Traceback" not in told.err
-    assert "tests" not in told.err
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert serve(tmp_path / "gateway.yaml", {}) == 1
-    assert "there is no such file" in capfd.readouterr().err
-
-
 def test_a_file_that_fails_its_own_tests_is_not_served(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(
@@ -135,25 +115,6 @@ def test_a_certificate_that_cannot_be_served_is_told_with_its_place(
     told = capfd.readouterr().err
     assert f"{file}:5:" in told
     assert "gateway.tls.key: 'tls/key.pem' has no private key" in told
-    assert "Traceback" not in told
-
-
-def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "gateway.yaml"
-    certified(tmp_path)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        text = "version: 1\n" + SECURED.replace("agents: {}", 'agents: { echo: "http://127.0.0.1:1" }')
-        text = text.replace("listen: 127.0.0.1:0", f"listen: {address}")
-        file.write_text(text)
-        assert serve(file, {}) == 1
-    told = capfd.readouterr().err
-    [line] = [line for line in told.splitlines() if line.startswith("cannot")]
-    assert line.startswith(f"cannot listen on {address}: ")
     assert "Traceback" not in told
 
 

@@ -7,8 +7,8 @@ import pytest
 from gateway.backing import Backing
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
-from tests.doubles.gateway import card_of, compiled
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import card_of, compiled
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -50,21 +50,6 @@ async def test_an_owner_is_entitled_to_what_its_tenant_may_call() -> None:
 
 
 # ---- Timeouts ------------------------------------------------------------------------------------------------------
-
-
-async def test_timeouts_are_the_agents_then_the_defaults_then_built_in() -> None:
-    text = """\
-    defaults: { timeouts: { connect: 1s, send: 2s } }
-    agents:
-      own: { backend: "http://127.0.0.1:7001", timeouts: { send: 7s, total: 8s } }
-      none: http://127.0.0.1:7002
-      crm: { by_tenant: { acme: "http://127.0.0.1:7003" }, timeouts: { stream_idle: 9s } }
-    """
-    async with compiled(text) as snapshot:
-        found = {key: timeouts(each) for key, each in snapshot.backings.items()}
-    assert found["own"] == {**BUILT_IN, "connect": 1.0, "send": 7.0, "total": 8.0}
-    assert found["none"] == {**BUILT_IN, "connect": 1.0, "send": 2.0}
-    assert found["crm/acme"] == {**BUILT_IN, "connect": 1.0, "send": 2.0, "stream_idle": 9.0}
 
 
 # ---- Connections ----------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import pytest
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
-from tests.doubles.gateway import RESULT, card_of, fronted
-from tests.doubles.scripted import WAIT, answers, whole
+from tests.support.gateway import RESULT, card_of, fronted
+from tests.support.scripted import WAIT, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from gateway.config.check import Examined
 from gateway.reload import Origin, Report, Result, Trigger
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.workers import Worker, Workers, supervise
-from tests.doubles.alone import alone
+from tests.support.alone import alone
 
 FILE = """\
 version: 1

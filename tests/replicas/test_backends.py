@@ -13,9 +13,9 @@ from gateway.config.check import examine
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.grpc import GrpcUpstream
-from tests.doubles.gateway import card_of, compiled
-from tests.doubles.grpc_agent import fails, grpc_over
-from tests.doubles.grpc_gateway import standing
+from tests.support.gateway import card_of, compiled
+from tests.support.grpc_agent import fails, grpc_over
+from tests.support.grpc_gateway import standing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, agent, bearer, keys, running, whole_file
-from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent
-from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
+from tests.support.gateway import CALL, JSON, agent, bearer, keys, running, whole_file
+from tests.support.replicated import asks, count, get, named, replicated, sends, sent
+from tests.support.scripted import SSE, Script, ScriptedBackend, Wire, chunk, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from gateway.upstream.dns import EVERY, MOST, Discovery, resolve
-from tests.doubles.gateway import Running, running
-from tests.doubles.replicated import asks, count, named, sent
-from tests.doubles.scripted import ScriptedBackend, refused_port
+from tests.support.gateway import Running, running
+from tests.support.replicated import asks, count, named, sent
+from tests.support.scripted import ScriptedBackend, refused_port
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

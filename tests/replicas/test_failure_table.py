@@ -23,13 +23,13 @@ from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
 from gateway.upstream.balancer import Balancer, Replica
 from gateway.upstream.http import HttpUpstream
-from tests.doubles.gateway import JSON, Running, card_of, running
-from tests.doubles.grpc_agent import grpc_over
-from tests.doubles.grpc_gateway import LISTENS, request
-from tests.doubles.http2_server import Script as GrpcScript
-from tests.doubles.http2_server import Turn, http2_server
-from tests.doubles.replicated import asks, count, get, named, replicated, sends
-from tests.doubles.scripted import (
+from tests.support.gateway import JSON, Running, card_of, running
+from tests.support.grpc_agent import grpc_over
+from tests.support.grpc_gateway import LISTENS, request
+from tests.support.http2_server import Script as GrpcScript
+from tests.support.http2_server import Turn, http2_server
+from tests.support.replicated import asks, count, get, named, replicated, sends
+from tests.support.scripted import (
     Script,
     ScriptedBackend,
     Wire,

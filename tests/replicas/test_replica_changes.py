@@ -11,10 +11,10 @@ import pytest
 from gateway.backing import Backing
 from gateway.reload import Report, Result, Trigger
 from gateway.upstream.balancer import Condition
-from tests.doubles.assembly import EVENT, streaming, until
-from tests.doubles.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
-from tests.doubles.replicated import asks, count, named, sends, sent
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, chunk
+from tests.support.assembly import EVENT, streaming, until
+from tests.support.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
+from tests.support.replicated import asks, count, named, sends, sent
+from tests.support.scripted import WAIT, Script, ScriptedBackend, Wire, chunk
 
 pytestmark = pytest.mark.anyio
 

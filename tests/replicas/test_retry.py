@@ -7,12 +7,12 @@ import time
 import pytest
 
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import CALL, JSON, agent, fronted, running
-from tests.doubles.grpc_agent import Asked, grpc_over
-from tests.doubles.grpc_gateway import standing
-from tests.doubles.replicated import asks, count, get, named, replicated, sent
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers_and_hangs, head, refused_port, whole
-from tests.doubles.undisturbed import undisturbed
+from tests.support.gateway import CALL, JSON, agent, fronted, running
+from tests.support.grpc_agent import Asked, grpc_over
+from tests.support.grpc_gateway import standing
+from tests.support.replicated import asks, count, get, named, replicated, sent
+from tests.support.scripted import Script, ScriptedBackend, Wire, answers_and_hangs, head, refused_port, whole
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 __all__ = ("grpc_over",)

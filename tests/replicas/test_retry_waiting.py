@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.upstream.balancer import Balancer
-from tests.doubles.gateway import JSON, Running, agent, fronted
-from tests.doubles.replicated import asks, count, get, named, replicated, sends, sent, task
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
+from tests.support.gateway import JSON, Running, agent, fronted
+from tests.support.replicated import asks, count, get, named, replicated, sends, sent, task
+from tests.support.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

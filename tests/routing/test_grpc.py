@@ -23,7 +23,7 @@ from gateway.routing.endpoint import Condition
 from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table
-from tests.doubles.yardstick import growth
+from tests.support.yardstick import growth
 from tests.table import for_each
 
 KEY, OTHER_KEY = ("key", "batch"), ("key", "other")

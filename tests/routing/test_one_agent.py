@@ -23,11 +23,11 @@ from gateway.a2a.call import Head
 from gateway.proxy.pipeline import Pipeline
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
-from tests.doubles.gateway import RESULT, agent, compiled, keys, secret
-from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.doubles.wire import RecordedWire
 from tests.identity.issuance import ISSUER, NOW, jwk, rsa_key, token
 from tests.identity.provider import KEYS, provider
+from tests.support.gateway import RESULT, agent, compiled, keys, secret
+from tests.support.scripted import ScriptedBackend, answers, whole
+from tests.support.wire import RecordedWire
 from tests.table import for_each
 
 NAMES = ("alpha", "beta", "gamma")

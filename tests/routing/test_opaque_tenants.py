@@ -16,11 +16,11 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import is_tenant
 from gateway.routing.route import backend_key, read_backend_key
-from tests.doubles.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
-from tests.doubles.grpc_bytes import held
-from tests.doubles.grpc_gateway import LISTENS, GrpcClient, Told, dialled
-from tests.doubles.grpc_tenants import in_json
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import CALL, Answer, Running, agent, bearer, card_of, keys, running
+from tests.support.grpc_bytes import held
+from tests.support.grpc_gateway import LISTENS, GrpcClient, Told, dialled
+from tests.support.grpc_tenants import in_json
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

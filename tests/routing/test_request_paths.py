@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, Running, bearer
-from tests.doubles.tenancy import guarded
+from tests.support.gateway import CALL, JSON, Running, bearer
+from tests.support.tenancy import guarded
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -11,15 +11,15 @@ import pytest
 from gateway.a2a.operation import Operation
 from gateway.routing.route import Requirement
 from gateway.tasks.store import Owner
-from tests.doubles.certificates import Shown
-from tests.doubles.certified import ACME, certifying
-from tests.doubles.gateway import CALL, JSON, RESULT, agent, bearer, card_of, keys, running
-from tests.doubles.grpc_gateway import GrpcClient, dialled, request
-from tests.doubles.reloading import serving
-from tests.doubles.scripted import ScriptedBackend, answers, whole
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import Front, issuer, shown
 from tests.identity.provider import KEYS, provider
+from tests.support.certificates import Shown
+from tests.support.certified import ACME, certifying
+from tests.support.gateway import CALL, JSON, RESULT, agent, bearer, card_of, keys, running
+from tests.support.grpc_gateway import GrpcClient, dialled, request
+from tests.support.reloading import serving
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +112,9 @@ async def test_a_key_has_no_scopes() -> None:
 async def test_who_may_not_know_the_agent_is_told_nothing_of_what_it_requires() -> None:
     async with site() as (front, _):
         stranger = await front.gateway.post("/strict", CALL)
-        assert (stranger.status, stranger.header("www-authenticate")) == (401, 'Bearer realm="a2a"')
+        metadata = f"{front.gateway.gateway.public_url}/.well-known/oauth-protected-resource/strict"
+        shown = f'Bearer realm="a2a", resource_metadata="{metadata}"'
+        assert (stranger.status, stranger.header("www-authenticate")) == (401, shown)
         for claims in ({"org": "globex"}, {"org": "globex", **ENOUGH}):
             hidden = await front.gateway.post("/strict", CALL, [token_with(claims)])
             missing = await front.gateway.post("/nothing", CALL, [token_with(claims)])

@@ -12,8 +12,8 @@ import pytest
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.operation import Operation
 from tests.a2a.dialects import call_of, comparable, events_of, hub_event, hub_params, hub_result, vector
-from tests.doubles.gateway import Answer, Pairs, Running
-from tests.doubles.scoped import (
+from tests.support.gateway import Answer, Pairs, Running
+from tests.support.scoped import (
     NAMES,
     PROPOSED,
     SAYS_0_3,

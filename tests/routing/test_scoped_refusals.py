@@ -8,9 +8,9 @@ import pytest
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Operation
 from tests.config.reading import HASH, examined
-from tests.doubles.gateway import JSON, Pairs, agent, bearer, keys, running
-from tests.doubles.scoped import PROPOSED, SAYS_0_3, SAYS_1_0, V0_3, V1_0, ask, filled, modern, plays, said, scoped
-from tests.doubles.scripted import ScriptedBackend
+from tests.support.gateway import JSON, Pairs, agent, bearer, keys, running
+from tests.support.scoped import PROPOSED, SAYS_0_3, SAYS_1_0, V0_3, V1_0, ask, filled, modern, plays, said, scoped
+from tests.support.scripted import ScriptedBackend
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.principal import Principal
-from tests.doubles.gateway import (
+from tests.support.gateway import (
     CALL,
     JSON,
     RESULT,
@@ -14,12 +14,12 @@ from tests.doubles.gateway import (
     keys,
     running,
 )
-from tests.doubles.scripted import (
+from tests.support.scripted import (
     ScriptedBackend,
     answers,
     whole,
 )
-from tests.doubles.tenancy import guarded
+from tests.support.tenancy import guarded
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

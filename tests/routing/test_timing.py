@@ -10,8 +10,8 @@ import pytest
 from gateway.a2a.call import Head
 from gateway.proxy.pipeline import Pipeline
 from gateway.telemetry.access_log import AccessLog
-from tests.doubles.gateway import CALL, bearer, compiled, keys
-from tests.doubles.wire import RecordedWire
+from tests.support.gateway import CALL, bearer, compiled, keys
+from tests.support.wire import RecordedWire
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 
 from gateway.demo.fleet import serving
-from tests.doubles.exposition import total
 from tests.e2e.process import WAIT, GatewayProcess, gateway_process, write
 from tests.soak.figure import Look, Trend, look, trend, watch
 from tests.soak.load import KEYS, Crowd, Findings
+from tests.support.exposition import total
 
 CALLERS = 16
 LOAD = 0.6

@@ -11,10 +11,10 @@ import pytest
 
 import gateway.demo.stdio_agent
 from gateway.reload import Origin, Result, Trigger, Unusable
-from tests.doubles.gateway import JSON, RESULT, Running, bearer, card_of, compiled, fronted, keys, running
-from tests.doubles.scripted import WAIT, answers, whole
-from tests.doubles.stdio_agent import FILE
 from tests.stdio.test_stdio_misbehaving import call, runs, told
+from tests.support.gateway import JSON, RESULT, Running, bearer, card_of, compiled, fronted, keys, running
+from tests.support.scripted import WAIT, answers, whole
+from tests.support.stdio_agent import FILE
 
 pytestmark = pytest.mark.anyio
 

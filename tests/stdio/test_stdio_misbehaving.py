@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from gateway.upstream.stdio.upstream import StdioUpstream
-from tests.doubles.gateway import JSON, Answer, Running, running
-from tests.doubles.scripted import WAIT
-from tests.doubles.stdio_agent import FILE
-from tests.doubles.stdio_modes import MODES
+from tests.support.gateway import JSON, Answer, Running, running
+from tests.support.scripted import WAIT
+from tests.support.stdio_agent import FILE
+from tests.support.stdio_modes import MODES
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,9 @@ import pytest
 
 from gateway.config.model import Gateway
 from gateway.listener.http1 import ClientConnection
-from tests.doubles.gateway import RESULT, STREAM, fronted
-from tests.doubles.scripted import (
+from tests.loops import both_loops
+from tests.support.gateway import RESULT, STREAM, fronted
+from tests.support.scripted import (
     SSE,
     Wire,
     answers,
@@ -19,9 +20,8 @@ from tests.doubles.scripted import (
     events,
     whole,
 )
-from tests.doubles.streaming import V03, V1, Held, frame, opened, reasons, said
-from tests.doubles.undisturbed import undisturbed
-from tests.loops import both_loops
+from tests.support.streaming import V03, V1, Held, frame, opened, reasons, said
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

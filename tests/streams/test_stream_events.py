@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from tests.doubles.gateway import STREAM, card_of, fronted
-from tests.doubles.scripted import SSE, Wire, answers, chunk
-from tests.doubles.streaming import frame, opened, reasons, said
 from tests.loops import both_loops
+from tests.support.gateway import STREAM, card_of, fronted
+from tests.support.scripted import SSE, Wire, answers, chunk
+from tests.support.streaming import frame, opened, reasons, said
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Observed, Owner
-from tests.doubles.waited import Waited
+from tests.support.waited import Waited
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Bounds, Decision, Note, Owner, Row, StoreBroken, Task
-from tests.doubles.redis_peer import be_patient, until_up
-from tests.doubles.redis_server import RedisServer, needs_redis, redis_server
+from tests.support.redis_peer import be_patient, until_up
+from tests.support.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, HOUR, NOW, all_notes, all_rows, sighting
 from tests.tasks.contract import Contract
 

@@ -16,8 +16,8 @@ from gateway.tasks.redis import RedisStore
 from gateway.tasks.redis_address import read_address
 from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
 from gateway.tasks.store import Decision, Note, StoreBroken
-from tests.doubles.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
-from tests.doubles.redis_server import needs_redis, redis_server
+from tests.support.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
+from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
 from tests.tasks.asking import ACME, sighting
 

@@ -12,8 +12,8 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Decision, Note, StoreBroken
-from tests.doubles.redis_peer import be_patient, until_up
-from tests.doubles.redis_server import RedisServer, free_port, needs_redis, redis_server
+from tests.support.redis_peer import be_patient, until_up
+from tests.support.redis_server import RedisServer, free_port, needs_redis, redis_server
 from tests.tasks.asking import ACME, sighting
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_damage import DamageCheck
 from gateway.tasks.store import Note, Observed, Owner
-from tests.doubles.scripted import WAIT
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 

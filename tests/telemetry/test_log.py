@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gateway.telemetry import log
 from gateway.telemetry.sink import Sink
-from tests.doubles.yardstick import cpu_seconds
+from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 

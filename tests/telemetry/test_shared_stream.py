@@ -4,7 +4,7 @@ import os
 import threading
 
 from gateway.telemetry.shared_stream import SharedStream
-from tests.doubles.alone import alone
+from tests.support.alone import alone
 
 LINES = 50
 

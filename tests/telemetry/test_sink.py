@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 import pytest
 
 from gateway.telemetry.sink import Sink
-from tests.doubles.scripted import WAIT
+from tests.support.scripted import WAIT
 
 
 def line(item: str) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.tasks.sqlite import SqliteStore
-from tests.doubles.gateway import Running, agent, bearer, card_of, fronted, keys, running
-from tests.doubles.scripted import Received, ScriptedBackend
-from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, TASK_0_3, TASK_1_0, Answer, document, plays
+from tests.support.gateway import Running, agent, bearer, card_of, fronted, keys, running
+from tests.support.scripted import Received, ScriptedBackend
+from tests.support.translated import MESSAGE_0_3, MESSAGE_1_0, TASK_0_3, TASK_1_0, Answer, document, plays
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

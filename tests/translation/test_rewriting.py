@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import JSON, RESULT, card_of, fronted
-from tests.doubles.scripted import (
+from tests.support.gateway import JSON, RESULT, card_of, fronted
+from tests.support.scripted import (
     Wire,
     answers,
     chunked,

@@ -9,8 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from tests.doubles.scripted import Received, Wire, chunk, head
-from tests.doubles.translated import (
+from tests.e2e.running import Running
+from tests.support.scripted import Received, Wire, chunk, head
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -26,7 +27,6 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
-from tests.e2e.running import Running
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.scripted import Received, head, whole
-from tests.doubles.translated import (
+from tests.support.scripted import Received, head, whole
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.scripted import Received, Wire, chunk, head
-from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, STATUS_1_0, agent, events, plays, rpc_event, stream
+from tests.support.scripted import Received, Wire, chunk, head
+from tests.support.translated import MESSAGE_0_3, MESSAGE_1_0, STATUS_1_0, agent, events, plays, rpc_event, stream
 
 pytestmark = pytest.mark.anyio
 

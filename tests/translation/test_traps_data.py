@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.scripted import Received, whole
-from tests.doubles.translated import (
+from tests.e2e.running import Running
+from tests.support.scripted import Received, whole
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,
@@ -31,7 +32,6 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
-from tests.e2e.running import Running
 from tests.table import for_each
 from tests.translation.test_traps_dialect import HOOK, MODERN
 

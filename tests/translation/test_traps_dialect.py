@@ -13,8 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.scripted import Received, Script
-from tests.doubles.translated import (
+from tests.e2e.running import Running, running
+from tests.e2e.sdk import open_http
+from tests.support.scripted import Received, Script
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -31,8 +33,6 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
-from tests.e2e.running import Running, running
-from tests.e2e.sdk import open_http
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -1,7 +1,7 @@
 """The upstream side is tested on both loops."""
 
-from tests.doubles.grpc_agent import grpc_over
 from tests.loops import both_loops
+from tests.support.grpc_agent import grpc_over
 
 __all__ = ("grpc_over",)
 

@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from gateway.a2a.fault import Fault, UpstreamProtocol, UpstreamTimeout
-from tests.doubles.pooled import CHUNKS, ask, assert_dropped, now, pooled, send
-from tests.doubles.scripted import (
+from tests.support.pooled import CHUNKS, ask, assert_dropped, now, pooled, send
+from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
@@ -21,7 +21,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from gateway.a2a.fault import Draining, UpstreamConnect, UpstreamReset
 from gateway.upstream import connection_pool as connections
 from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.response import Response
-from tests.doubles.pooled import ask, now, pooled, send
-from tests.doubles.scripted import (
+from tests.support.pooled import ask, now, pooled, send
+from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
@@ -25,7 +25,7 @@ from tests.doubles.scripted import (
     refused_port,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import pytest
 from gateway.a2a.fault import Overloaded, UpstreamReset
 from gateway.upstream.connection_pool import ConnectionPool, PoolLimits
 from gateway.upstream.response import Response
-from tests.doubles.pooled import ask, now, pooled, send
-from tests.doubles.scripted import (
+from tests.support.pooled import ask, now, pooled, send
+from tests.support.scripted import (
     WAIT,
     answers,
     answers_and_closes,
@@ -21,7 +21,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from gateway.upstream.connection_pool import ConnectionPool, PoolLimits
 from gateway.upstream.outlier_detection import Reclaimed
 from gateway.upstream.response import Response
 from gateway.upstream.retry import retry_reason
-from tests.doubles.pooled import pooled, send
-from tests.doubles.scripted import WAIT, ScriptedBackend, Wire, chunk, head, whole
+from tests.support.pooled import pooled, send
+from tests.support.scripted import WAIT, ScriptedBackend, Wire, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ import trustme
 
 from gateway.a2a.fault import UpstreamConnect, UpstreamReset
 from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
-from tests.doubles.pooled import ask, now, pooled, send
-from tests.doubles.scripted import (
+from tests.support.pooled import ask, now, pooled, send
+from tests.support.scripted import (
     WAIT,
     ScriptedBackend,
     Wire,
@@ -23,7 +23,7 @@ from tests.doubles.scripted import (
     head,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.outlier_detection import DeadlinePassed
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
-from tests.doubles.grpc_agent import GrpcAgent, grpc_agent, hangs, says
+from tests.support.grpc_agent import GrpcAgent, grpc_agent, hangs, says
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -12,10 +12,10 @@ from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel
-from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent, hangs, says
-from tests.doubles.http2_server import Turn, http2_server
-from tests.doubles.taking import Taking
-from tests.doubles.undisturbed import undisturbed
+from tests.support.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent, hangs, says
+from tests.support.http2_server import Turn, http2_server
+from tests.support.taking import Taking
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -13,9 +13,9 @@ import trustme
 from gateway.a2a.fault import BodyTooLarge, Draining, Fault, UpstreamConnect, UpstreamReset
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.grpc_library import grpc
-from tests.doubles.grpc_agent import Asked, GrpcAgent, grpc_agent, hangs, says
-from tests.doubles.http2_server import OK, http2_server
-from tests.doubles.taking import Taking
+from tests.support.grpc_agent import Asked, GrpcAgent, grpc_agent, hangs, says
+from tests.support.http2_server import OK, http2_server
+from tests.support.taking import Taking
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -49,11 +49,6 @@ def test_servers_that_stop_cancel_without_a_word() -> None:
     assert read(grpc.StatusCode.CANCELLED, "", ("grpc-status-details-bin", INFO)).code == 1
 
 
-def test_an_agent_need_not_say_anything() -> None:
-    assert read(grpc.StatusCode.NOT_FOUND, None) == Status(5, "")
-    assert read(grpc.StatusCode.UNKNOWN, "") == Status(2, "")
-
-
 @for_each(
     "code",
     ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS"],
@@ -134,9 +129,3 @@ def test_what_was_removed_was_cut_whatever_the_reason() -> None:
     text = "Stream removed (for reasons of 2031)"
     with pytest.raises(UpstreamReset):
         read(grpc.StatusCode.INTERNAL, text, ("grpc-status-details-bin", INFO))
-
-
-def test_the_log_gets_no_more_than_it_can_use() -> None:
-    with pytest.raises(UpstreamReset) as caught:
-        read(grpc.StatusCode.UNAVAILABLE, "x" * 100_000)
-    assert len(caught.value.detail) <= 300

@@ -20,11 +20,11 @@ from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.outlier_detection import Away, DeadlinePassed, NotAccepted
-from tests.doubles.grpc_agent import fails, grpc_agent, hangs
-from tests.doubles.http2_server import OK, Http2Server, Script, Turn, http2_server
-from tests.doubles.scripted import WAIT, refused_port
-from tests.doubles.taking import Taking
-from tests.doubles.undisturbed import undisturbed
+from tests.support.grpc_agent import fails, grpc_agent, hangs
+from tests.support.http2_server import OK, Http2Server, Script, Turn, http2_server
+from tests.support.scripted import WAIT, refused_port
+from tests.support.taking import Taking
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

@@ -10,7 +10,7 @@ PROGRAM = """
 import asyncio
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.upstream.grpc_channel import GrpcChannel
-from tests.doubles.http2_server import http2_server
+from tests.support.http2_server import http2_server
 
 async def main() -> None:
     async with http2_server(lambda turn: turn.head().trailers((b"grpc-status", b"none"))) as server:

@@ -9,9 +9,9 @@ from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_library import grpc
 from gateway.upstream.health_check import HealthCheck, HealthChecker
 from gateway.upstream.http import HttpUpstream
-from tests.doubles.gateway import Running, fronted, running
-from tests.doubles.grpc_agent import Answer, fails, grpc_agent, hangs, says
-from tests.doubles.scripted import Script, Wire, resets_at_once, whole
+from tests.support.gateway import Running, fronted, running
+from tests.support.grpc_agent import Answer, fails, grpc_agent, hangs, says
+from tests.support.scripted import Script, Wire, resets_at_once, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ from gateway.a2a.fault import UpstreamAuthFailed
 from gateway.upstream import oauth2
 from gateway.upstream.connection_pool import client_tls
 from gateway.upstream.oauth2 import MOST_KEPT, Subject, TokenSource, TokenSpec
-from tests.doubles.scripted import refused_port, whole
-from tests.doubles.token_endpoint import Asked, TokenEndpoint, granted, refused, token_endpoint
+from tests.support.scripted import refused_port, whole
+from tests.support.token_endpoint import Asked, TokenEndpoint, granted, refused, token_endpoint
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 from gateway.a2a.fault import UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from tests.doubles.pooled import CHUNKS, all_chunks, ask, assert_dropped, now, pooled, send
-from tests.doubles.scripted import (
+from tests.support.pooled import CHUNKS, all_chunks, ask, assert_dropped, now, pooled, send
+from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
@@ -18,12 +18,11 @@ from tests.doubles.scripted import (
     chunked,
     drips,
     endless,
-    events,
     head,
     in_turn,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -47,18 +46,6 @@ async def test_a_stream_arrives_as_it_comes() -> None:
         go_on.set()
         assert await all_chunks(response) == b"data: 2\n\n"
         assert pool.idle == 1
-
-
-async def test_what_has_arrived_comes_in_one_piece() -> None:
-    async with pooled(answers_and_hangs(CHUNKS + chunk(b"a") + chunk(b"b"))) as (_, pool):
-        assert await (await send(pool)).chunk(WAIT) == b"ab"
-
-
-async def test_a_hundred_events_keep_their_order() -> None:
-    frames = [b"%d" % number for number in range(100)]
-    async with pooled(events(frames)) as (_, pool):
-        body = await all_chunks(await send(pool))
-        assert body == b"".join(b"data: %b\n\n" % frame for frame in frames)
 
 
 @undisturbed(0.1)

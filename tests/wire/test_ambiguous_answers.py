@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import Running, running
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
-from tests.doubles.translated import MESSAGE_0_3, MESSAGE_1_0, document, stream
 from tests.push.test_webhooks import RELAY, site
+from tests.support.gateway import Running, running
+from tests.support.scripted import ScriptedBackend, Wire, whole
+from tests.support.translated import MESSAGE_0_3, MESSAGE_1_0, document, stream
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, Pairs, Running, agent, bearer, keys, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
+from tests.support.gateway import CALL, JSON, RESULT, Pairs, Running, agent, bearer, keys, running
+from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

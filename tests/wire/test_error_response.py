@@ -12,7 +12,7 @@ from gateway.proxy.error_response import refuse
 from gateway.proxy.request import RequestContext
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from tests.a2a.test_fault import classes
-from tests.doubles.wire import RecordedWire
+from tests.support.wire import RecordedWire
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

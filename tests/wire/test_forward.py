@@ -11,8 +11,8 @@ import pytest
 
 from gateway.a2a.translation import Translation
 from gateway.proxy import forward
-from tests.doubles.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
-from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
+from tests.support.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
+from tests.support.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -63,29 +63,6 @@ def frame(request: Received) -> dict[str, Any]:
 # ---- Relay or translate --------------------------------------------------------------------------------------------
 
 
-async def test_where_the_agent_speaks_the_callers_dialect_every_byte_is_the_callers_own() -> None:
-    call = CALL.replace(b'"id":1', b'"id" : "a\\u0062c"')
-    given = RESULT.replace(b'"id":1', b'"id" : "abc"')
-    async with speaking("jsonrpc 1.0", answers(whole(given))) as (gateway, backend):
-        assert (await gateway.post("/echo", call)).body == given
-        assert backend.requests[0].body == call
-
-
-async def test_where_it_does_not_it_is_asked_in_its_own_and_the_caller_is_answered_in_the_callers() -> None:
-    async with speaking("jsonrpc 1.0", tracks) as (gateway, backend):
-        answer = await gateway.post("/echo", SEND_0_3)
-        asked = backend.requests[0]
-        assert (frame(asked)["method"], asked.header(b"a2a-version")) == ("SendMessage", b"1.0")
-        assert (answer.json["id"], answer.json["result"]["kind"]) == (1, "task")
-        assert (await gateway.line())["a2a_version"] == "0.3"
-
-
-async def test_another_binding_of_the_same_generation_is_translated_too() -> None:
-    async with speaking("rest 1.0", answers(whole(json.dumps({"task": TASK}).encode()))) as (gateway, backend):
-        assert (await gateway.post("/echo")).json["result"] == {"task": TASK}
-        assert backend.requests[0].target == b"/message:send"
-
-
 @for_each("version", ["0.1", "0.3"])
 async def test_a_method_of_two_generations_is_relayed_to_an_agent_of_either(version: str) -> None:
     given = b'{"jsonrpc":"2.0","id":1, "result":{"id":"mine","status":{"state":"working"}}}'
@@ -114,22 +91,6 @@ async def test_an_operation_that_the_agents_generation_lacks_goes_nowhere() -> N
 # ---- Names that clients give ---------------------------------------------------------------------------------------
 
 
-async def test_a_task_that_its_client_named_is_asked_for_by_the_agents_name() -> None:
-    async with speaking("jsonrpc 1.0", tracks) as (gateway, backend):
-        sent = await gateway.post("/echo", SEND_0_1)
-        got = await gateway.post("/echo", GET_OLDER)
-        assert [each.json["result"]["id"] for each in (sent, got)] == ["mine", "mine"]
-        assert frame(backend.requests[1])["params"]["id"] == "t-1"
-
-
-async def test_what_one_tenant_calls_a_task_says_nothing_to_another() -> None:
-    async with speaking("jsonrpc 1.0", tracks, TENANTS) as (gateway, backend):
-        await gateway.post("/echo", SEND_0_1, [bearer("acme")])
-        for name in ("acme", "globex"):
-            await gateway.post("/echo", GET_OLDER, [bearer(name)])
-        assert [frame(each)["params"]["id"] for each in backend.requests[1:]] == ["t-1", "mine"]
-
-
 async def test_a_message_without_an_id_gets_the_same_one_when_it_comes_again_and_another_when_it_differs() -> None:
     async with speaking("jsonrpc 1.0", tracks, TENANTS) as (gateway, backend):
         for body, name in (
@@ -142,13 +103,6 @@ async def test_a_message_without_an_id_gets_the_same_one_when_it_comes_again_and
         first, again, *others = (frame(each)["params"]["message"]["messageId"] for each in backend.requests)
         assert first == again
         assert len({first, *others}) == 3
-
-
-async def test_an_agent_of_0_1_gets_another_name_for_every_task() -> None:
-    async with speaking("jsonrpc 0.1", answers(whole(RESULT))) as (gateway, backend):
-        for _ in range(2):
-            await gateway.post("/echo", CALL)
-        assert len({frame(each)["params"]["id"] for each in backend.requests}) == 2
 
 
 # ---- On the way ----------------------------------------------------------------------------------------------------
@@ -170,21 +124,6 @@ async def test_a_long_body_is_translated_in_a_thread_and_a_short_one_where_it_is
             assert "result" in (await gateway.post("/echo", SEND_0_3.replace(b"hi", text))).json
         assert frame(backend.requests[1])["params"]["message"]["parts"] == [{"text": "x" * 128 * 1024}]
     assert [each is threading.main_thread() for each in threads] == [True, False]
-
-
-@for_each("verb", [b"GET", b"POST"])
-async def test_a_subscription_goes_by_the_verb_that_the_agent_knows(verb: bytes) -> None:
-    async def knows_one(wire: Wire) -> None:
-        while True:
-            known = (await wire.request()).method == verb
-            refused = head(b"content-length: 0", status=b"405 Method Not Allowed")
-            await wire.send(whole(json.dumps({"task": TASK}).encode()) if known else refused)
-
-    subscribing = b'{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"t-1"}}'
-    async with speaking("rest 1.0", knows_one) as (gateway, backend):
-        assert b"t-1" in (await gateway.post("/echo", subscribing)).body
-        assert backend.requests[-1].method == verb
-        assert {each.target for each in backend.requests} == {b"/tasks/t-1:subscribe"}
 
 
 async def test_an_agent_that_goes_before_it_is_asked_by_the_other_verb_is_asked_again() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Answer, Client, Running, agent, card_of, running
-from tests.doubles.hostile import BEHAVIOURS, Behaviour
-from tests.doubles.pool import pool_of
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, answers_and_closes, answers_and_resets, whole
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Answer, Client, Running, agent, card_of, running
+from tests.support.hostile import BEHAVIOURS, Behaviour
 from tests.support.kept import shared
+from tests.support.pool import pool_of
+from tests.support.scripted import Script, ScriptedBackend, Wire, answers, answers_and_closes, answers_and_resets, whole
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, agent, card_of, request
-from tests.doubles.hostile import BEHAVIOURS, CHUNKED, EVENT
-from tests.doubles.scripted import SSE, Script, ScriptedBackend, Wire, answers, chunk, endless, whole
 from tests.e2e.process import GatewayProcess, gateway_process
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Client, agent, card_of, request
+from tests.support.hostile import BEHAVIOURS, CHUNKED, EVENT
+from tests.support.scripted import SSE, Script, ScriptedBackend, Wire, answers, chunk, endless, whole
 
 pytestmark = [
     pytest.mark.anyio,

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from gateway.proxy import idempotency
-from tests.doubles.gateway import RESULT, agent, bearer, fronted, keys, running
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, answers, resets_at_once, whole
+from tests.support.gateway import RESULT, agent, bearer, fronted, keys, running
+from tests.support.scripted import Script, ScriptedBackend, Wire, answers, resets_at_once, whole
 
 pytestmark = pytest.mark.anyio
 

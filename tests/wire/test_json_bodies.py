@@ -12,9 +12,9 @@ import pytest
 
 from gateway.a2a.bindings import jsonrpc
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, MESSAGE, OTHER_TENANTS, PARAMS, SEND, TENANTS, VALUES
-from tests.doubles.gateway import CALL, JSON, RESULT, Answer, Running, agent, fronted, running
-from tests.doubles.scripted import ScriptedBackend, answers, whole
-from tests.doubles.yardstick import slowness
+from tests.support.gateway import CALL, JSON, RESULT, Answer, Running, agent, fronted, running
+from tests.support.scripted import ScriptedBackend, answers, whole
+from tests.support.yardstick import slowness
 
 pytestmark = pytest.mark.anyio
 

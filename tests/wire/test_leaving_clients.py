@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, card_of, fronted, request, running
-from tests.doubles.pool import pool_of
-from tests.doubles.scripted import (
+from tests.loops import both_loops
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, card_of, fronted, request, running
+from tests.support.pool import pool_of
+from tests.support.scripted import (
     SSE,
     ScriptedBackend,
     Wire,
@@ -19,9 +20,8 @@ from tests.doubles.scripted import (
     head,
     whole,
 )
-from tests.doubles.tenancy import guarded
-from tests.doubles.undisturbed import undisturbed
-from tests.loops import both_loops
+from tests.support.tenancy import guarded
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

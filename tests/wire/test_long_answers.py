@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.dialect import Binding, Dialect
-from tests.doubles.gateway import JSON, agent
-from tests.doubles.grpc_agent import grpc_over
-from tests.doubles.lengthy import AGENTS, CLIENTS, EVENTS, SEND, STREAM, V0_3, V1_0, envelope, lengthy, request_of, tree
-from tests.doubles.scripted import ScriptedBackend, Wire, whole
 from tests.e2e.process import GatewayProcess, gateway_process
+from tests.support.gateway import JSON, agent
+from tests.support.grpc_agent import grpc_over
+from tests.support.lengthy import AGENTS, CLIENTS, EVENTS, SEND, STREAM, V0_3, V1_0, envelope, lengthy, request_of, tree
+from tests.support.scripted import ScriptedBackend, Wire, whole
 from tests.wire.test_hostile_memory import Memory, connected
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]

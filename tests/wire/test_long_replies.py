@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.doubles.gateway import fronted
-from tests.doubles.scripted import answers, head, whole
+from tests.support.gateway import fronted
+from tests.support.scripted import answers, head, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -15,59 +15,11 @@ def lengthy(opening: bytes, closing: bytes, size: int = SIZE) -> bytes:
     return opening + b'"result":"' + b"x" * size + b'"' + closing
 
 
-@for_each("identity", [b"2", b'"1"', b"true", b"null"])
-@for_each("form", [b'{"jsonrpc":"2.0","id":%b,', b"{"])
-async def test_a_long_answer_under_an_id_of_the_agents_own_gets_the_clients_id_back(
-    form: bytes, identity: bytes
-) -> None:
-    first = b"%b" in form
-    body = lengthy(form % identity if first else form, b"}" if first else b',"id":' + identity + b"}")
-    async with fronted(answers(whole(body))) as (gateway, _):
-        assert (await gateway.post("/echo")).body == body.replace(b'"id":' + identity, b'"id":1', 1)
-
-
 async def test_a_long_answer_whose_id_comes_last_passes() -> None:
     """As a2a-sdk writes it."""
     body = lengthy(b"{", b',"id":1,"jsonrpc":"2.0"}', 5 * SIZE)
     async with fronted(answers(whole(body))) as (gateway, _):
         assert (await gateway.post("/echo")).body == body
-
-
-@for_each(
-    "closing",
-    [
-        b"",
-        b',"id":2}',
-        b',"id":1}',
-        b',"result":{}}',
-        b',"error":{"code":1}}',
-        b"}{}",
-        b"}}",
-        b"]",
-        b',"jsonrpc":"1.0"}',
-    ],
-)
-async def test_a_long_answer_that_turns_out_to_be_none_is_refused(closing: bytes) -> None:
-    async with fronted(answers(whole(lengthy(b'{"id":1,', closing)))) as (gateway, _):
-        answer = await gateway.post("/echo")
-        assert (answer.status, answer.json["error"]["code"]) == (200, -32006)
-        assert b"xxx" not in answer.body
-        line = await gateway.line()
-        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
-        await gateway.rested()
-
-
-async def test_a_long_answer_of_neither_result_nor_error_is_refused() -> None:
-    body = b'{"id":1,"x":"' + b"x" * SIZE + b'"}'
-    async with fronted(answers(whole(body))) as (gateway, _):
-        assert (await gateway.post("/echo")).json["error"]["code"] == -32006
-
-
-async def test_a_long_error_is_passed_and_told_to_the_log() -> None:
-    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"' + b"x" * SIZE + b'"}}'
-    async with fronted(answers(whole(body))) as (gateway, _):
-        assert (await gateway.post("/echo")).body == body
-        assert (await gateway.line())["outcome"] == "upstream_error"
 
 
 @for_each("raw", [b"\x1f\x8b\x08\x00" * SIZE, b"<p>" * SIZE, b'"' + b"x" * SIZE])

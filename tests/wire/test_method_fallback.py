@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doubles.scripted import Received, Script, Wire, head
-from tests.doubles.translated import (
+from tests.e2e.running import Running
+from tests.support.scripted import Received, Script, Wire, head
+from tests.support.translated import (
     TASK_0_3,
     Answer,
     agent,
@@ -21,7 +22,6 @@ from tests.doubles.translated import (
     rpc_event,
     stream,
 )
-from tests.e2e.running import Running
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from tests.doubles.gateway import CALL, RESULT, fronted
-from tests.doubles.scripted import (
+from tests.support.gateway import CALL, RESULT, fronted
+from tests.support.scripted import (
     SSE,
     Script,
     Wire,
@@ -18,7 +18,7 @@ from tests.doubles.scripted import (
     head,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

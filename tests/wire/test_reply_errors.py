@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.doubles.gateway import RESULT, fronted
-from tests.doubles.scripted import Script, answers, whole
+from tests.support.gateway import RESULT, fronted
+from tests.support.scripted import Script, answers, whole
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.doubles.gateway import (
+from tests.support.gateway import (
     CALL,
     LISTENS,
     RESULT,
@@ -15,12 +15,12 @@ from tests.doubles.gateway import (
     running,
     secret,
 )
-from tests.doubles.scripted import (
+from tests.support.scripted import (
     ScriptedBackend,
     answers,
     whole,
 )
-from tests.doubles.tenancy import guarded
+from tests.support.tenancy import guarded
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -215,16 +215,6 @@ async def test_a_host_decides_nothing_and_is_not_passed_on() -> None:
             await client.send(b"\r\n".join(lines) + b"\r\n\r\n" + CALL)
             assert (await client.answer()).status == 200
         assert {request.header(b"host") for request in backend.requests} == {backend.url[7:].encode()}
-
-
-@for_each("host", [b"x/beta?", b"a b", b"a@b", b"evil.test/..", b"a,b", b"http://a", b"a\\b", b"[::1"])
-async def test_a_host_that_is_none_is_refused(host: bytes) -> None:
-    async with guarded() as (gateway, backend):
-        client = await gateway.client()
-        lines = [b"GET /support/tasks/t HTTP/1.1", b"Host: " + host, b": ".join(bearer("acme"))]
-        await client.send(b"\r\n".join(lines) + b"\r\n\r\n")
-        assert (await client.answer()).status == 400
-        assert backend.requests == []
 
 
 async def test_an_agents_headers_pass_by_allow_list() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.listener import http1 as protocol
 from gateway.proxy import pipeline
-from tests.doubles.gateway import (
+from tests.support.gateway import (
     CALL,
     JSON,
     LISTENS,
@@ -19,11 +19,10 @@ from tests.doubles.gateway import (
     fronted,
     request,
     running,
-    secret,
 )
-from tests.doubles.scripted import WAIT, ScriptedBackend, answers, chunk, refused_port, whole
-from tests.doubles.tenancy import guarded
-from tests.doubles.undisturbed import undisturbed
+from tests.support.scripted import WAIT, ScriptedBackend, answers, chunk, refused_port, whole
+from tests.support.tenancy import guarded
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
@@ -205,43 +204,6 @@ async def test_a_connection_serves_on_after_every_refusal_whose_request_was_read
 
 
 # ---- Who is who ----------------------------------------------------------------------------------------------------
-
-
-@for_each(
-    "headers",
-    [
-        [bearer("acme"), (b"X-API-Key", secret("globex"))],
-        [bearer("acme"), bearer("acme")],
-        [(b"X-API-Key", secret("acme")), (b"x-api-key", secret("globex"))],
-        [(b"Authorization", b"Bearer nonsense")],
-        [(b"Authorization", b"Basic YTpi")],
-        [(b"Authorization", b"")],
-        [(b"X-API-Key", b"")],
-    ],
-)
-async def test_a_credential_that_proves_nothing_is_no_stranger(headers: list[tuple[bytes, bytes]]) -> None:
-    async with guarded() as (gateway, backend):
-        for target in ("/support", "/nothing"):
-            answer = await gateway.post(target, CALL, headers)
-            assert (answer.status, answer.reasons) == (401, ["AUTH_INVALID"])
-        assert (await gateway.get("/support/.well-known/agent-card.json", headers)).status == 401
-        assert backend.requests == []
-        assert gateway.metric("auth_total", result="invalid") == 3
-
-
-async def test_a_trailer_is_no_credential() -> None:
-    async with guarded() as (gateway, backend):
-        trailers = b"Authorization: Bearer " + secret("acme") + b"\r\nX-API-Key: x\r\n"
-        client = await gateway.client()
-        await client.send(
-            b"POST /support HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n"
-            + chunk(CALL)
-            + b"0\r\n"
-            + trailers
-            + b"\r\n"
-        )
-        assert (await client.answer()).status == 401
-        assert backend.requests == []
 
 
 async def test_a_trailer_does_not_reach_the_agent() -> None:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, LISTENS, RESULT, STREAM, Client, Running, agent, bearer, keys, running
-from tests.doubles.scripted import SSE, ScriptedBackend, Wire, chunk, whole
-from tests.doubles.streaming import frame, reasons, said
+from tests.support.gateway import CALL, JSON, LISTENS, RESULT, STREAM, Client, Running, agent, bearer, keys, running
+from tests.support.scripted import SSE, ScriptedBackend, Wire, chunk, whole
+from tests.support.streaming import frame, reasons, said
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import card_of, fronted
-from tests.doubles.scripted import Received, whole
-from tests.doubles.translated import (
+from tests.support.gateway import card_of, fronted
+from tests.support.scripted import Received, whole
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     TASK_0_3,
@@ -276,17 +276,6 @@ async def test_a_stream_that_ends_while_the_task_works_has_no_final_event(tmp_pa
         body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": MESSAGE_0_3}}
         answer = await client.post(gateway.url, json=body)
     assert [event["result"]["final"] for event in events(answer.content)] == [False]
-
-
-async def test_a_task_that_is_unknown_is_not_asked_for_by_another_verb(tmp_path: Path) -> None:
-    """Trap 1: a 404 that A2A knows is about the task, and one that it does not know about the path."""
-    error = {"error": {"code": 404, "status": "NOT_FOUND", "message": "no", "details": []}}
-    for speaks in ("rest 1.0", "rest 0.3"):
-        async with agent(plays(plain(error, b"404 Not Found")), tmp_path, speaks) as (gateway, client):
-            modern = await call(client, gateway, "SubscribeToTask", {"id": "t-1"})
-            older = await call(client, gateway, "tasks/resubscribe", {"id": "t-1"})
-            assert len(gateway.backend.requests) == 2
-        assert modern["error"]["code"] == older["error"]["code"] == -32001
 
 
 @for_each("begun", [False, True])

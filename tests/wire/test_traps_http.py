@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.doubles.gateway import running as from_text
-from tests.doubles.scripted import Received, ScriptedBackend, head, whole
-from tests.doubles.translated import (
+from tests.support.gateway import running as from_text
+from tests.support.scripted import Received, ScriptedBackend, whole
+from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
     STATUS_1_0,
@@ -119,18 +119,6 @@ async def test_paths_below_an_interface_have_one_slash(path: str, tmp_path: Path
         await call(client, gateway, "GetTask", {"id": "t-1"})
         [request] = gateway.backend.requests
     assert request.target == b"/a2a/tasks/t-1"
-
-
-@for_each("speaks", ["jsonrpc 1.0", "rest 1.0", "rest 0.3", "jsonrpc 0.3"])
-async def test_an_agents_redirect_is_nobodys_answer(speaks: str, tmp_path: Path) -> None:
-    """Trap 29: it names an address of the agent's, and would be followed with a GET."""
-    moved = head(b"content-length: 0", b"location: http://10.0.0.1/a2a/", status=b"307 Temporary Redirect")
-    async with agent(plays(lambda _: moved), tmp_path, speaks) as (gateway, client):
-        modern = await client.post(gateway.url + "/message:send", json={"message": MESSAGE_1_0}, headers=MODERN)
-        older = await call(client, gateway, "message/send", {"message": MESSAGE_0_3})
-    assert modern.status_code == 502
-    assert older["error"]["code"] == -32006
-    assert "10.0.0.1" not in modern.text + json.dumps(older) + str(modern.headers)
 
 
 @for_each("path", ["/a2a/x", "/a2a/x/", "/"])

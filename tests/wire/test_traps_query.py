@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.translated import TASK_1_0, agent, call, complaint, plain, plays, result
+from tests.support.translated import TASK_1_0, agent, call, complaint, plain, plays, result
 from tests.table import for_each
 from tests.translation.test_traps_dialect import MODERN
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.gateway import CALL, JSON, RESULT, STREAM, Client, Running, fronted, running
-from tests.doubles.pool import pool_of
-from tests.doubles.scripted import (
+from tests.loops import both_loops
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Client, Running, fronted, running
+from tests.support.pool import pool_of
+from tests.support.scripted import (
     SSE,
     Script,
     Wire,
@@ -26,8 +27,7 @@ from tests.doubles.scripted import (
     resets_at_once,
     whole,
 )
-from tests.doubles.undisturbed import undisturbed
-from tests.loops import both_loops
+from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

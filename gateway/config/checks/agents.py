@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult
 
 import msgspec
@@ -93,6 +94,7 @@ def check_agents(config: Config, findings: Findings) -> None:
             _upstream_tenant(entry.upstream_tenant, entry.backend, (*at, "by_tenant", tenant), findings)
         if agent.card is not None:
             _card(agent.card, (*at, "card"), findings, insecure=insecure)
+            _verifies(agent, agent.card, (*at, "card", "verify"), findings)
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
         _exposed(config, agent, (*at, "expose"), findings)
@@ -201,6 +203,55 @@ def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> Non
         _card_file(card.file, (*at, "file"), findings)
     for key, value in card.set.items():
         _set(key, value, (*at, "set", key), findings)
+
+
+def _verifies(agent: Agent, card: Card, at: KeyPath, findings: Findings) -> None:
+    """Check the keys that verify an agent's card."""
+    verify = card.verify
+    if verify is None:
+        return
+    if card.file is not None:
+        fact = "the card is a file of yours: nobody else could have changed it"
+        findings.error_at_key(at, fact, "remove `verify`, or `file`")
+    elif any(is_stdio(backend.url) for backend, _ in backends(agent, ())):
+        fact = "the agent is a command of yours on stdio: nobody else could have changed its card"
+        findings.error_at_key(at, fact, "remove `verify`")
+    if verify.is_fetched:
+        reading = partial(read_url, query=True, user="write the URL without credentials")
+        parts = findings.read((*at, "keys"), verify.keys, reading, subject="the URL")
+        if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            fact = "over plain http anyone on the way could give out keys and sign cards"
+            findings.error((*at, "keys"), fact, "use https, or name a file")
+    else:
+        _key_file(verify.keys, (*at, "keys"), findings)
+
+
+def _key_file(file: str, at: KeyPath, findings: Findings) -> None:
+    folder = findings.marks.folder(at)
+    path = folder / file
+    try:
+        if not path.is_file():
+            remedy = f"create it, or correct the path, which is relative to {folder}; a URL begins with https://"
+            findings.error(at, f"{printable(file)!r} is no file", remedy)
+            return
+        with path.open("rb") as stream:
+            data = stream.read(LARGEST_CARD + 1)
+        keys = msgspec.json.decode(data, type=_KeyFile).keys if len(data) <= LARGEST_CARD else []
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        reason = getattr(error, "strerror", None) or "it is no key set"
+        findings.error(at, f"{printable(file)!r} cannot be used: {reason}", _KEY_FILE_REMEDY)
+        return
+    if any({"d", "k"} & key.keys() for key in keys):
+        findings.error(at, f"{printable(file)!r} holds a private or symmetric key", "write public keys alone")
+    elif not any(key.get("kid") and key.get("kty") in ("EC", "RSA", "OKP") for key in keys):
+        findings.error(at, f"{printable(file)!r} has no public key with a `kid`", _KEY_FILE_REMEDY)
+
+
+_KEY_FILE_REMEDY = 'write a JWKS: {"keys": [{"kty": "EC", "crv": "P-256", "kid": …, "x": …, "y": …}]}'
+
+
+class _KeyFile(msgspec.Struct):
+    keys: list[dict[str, Any]]
 
 
 def _signs(config: Config, findings: Findings) -> None:

@@ -18,7 +18,7 @@ from gateway.a2a.paths import PathCall
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
-from tests.doubles.grpc_bytes import text_field
+from tests.support.grpc_bytes import text_field
 from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0

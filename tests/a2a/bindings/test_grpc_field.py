@@ -12,7 +12,7 @@ from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest, DuplicateKey, ParseFailed
 from gateway.a2a.operation import Operation
-from tests.doubles.grpc_bytes import held, text_field
+from tests.support.grpc_bytes import held, text_field
 from tests.table import for_each
 
 SEND = request_class(method_of(Operation.SEND_MESSAGE, Version.V1_0))

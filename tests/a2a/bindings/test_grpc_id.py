@@ -15,7 +15,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import VERSIONS, made, messages, samples
-from tests.doubles.grpc_bytes import text_field
+from tests.support.grpc_bytes import text_field
 from tests.table import for_each
 
 V0_3, V1_0 = VERSIONS

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from gateway.a2a.bindings.grpc_schema import scope_class
-from tests.doubles.grpc_bytes import text_field
+from tests.support.grpc_bytes import text_field
 
 
 def test_a_scope_is_read_and_changed_beside_fields_that_stay_as_they_are() -> None:

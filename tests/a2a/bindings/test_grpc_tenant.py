@@ -20,7 +20,7 @@ from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey, ParseFailed
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import TEXTS, made, messages, methods
 from tests.a2a.sample import VECTORS
-from tests.doubles.grpc_bytes import held, text_field
+from tests.support.grpc_bytes import held, text_field
 from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0

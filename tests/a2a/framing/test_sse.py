@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder, encode
 from tests.a2a.sample import vector
-from tests.doubles.yardstick import growth
+from tests.support.yardstick import growth
 from tests.table import for_each
 
 CAP = 4096

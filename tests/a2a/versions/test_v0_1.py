@@ -11,7 +11,7 @@ import pytest
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_1 import ALL_HISTORY, FORM
 from gateway.a2a.versions.version import Form, Memo, Misfit
-from tests.doubles.ancient import Tree, insist
+from tests.support.ancient import Tree, insist
 from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"

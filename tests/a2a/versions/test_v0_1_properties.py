@@ -11,7 +11,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_1 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.a2a.versions import ancient_trees as trees
-from tests.doubles.ancient import PARAMS, Tree, insist
+from tests.support.ancient import PARAMS, Tree, insist
 
 SEND = Operation.SEND_MESSAGE
 STREAM = Operation.SEND_STREAMING_MESSAGE

@@ -12,7 +12,7 @@ from gateway.a2a.versions import v1_0
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.a2a.versions.trees import ANYTHING, HUB, MORE, Hub, damaged
-from tests.doubles.yardstick import growth
+from tests.support.yardstick import growth
 
 SPOKEN = sorted(CALLABLE, key=CALLABLE.index)[:-1]
 NAMES = [

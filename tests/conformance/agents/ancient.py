@@ -26,8 +26,8 @@ from serving import (
     serve,
 )
 
-from tests.doubles.ancient import Tree
-from tests.doubles.ancient_agent import AncientAgent
+from tests.support.ancient import Tree
+from tests.support.ancient_agent import AncientAgent
 
 ENDS = {
     "hello": ("completed", GREETING),

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from driving import HOOK, NOTHING, Absent, Asked, Driver, Item, Said, drive, encoded, uuid
 
-from tests.doubles.ancient_client import AncientClient, Failed
+from tests.support.ancient_client import AncientClient, Failed
 
 CONFIG = {"url": HOOK["url"], "token": HOOK["token"]}
 

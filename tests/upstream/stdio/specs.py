@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.upstream.stdio.agent import Pace, Spec
 from gateway.upstream.stdio.process import Command
-from tests.doubles.stdio_agent import FILE
+from tests.support.stdio_agent import FILE
 
 QUICK = Pace(first=0.01, longest=0.02, healthy=60.0, most=1000)
 

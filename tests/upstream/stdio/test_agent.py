@@ -17,8 +17,8 @@ from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, Ups
 from gateway.a2a.operation import Operation
 from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
 from gateway.upstream.stdio.rpc import Rpc
-from tests.doubles.scripted import WAIT
 from tests.stdio.test_stdio_misbehaving import left
+from tests.support.scripted import WAIT
 from tests.table import for_each
 from tests.upstream.stdio.specs import spec
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
-from tests.doubles.scripted import WAIT
 from tests.stdio.test_stdio_misbehaving import runs
+from tests.support.scripted import WAIT
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio

@@ -27,11 +27,11 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import GATEWAY_DOMAIN
 from gateway.a2a.framing.grpc import frame, unframe
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Running, agent, keys, running, secret
-from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, grpc_agent, says
-from tests.doubles.grpc_gateway import LISTENS
-from tests.doubles.http2_client import RawClient
-from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, head
+from tests.support.gateway import Running, agent, keys, running, secret
+from tests.support.grpc_agent import Answer, Asked, GrpcAgent, grpc_agent, says
+from tests.support.grpc_gateway import LISTENS
+from tests.support.http2_client import RawClient
+from tests.support.scripted import Received, Script, ScriptedBackend, Wire, head
 
 SEND = method_of(Operation.SEND_MESSAGE, Version.V1_0).path
 TENANTS = {"acme": "one", "globex": "two"}

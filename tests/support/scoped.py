@@ -9,9 +9,9 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import read_rest, segments
 from tests.a2a.dialects import events_of, vector
-from tests.doubles.gateway import JSON, Answer, Pairs, Running, agent, running
-from tests.doubles.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
+from tests.support.gateway import JSON, Answer, Pairs, Running, agent, running
 from tests.support.kept import shared
+from tests.support.scripted import Received, Script, ScriptedBackend, Wire, chunk, head
 
 V0_3 = Dialect(Binding.REST, Version.V0_3)
 V1_0 = Dialect(Binding.REST, Version.V1_0)

@@ -10,9 +10,9 @@ from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Running, bearer, keys, running
-from tests.doubles.grpc_agent import Answer, Asked, grpc_agent
-from tests.doubles.grpc_gateway import LISTENS, GrpcClient, dialled, request
+from tests.support.gateway import Running, bearer, keys, running
+from tests.support.grpc_agent import Answer, Asked, grpc_agent
+from tests.support.grpc_gateway import LISTENS, GrpcClient, dialled, request
 
 MESSAGE = new.Message(message_id="m", role="ROLE_USER", parts=[new.Part(text="hi")])
 every_client = pytest.mark.parametrize("client", ["over_grpc", "over_http"])

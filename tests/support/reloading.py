@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.reload import Report, Result, Trigger
-from tests.doubles.assembly import CARD
-from tests.doubles.gateway import RESULT, Running, agent, running, whole_file
-from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
+from tests.support.assembly import CARD
+from tests.support.gateway import RESULT, Running, agent, running, whole_file
+from tests.support.scripted import Script, ScriptedBackend, answers, whole
 
 ECHO = answers(whole(RESULT))
 

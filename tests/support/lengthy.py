@@ -24,11 +24,11 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.bindings.grpc_schema import request_class, result_class
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Running, agent, running
-from tests.doubles.grpc_agent import Asked, grpc_agent
-from tests.doubles.grpc_bytes import held
-from tests.doubles.grpc_gateway import LISTENS
-from tests.doubles.scripted import ScriptedBackend, Wire, head, whole
+from tests.support.gateway import Running, agent, running
+from tests.support.grpc_agent import Asked, grpc_agent
+from tests.support.grpc_bytes import held
+from tests.support.grpc_gateway import LISTENS
+from tests.support.scripted import ScriptedBackend, Wire, head, whole
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 SEND, STREAM = Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE

@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from tests.doubles.scripted import Received, Script, Wire, chunk, head
 from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
 from tests.support.kept import shared
+from tests.support.scripted import Received, Script, Wire, chunk, head
 
 STATUS_1_0 = {"taskId": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}
 TASK_1_0 = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}}

@@ -22,9 +22,9 @@ from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
 from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
-from tests.doubles.gateway import Running, running
-from tests.doubles.grpc_agent import Answer, Asked, GrpcAgent, grpc_agent
-from tests.doubles.scripted import WAIT
+from tests.support.gateway import Running, running
+from tests.support.grpc_agent import Answer, Asked, GrpcAgent, grpc_agent
+from tests.support.scripted import WAIT
 
 LISTENS = 'listen: "127.0.0.1:0", admin: "127.0.0.1:0", listen_grpc: "127.0.0.1:0"'
 ADDRESSES = ("127.0.0.1", "localhost", "ipv4:")

@@ -14,9 +14,9 @@ from typing import Any
 
 from gateway.a2a.framing.lsp import Framing
 from gateway.commands.stdio import Bridge, Session, bridge
-from tests.doubles.gateway import Running, agent, card_of, keys, running
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire
-from tests.doubles.stdio_host import Host, over_pipes
+from tests.support.gateway import Running, agent, card_of, keys, running
+from tests.support.scripted import WAIT, Script, ScriptedBackend, Wire
+from tests.support.stdio_host import Host, over_pipes
 
 
 @asynccontextmanager

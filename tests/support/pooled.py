@@ -9,7 +9,7 @@ from typing import Any
 from gateway.upstream.connection_pool import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
 from gateway.upstream.request import request_head
 from gateway.upstream.response import Response
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend, answers, head, whole
+from tests.support.scripted import WAIT, Script, ScriptedBackend, answers, head, whole
 
 CHUNKS = head(b"transfer-encoding: chunked", content_type=b"text/event-stream")
 """The head of a stream."""

@@ -25,8 +25,8 @@ if __name__ == "__main__":
     # As a script it finds its own folder, where files are called as modules of others are.
     sys.path[0] = str(FILE.parents[2])
 
-from tests.doubles.stdio_modes import MODES, Mode, hangs  # noqa: E402 - see above
-from tests.doubles.stdio_speech import Agent, Call, Tree, card  # noqa: E402 - see above
+from tests.support.stdio_modes import MODES, Mode, hangs  # noqa: E402 - see above
+from tests.support.stdio_speech import Agent, Call, Tree, card  # noqa: E402 - see above
 
 AT_START = {
     "exits-at-start": "exits with 3, and says why",

@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.doubles.ancient import PARAMS, TERMINAL, NotAncient, Tree, insist
 from tests.e2e.agents.server import Server
+from tests.support.ancient import PARAMS, TERMINAL, NotAncient, Tree, insist
 
 WELL_KNOWN = "/.well-known/agent.json"
 STREAMED = ("tasks/sendSubscribe", "tasks/resubscribe")

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tests.doubles.gateway import card_of
-from tests.doubles.scripted import SSE, Received, Script, Wire, chunk, whole
+from tests.support.gateway import card_of
+from tests.support.scripted import SSE, Received, Script, Wire, chunk, whole
 
 CARD = card_of("http://127.0.0.1/", "JSONRPC 1.0", "HTTP+JSON 1.0")
 

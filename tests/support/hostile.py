@@ -10,8 +10,8 @@ import asyncio
 import gzip
 from dataclasses import dataclass
 
-from tests.doubles.gateway import RESULT
-from tests.doubles.scripted import (
+from tests.support.gateway import RESULT
+from tests.support.scripted import (
     SSE,
     Script,
     Wire,

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.doubles.gateway import RESULT, Running, agent, card_of, keys, running
-from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
+from tests.support.gateway import RESULT, Running, agent, card_of, keys, running
 from tests.support.kept import shared
+from tests.support.scripted import Script, ScriptedBackend, answers, whole
 
 
 @asynccontextmanager

@@ -13,9 +13,9 @@ import trustme
 from gateway.app import Gateway
 from gateway.config.check import Examined, examine
 from gateway.config.state import StateUrl
-from tests.doubles.gateway import RESULT, card_of
-from tests.doubles.names import public_names
-from tests.doubles.scripted import WAIT, Wire, chunk, head, whole
+from tests.support.gateway import RESULT, card_of
+from tests.support.names import public_names
+from tests.support.scripted import WAIT, Wire, chunk, head, whole
 
 CARD = card_of("http://127.0.0.1/", "JSONRPC 1.0")
 EVENT = b'data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}}\n\n'  # noqa: E501 - as it goes over the wire

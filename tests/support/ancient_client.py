@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.doubles.ancient import PARAMS, RESULTS, NotAncient, Tree, insist
+from tests.support.ancient import PARAMS, RESULTS, NotAncient, Tree, insist
 
 
 class Failed(Exception):  # noqa: N818 - what happened to the call

@@ -26,12 +26,12 @@ from gateway.reload import Origin
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
-from tests.doubles.exposition import series
-from tests.doubles.names import public_names
-from tests.doubles.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 from tests.e2e.agents.server import Server
 from tests.edge import IS_ASGI, in_front_of
+from tests.support.exposition import series
 from tests.support.kept import shared
+from tests.support.names import public_names
+from tests.support.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 
 Pairs = Iterable[tuple[bytes, bytes]]
 

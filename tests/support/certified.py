@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.reload import Result, Trigger
-from tests.doubles.certificates import CLIENT, SERVER, Authority, Shown, showing
-from tests.doubles.gateway import CALL, JSON, RESULT, Answer, Client, Pairs, Running, agent, running
-from tests.doubles.scripted import Script, ScriptedBackend, answers, whole
+from tests.support.certificates import CLIENT, SERVER, Authority, Shown, showing
+from tests.support.gateway import CALL, JSON, RESULT, Answer, Client, Pairs, Running, agent, running
+from tests.support.scripted import Script, ScriptedBackend, answers, whole
 
 ACME = "spiffe://mesh.test/ns/acme/sa/batch"
 GLOBEX = "spiffe://mesh.test/ns/globex/sa/batch"

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from tests.doubles.gateway import CALL, Running, agent, running
-from tests.doubles.scripted import Script, ScriptedBackend, Wire, whole
+from tests.support.gateway import CALL, Running, agent, running
+from tests.support.scripted import Script, ScriptedBackend, Wire, whole
 
 
 def task(id: str, context: str = "c", state: str = "TASK_STATE_COMPLETED") -> bytes:  # noqa: A002 - the word

@@ -4,8 +4,8 @@ import asyncio
 import json
 from typing import Any
 
-from tests.doubles.gateway import STREAM, Client, Running
-from tests.doubles.scripted import SSE, Wire
+from tests.support.gateway import STREAM, Client, Running
+from tests.support.scripted import SSE, Wire
 
 V1 = (b"A2A-Version", b"1.0")
 V03 = (b"A2A-Version", b"0.3")

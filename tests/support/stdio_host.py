@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.doubles.scripted import WAIT
+from tests.support.scripted import WAIT
 
 Tree = dict[str, Any]
 LONGEST = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 
 from gateway.a2a.framing.grpc import unframe
-from tests.doubles.scripted import WAIT
+from tests.support.scripted import WAIT
 
 SEND = "/lf.a2a.v1.A2AService/SendMessage"
 STREAM = "/lf.a2a.v1.A2AService/SendStreamingMessage"

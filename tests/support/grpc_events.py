@@ -8,10 +8,10 @@ from typing import Any
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
-from tests.doubles.gateway import Client, Running
-from tests.doubles.grpc_agent import Asked
-from tests.doubles.grpc_bytes import text_field
-from tests.doubles.streaming import V1, opened
+from tests.support.gateway import Client, Running
+from tests.support.grpc_agent import Asked
+from tests.support.grpc_bytes import text_field
+from tests.support.streaming import V1, opened
 
 FUTURE = text_field(1000, "from a later generation")
 """A field that nobody here knows."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.doubles.stdio_speech import Agent, Call, message, piece, status
+from tests.support.stdio_speech import Agent, Call, message, piece, status
 
 
 def hangs() -> None:

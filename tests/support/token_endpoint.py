@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote_plus
 
-from tests.doubles.scripted import WAIT, whole
+from tests.support.scripted import WAIT, whole
 
 
 @dataclass(frozen=True, slots=True)
