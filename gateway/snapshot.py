@@ -20,6 +20,7 @@ from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
 from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
 from gateway.cards.trust import Trust
+from gateway.catalog.card_text import CardTexts
 from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
@@ -99,6 +100,7 @@ class Snapshot:
         card_keys: The keys that sign cards, each once, for the gateway's key set.
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
+        card_texts: The texts of cards for the pages of the catalog.
     """
 
     config: Config
@@ -122,6 +124,7 @@ class Snapshot:
     card_keys: tuple[SigningKeys, ...]
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
+    card_texts: CardTexts = field(default_factory=CardTexts)
 
     @classmethod
     def build(

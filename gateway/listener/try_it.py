@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
+from gateway.a2a.paths import is_tenant
 from gateway.catalog.render import HEADERS
 from gateway.config.limit import Http
 from gateway.listener.asgi import AsgiResponder
@@ -130,6 +131,8 @@ class TryIt:
             raise _Refused(400, "act as a tenant, or show a credential, not both")
         if not self._may_act_as:
             raise _Refused(403, "set gateway.admin.token to act as a tenant, or show a credential of it")
+        if not is_tenant(trial.as_):
+            raise _Refused(400, "this is no name of a tenant")
         return Principal(trial.as_, SUBJECT, METHOD, ISSUER)
 
 

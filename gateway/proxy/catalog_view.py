@@ -6,8 +6,9 @@ one only if it is http or https (`a2a.sanitized_card`).
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -16,6 +17,7 @@ from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard
 from gateway.backend.backend import Backing
 from gateway.cards.serve import PublicUrl
+from gateway.catalog.card_text import NO_TEXT, CardText, Skill
 from gateway.catalog.directory import Seen
 from gateway.catalog.feeds import rule_for
 from gateway.config.explain import Inquiry, reply
@@ -36,17 +38,6 @@ FACETS = ("skill", "tag", "tenant", "health")
 
 
 @dataclass(frozen=True, slots=True)
-class Skill:
-    """One skill of a card."""
-
-    id: str
-    name: str
-    description: str
-    tags: tuple[str, ...]
-    examples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """One agent in the list.
 
@@ -59,28 +50,39 @@ class Entry:
 
     name: str
     title: str
-    description: str
-    skills: tuple[Skill, ...]
-    tags: tuple[str, ...]
+    text: CardText
     tenants: tuple[str, ...] = ()
     dialects: tuple[str, ...] = ()
     health: str = ""
     replicas: int = 0
     replicas_up: int = 0
 
-    def values(self, facet: str) -> Iterable[str]:
+    @property
+    def description(self) -> str:
+        """Return what its card says of it."""
+        return self.text.description
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """Return the skills of its card."""
+        return self.text.skills
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags of its skills."""
+        return self.text.tags
+
+    def values(self, facet: str) -> Sequence[str]:
         """Return its values of a facet."""
         if facet == "skill":
-            return dict.fromkeys(skill.id for skill in self.skills)
+            return self.text.skill_ids
         if facet == "health":
             return (self.health,)
-        return self.tags if facet == "tag" else self.tenants
+        return self.text.tags if facet == "tag" else self.tenants
 
-    def holds(self, text: str) -> bool:
-        """Return whether the text, in lower case, is in its names, description, skills or tags."""
-        words = [self.name, self.title, self.description, *self.tags]
-        words += [word for skill in self.skills for word in (skill.id, skill.name, skill.description)]
-        return any(text in word.lower() for word in words)
+    def holds(self, words: str) -> bool:
+        """Return whether words, without case, are in its names, description, skills or tags."""
+        return words in self.name.casefold() or words in self.text.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,23 +131,19 @@ class Found:
 
 def find(entries: Collection[Entry], search: Search, facets: Sequence[str] = FACETS) -> Found:
     """Return the entries that a search finds, in the order given."""
-    text = search.text.lower()
+    words = search.text.casefold()
     hits = [
         entry
         for entry in entries
         if all(value in entry.values(facet) for facet, value in search.chosen.items())
-        and (not text or entry.holds(text))
+        and (not words or entry.holds(words))
     ]
-    counts = {facet: Counter(value for entry in hits for value in entry.values(facet)) for facet in facets}
+    counts = {facet: Counter(chain.from_iterable(entry.values(facet) for entry in hits)) for facet in facets}
     pages = max(1, -(-len(hits) // PAGE))
     page = min(search.page, pages)
     shown = hits[(page - 1) * PAGE : page * PAGE]
-    offered = {facet: sorted(counter.items(), key=_rank)[:MOST_SHOWN] for facet, counter in counts.items()}
+    offered = {facet: counter.most_common(MOST_SHOWN) for facet, counter in counts.items()}
     return Found(Search(search.text, search.chosen, page), shown, len(hits), pages, offered)
-
-
-def _rank(value: tuple[str, int]) -> tuple[int, str]:
-    return -value[1], value[0]
 
 
 def entries_of(snapshot: Snapshot) -> list[Entry]:
@@ -157,29 +155,27 @@ def entries_of(snapshot: Snapshot) -> list[Entry]:
     for tenant, reach in snapshot.table.reach.items():
         for agent in reach.agents:
             tenants.setdefault(agent, []).append(tenant)
-    return [_entry(name, backings[name], tenants.get(name, [])) for name in sorted(backings)]
+    return [_entry(snapshot, name, backings[name], tenants.get(name, [])) for name in sorted(backings)]
 
 
 def entry_of(snapshot: Snapshot, name: str) -> Entry:
     """Return one agent."""
     backings = [backing for backing in snapshot.backings.values() if backing.agent == name]
     tenants = [tenant for tenant, reach in snapshot.table.reach.items() if name in reach.agents]
-    return _entry(name, backings, tenants)
+    return _entry(snapshot, name, backings, tenants)
 
 
-def _entry(name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
-    portraits = [backing.source.portrait for backing in backings if backing.source.portrait is not None]
-    portrait = portraits[0] if portraits else SanitizedCard()
-    skills = tuple({skill.id: skill for each in portraits for skill in skills_of(each)}.values())
-    has_card = len(portraits) == len(backings) and not any(backing.source.stale for backing in backings)
+def _entry(snapshot: Snapshot, name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
+    # An agent's backends for its tenants have cards of one product; the first one with skills stands for all.
+    texts = [snapshot.card_texts.of(backing.upstream.backend, backing.source) for backing in backings]
+    text = next((each for each in texts if each.skills), texts[0])
+    has_card = all(backing.source.portrait is not None and not backing.source.stale for backing in backings)
     replicas = [replica for backing in backings for replica in backing.replicas]
     up = sum(replica.condition.is_up and not trouble_of(replica.upstream) for replica in replicas)
     return Entry(
-        name=name,
-        title=_text(portrait.name) or name,
-        description=_text(portrait.description),
-        skills=skills,
-        tags=tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags)),
+        name,
+        text.title or name,
+        text,
         tenants=tuple(sorted(tenants)),
         dialects=tuple(dict.fromkeys(str(each) for backing in backings for each in backing.upstream.interfaces())),
         health="down" if not up else "up" if has_card and up == len(replicas) else "degraded",
@@ -188,40 +184,13 @@ def _entry(name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
     )
 
 
-def skills_of(portrait: SanitizedCard) -> Iterator[Skill]:
-    """Yield the skills of a card; members of a wrong type count as missing."""
-    for skill in portrait.skills:
-        yield Skill(
-            _text(skill.get("id")),
-            _text(skill.get("name")) or _text(skill.get("id")),
-            _text(skill.get("description")),
-            tuple(_texts(skill.get("tags"))),
-            tuple(_texts(skill.get("examples"))),
-        )
-
-
-def _text(value: object) -> str:
-    """Return a text that may stand in a page and in a link, whatever an agent wrote."""
-    if not isinstance(value, str):
-        return ""
-    return value.translate(_TURNS).encode("utf-8", "replace").decode("utf-8")
-
-
-_TURNS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
-"""Characters that turn the direction of the text behind them, and so could make a name look like another."""
-
-
-def _texts(value: object) -> list[str]:
-    return [_text(each) for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
-
-
 def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[Entry]:
     """Return the agents that a caller may see by name, with nothing but what their cards say to it.
 
     Args:
         principal: None for a stranger.
     """
-    return [_seen_entry(seen) for seen in _seen(snapshot, principal)]
+    return [_seen_entry(snapshot, seen) for seen in _seen(snapshot, principal)]
 
 
 def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
@@ -230,16 +199,9 @@ def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
             yield seen
 
 
-def _seen_entry(seen: Seen) -> Entry:
-    portrait = SanitizedCard() if seen.portrait is None else seen.portrait
-    skills = tuple(skills_of(portrait))
-    return Entry(
-        name=seen.agent,
-        title=_text(portrait.name) or seen.agent,
-        description=_text(portrait.description),
-        skills=skills,
-        tags=tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags)),
-    )
+def _seen_entry(snapshot: Snapshot, seen: Seen) -> Entry:
+    text = snapshot.card_texts.of(seen.listing.backend, seen.listing.card) if seen.tells else NO_TEXT
+    return Entry(seen.agent, text.title or seen.agent, text)
 
 
 # ---- One agent -------------------------------------------------------------------------------------------------------
@@ -276,9 +238,9 @@ def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
 
     In the place of any skill in a path stands the first one of its card.
     """
-    own = (backing for backing in snapshot.backings.values() if backing.agent == agent)
-    portraits = (backing.source.portrait for backing in own if backing.source.portrait is not None)
-    skill = next((skill.id for portrait in portraits for skill in skills_of(portrait)), "SKILL")
+    own = [backing for backing in snapshot.backings.values() if backing.agent == agent]
+    texts = [snapshot.card_texts.of(backing.upstream.backend, backing.source) for backing in own]
+    skill = next((each for text in texts for each in text.skill_ids), "SKILL")
     rules = snapshot.table.agents[agent].rules
     return [rule.at(skill) for rule in sorted(rules, key=lambda rule: rule.by_skill)]
 
@@ -346,7 +308,7 @@ def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> See
     card = served_card(
         snapshot.backings[seen.listing.backend], address, rule, tenant=own or rule.tenant, bare=not seen.tells
     )
-    return SeenAgent(_seen_entry(seen), seen.portrait, address, card)
+    return SeenAgent(_seen_entry(snapshot, seen), seen.portrait, address, card)
 
 
 def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:

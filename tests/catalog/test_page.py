@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -14,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.catalog.browser import ATTACK, TOKEN, Site, Visit, below_prefix
+from tests.catalog.browser import ATTACK, TOKEN, Site, Visit, below_prefix, open_site
 
 Visits = Callable[..., Visit]
 
@@ -419,3 +420,26 @@ def test_it_works_below_a_prefix(site: Site, visit: Visits) -> None:
         expect(page.locator("#follow-state")).to_have_text("following")
         assert [each for each in requested if not each.startswith(url + "/")] == []
         page.close()
+
+
+def test_an_operator_who_acts_as_a_tenant_is_named_in_the_access_log(site: Site) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}", "x-a2a-gateway-page": "1"}
+    with httpx.Client(base_url=site.admin, trust_env=False, headers=headers) as http:
+        answer = http.post("/-/try/echo", json={"text": "x", "as": "acme"})
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert http.post("/-/try/echo", json={"text": "x", "as": "nobody"}).status_code == 403
+        assert http.post("/-/try/echo", json={"text": "x", "as": "a\nb"}).status_code == 400
+    line = site.process.access(answer.headers["x-request-id"])
+    assert (line["tenant"], line["principal"], line["auth_method"]) == ("acme", "operator", "admin")
+
+
+def test_those_who_follow_hold_no_shutdown_up(tmp_path: Path) -> None:
+    with open_site(tmp_path) as site:
+        with httpx.stream("GET", site.admin + "/-/requests/tail", trust_env=False, timeout=30) as followed:
+            assert followed.headers["content-type"].startswith("text/event-stream")
+            chunks = followed.iter_raw()
+            assert next(chunks) == b": follows\n\n"
+            site.process.signal(signal.SIGTERM)
+            assert b"".join(chunks) == b""
+        assert site.process.wait() == 0
+        assert "Traceback" not in site.process.log_text
