@@ -1,8 +1,8 @@
 """Protected resource metadata (RFC 9728): tells clients which authorization servers give the tokens for a path.
 
-The challenge of a 401 names the address of the metadata. Both are made of the path of the request, so that they are the
-same for a private agent's path as for one that is no endpoint: only at the endpoint of an agent whose card anybody may
-read do they name that endpoint, and the scopes that the agent requires.
+The challenge of a 401 names the address of the metadata. Both are made of the path of the request, so they do not tell
+whether there is an endpoint. At the endpoint of an agent whose card anybody may read, the metadata also list the scopes
+that the agent requires.
 """
 
 from collections.abc import Callable
@@ -96,15 +96,14 @@ async def show(
 
 def _place(snapshot: Snapshot, head: Head, path: tuple[str, ...]) -> tuple[str, tuple[str, ...], Endpoint | None]:
     """Return the origin and the path of the resource at a path, and the endpoint if anybody may know it."""
-    endpoint = _public_endpoint(snapshot, head.host, path) if HOST.fullmatch(head.host) is not None else None
-    if endpoint is not None:
-        host = endpoint.host if endpoint.host is None or not endpoint.host.startswith("*.") else head.host
-        origin = snapshot.public.at(host, ()).removesuffix(f"{snapshot.public.prefix}/")
-        return origin, endpoint.path, endpoint
     # What HTTP+JSON appends to the path of an agent is no part of it.
     end = next((number for number, segment in enumerate(path) if segment in FIRST_SEGMENTS), len(path))
     shown = path[:end] if len("/".join(path)) <= _LONGEST else ()
-    return snapshot.public.origin, shown, None
+    endpoint = _public_endpoint(snapshot, head.host, path) if HOST.fullmatch(head.host) is not None else None
+    if endpoint is None:
+        return snapshot.public.origin, shown, None
+    host = endpoint.host if endpoint.host is None or not endpoint.host.startswith("*.") else head.host
+    return snapshot.public.at(host, ()).removesuffix(f"{snapshot.public.prefix}/"), shown, endpoint
 
 
 def _public_endpoint(snapshot: Snapshot, host: str, path: tuple[str, ...]) -> Endpoint | None:

@@ -104,7 +104,7 @@ class Metrics:
         )
         self.rejected = self._counter(
             "rejected_total",
-            "Requests that the gateway refused or could not finish, by reason. Series: agents x 31 reasons.",
+            "Requests that the gateway refused or could not finish, by reason. Series: agents x 32 reasons.",
             ("agent", "reason"),
         )
         self.duration = self._histogram(

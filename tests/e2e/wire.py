@@ -1,6 +1,7 @@
 """What the official client does not do: requests of any shape, and what came back in one look."""
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,7 +54,15 @@ def check_request_id(answer: httpx.Response) -> str:
 
 
 def without_request_id(answer: httpx.Response) -> tuple[int, str, dict[str, str]]:
-    """All that a caller can see of an answer but for its request id, the time, and whether its body came in time."""
+    """All that a caller can see of an answer but for its request id, the time, and whether its body came in time.
+
+    The challenge of a 401 repeats the beginning of the path that was asked for (RFC 9728), and nothing else of it.
+    """
     request_id = answer.headers["x-request-id"]
     kept = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date", "connection")}
+    if challenge := kept.get("www-authenticate"):
+        repeated = re.search(r'oauth-protected-resource([^"]*)"', challenge)
+        if repeated is not None:
+            assert answer.request.url.path.startswith(repeated[1])
+            kept["www-authenticate"] = challenge.replace(repeated[0], 'oauth-protected-resource"')
     return answer.status_code, answer.text.replace(request_id, "-"), kept

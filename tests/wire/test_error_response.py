@@ -72,6 +72,7 @@ TABLE: dict[str, set[tuple[int, int, int, str]]] = {
         (429, -32006, 429, "RESOURCE_EXHAUSTED"),
         (503, -32006, 503, "UNAVAILABLE"),
     },
+    "card_untrusted": {(200, -32006, 502, "INTERNAL")},
     "version_unsupported": {(200, -32009, 400, "FAILED_PRECONDITION")},
     "method_not_allowed": {(200, -32004, 400, "FAILED_PRECONDITION"), (405, -32600, 405, "FAILED_PRECONDITION")},
     "task_not_owned": {(200, -32001, 404, "NOT_FOUND")},

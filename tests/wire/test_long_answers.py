@@ -127,8 +127,8 @@ async def test_twenty_long_answers_take_no_more_than_the_bound(client: Dialect, 
     # Four fit at a time, and one that is done makes room for another.
     assert len(good) >= 4
     assert all(b"OVERLOADED" in answer for answer in answers if len(answer) <= size)
-    # Beside what is held: one that is worked on, and the gateway's own.
-    assert growth < bound + 5 * size, growth / MIB
+    # Beside what is held: one that is worked on in several forms, and the gateway's own.
+    assert growth < bound + 7 * size, growth / MIB
 
 
 async def posted(process: GatewayProcess, target: str, body: bytes) -> bytes:
