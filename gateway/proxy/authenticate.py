@@ -6,6 +6,7 @@ from typing import TypeAlias
 from gateway.a2a.fault import AuthMissing, AuthUnavailable, Fault
 from gateway.identity.authenticator import Credentials
 from gateway.identity.mtls import caller_of
+from gateway.principal import Principal
 from gateway.proxy.connection_cache import TrustedCaller
 from gateway.proxy.request import RequestContext
 from gateway.snapshot import Snapshot
@@ -22,7 +23,11 @@ _RESULTS = {
 
 
 async def authenticate(
-    snapshot: Snapshot, request: RequestContext, count: CountAuth, wall: Callable[[], float]
+    snapshot: Snapshot,
+    request: RequestContext,
+    count: CountAuth,
+    wall: Callable[[], float],
+    acting_as: Principal | None = None,
 ) -> None:
     """Authenticate the caller; the request gets its principal, or None where it shows no credential.
 
@@ -30,12 +35,16 @@ async def authenticate(
 
     Args:
         wall: Wall-clock seconds, by which credentials expire.
+        acting_as: The principal that an operator acts as; the head is not looked at then.
 
     Raises:
         AuthInvalid, AuthExpired, AuthUnavailable: a credential is not valid, or cannot be checked.
         RateLimited: too many credentials from this address were not valid.
         BadRequest, NotAdmitted: a trusted client's identity headers name no caller, or a caller of another tenant.
     """
+    if acting_as is not None:
+        request.principal = acting_as
+        return
     head, cache = request.head, request.cache
     shown = cache.credentials
     if shown is None or shown.address != request.client_ip:

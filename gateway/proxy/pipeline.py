@@ -1,8 +1,8 @@
 """The pipeline: what happens to a request, in order. `Pipeline.serve` and `_answer` are the order.
 
-The caller is authenticated before the body is read, so that a stranger never makes the gateway buffer. The agent is
-selected after the body is decoded, because the A2A `tenant` field may decide. A `Fault` of any step becomes an answer
-in the caller's own dialect (`error_response`). There is no middleware: the order is the security.
+The caller is authenticated before the body is read, so a stranger never makes the gateway buffer. The agent is selected
+after the body is decoded, because the A2A `tenant` field may decide. A `Fault` of any step becomes an answer in the
+caller's own dialect. There is no middleware: the order is the security.
 """
 
 import asyncio
@@ -18,20 +18,18 @@ from msgspec.structs import replace
 from gateway.a2a import fault as faults
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
-from gateway.a2a.headers import Pairs
-from gateway.a2a.params import of_card
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
-from gateway.proxy import card_requests, feed_requests, page_requests, protected_resource
+from gateway.proxy import card_requests, documents, protected_resource
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
 from gateway.proxy.client_address import client_address, trace_id
-from gateway.proxy.connection_cache import Location, cache_of
+from gateway.proxy.connection_cache import cache_of
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
-from gateway.proxy.locate import called_path, locate, refuse_method
+from gateway.proxy.locate import called_path, locate
 from gateway.proxy.overload import Overload
 from gateway.proxy.request import RequestContext, request_ids, settle_webhook, unread_line, untrusted_line
 from gateway.proxy.responder import Responder
@@ -136,16 +134,16 @@ class Pipeline:
         if snapshot.cors.allowed:
             client.extra = snapshot.cors.headers(head)
             if (preflight := snapshot.cors.preflight(head)) is not None:
-                await self._permit(request, client, preflight)
+                await documents.permit(request, client, preflight, self._clock)
                 return
         location = locate(snapshot, request)
         self._overload.refuse()
         if location.resource is not None:
             await protected_resource.show(snapshot, request, location.resource, client, clock=self._clock)
             return
-        await self._identify(snapshot, request, caller)
+        await authenticate(snapshot, request, self._count_auth, self._wall, caller)
         if location.is_document:
-            await self._show(snapshot, request, location, client)
+            await documents.show(snapshot, request, location, client, admission=self.admission, clock=self._clock)
             return
         refuse_outsiders(snapshot, request, location)
         await self.admission.arrive(request, client)
@@ -174,32 +172,6 @@ class Pipeline:
         if (current := self._current()) is not snapshot and (why := revoked(current, request, self._wall())):
             raise why
         await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
-
-    async def _identify(self, snapshot: Snapshot, request: RequestContext, caller: Principal | None) -> None:
-        if caller is None:
-            await authenticate(snapshot, request, self._count_auth, self._wall)
-        else:
-            request.principal = caller
-
-    async def _show(self, snapshot: Snapshot, request: RequestContext, location: Location, client: Responder) -> None:
-        """Answer a request that reads a card, or the catalog."""
-        if location.path is not None and location.path.card is not None:
-            path = of_card(location.path, request.head.query)
-            verdict = select(snapshot, request, location, path.tenant)
-            refuse_method(path)
-            await card_requests.show(snapshot, request, verdict, client, path=path, clock=self._clock)
-            return
-        await self.admission.arrive(request, client)
-        if location.feed is not None:
-            await feed_requests.show(snapshot, request, location.feed, client, clock=self._clock)
-        elif location.page is not None:
-            await page_requests.show(snapshot, request, location.page, client, clock=self._clock)
-
-    async def _permit(self, request: RequestContext, client: Responder, preflight: Pairs) -> None:
-        """Answer a browser's preflight: before authentication, as it never shows a credential."""
-        request.status = 204
-        request.first_byte = self._clock()
-        await client.answer(204, [*preflight, (b"x-request-id", request.id.encode("ascii"))], b"")
 
     async def _refuse(self, request: RequestContext, client: Responder, snapshot: Snapshot, fault: Fault) -> None:
         try:
@@ -237,11 +209,8 @@ class Pipeline:
         return len(self._open)
 
     def interrupt(self, why: Callable[[], Fault]) -> int:
-        """End every open request with a fault as its last word; returns how many there were."""
-        found = list(self._open)
-        for request in found:
-            self._interrupt(request, why())
-        return len(found)
+        """End every open request with a fault as its last word; return how many were ended."""
+        return sum(self._interrupt(request, why()) for request in list(self._open))
 
     async def reconsider(self) -> int:
         """End the streams of callers that could not begin them under the current snapshot; returns how many."""
@@ -268,9 +237,8 @@ class Pipeline:
 
     def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
         """Count and log a request whose head could not be read."""
-        line = unread_line(peer, request_id, status, words)
+        self._access.write(line := unread_line(peer, request_id, status, words))
         self._current().strangers.rejected(line["reason"])
-        self._access.write(line)
 
     def distrusted(self, peer: str, request_id: str, why: str) -> None:
         """Count and log a client whose certificate was refused in the handshake."""
