@@ -103,7 +103,7 @@ async def test_a_private_agent_is_told_from_none_by_nobody() -> None:
         ):
             there, nowhere = await here.gateway.get(WELL_KNOWN + hidden), await here.gateway.get(WELL_KNOWN + missing)
             names = hidden.split("/message")[0].split("/tasks")[0], missing.split("/message")[0].split("/tasks")[0]
-            swapped = there.body.replace(*(name.encode() for name in names))
+            swapped = there.body.replace(names[0].encode(), names[1].encode())
             assert (there.status, swapped) == (nowhere.status, nowhere.body)
             assert b"secret.scope" not in there.body
             shown = (await here.challenge(hidden)).replace(*names)
