@@ -125,7 +125,7 @@ async def test_calls_streams_the_card_and_health_checks_show_the_gateways_token(
 
 
 async def test_a_thousand_first_calls_make_one_token_request() -> None:
-    many = "    connections: { max: 64, queue: 1000 }\n    timeouts: { connect: 60s, first_byte: 60s }"
+    many = "    connections: { max: 64, queue: 1000, queue_timeout: 60s }"
     async with site(f"{{ oauth2: {{ {OWN} }} }}", many, held=True) as here:
         calls = [asyncio.ensure_future(here.gateway.post("/echo", CALL)) for _ in range(1000)]
         await here.gateway.until(lambda: here.gateway.serving >= 1000)
