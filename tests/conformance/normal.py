@@ -290,6 +290,9 @@ def without_opening(result: Tree) -> Iterator[Tree]:
         if event.keys() == {"task"} and event["task"].keys() == {"state"}:
             yield {**result, "events": [*events[:number], *events[number + 1 :]]}
             yield {**result, "events": [*events[:number], {"status": event["task"]}, *events[number + 1 :]]}
+        elif event.keys() == {"status"} and event["status"].keys() == {"state"}:
+            # In words of 0.1 the Task of the beginning is a status.
+            yield {**result, "events": [*events[:number], *events[number + 1 :]]}
 
 
 def without_quirks(value: Any) -> Any:
