@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gateway.a2a.fault import NotAdmitted, WrongHttpMethod
 from gateway.a2a.headers import Pairs
 from gateway.a2a.params import of_card
 from gateway.proxy import card_requests, feed_requests, page_requests
@@ -35,10 +36,27 @@ async def show(
         await card_requests.show(snapshot, request, verdict, client, path=path, clock=clock)
         return
     await admission.arrive(request, client)
+    _refuse_reader(snapshot, request)
     if location.feed is not None:
         await feed_requests.show(snapshot, request, location.feed, client, clock=clock)
     elif location.page is not None:
         await page_requests.show(snapshot, request, location.page, client, clock=clock)
+
+
+def _refuse_reader(snapshot: Snapshot, request: RequestContext) -> None:
+    """Refuse a request that does not read the catalog, or whose caller may not.
+
+    Raises:
+        WrongHttpMethod: neither GET nor HEAD.
+        NotAdmitted: the caller's tenant is not admitted.
+    """
+    if request.head.method not in ("GET", "HEAD"):
+        raise WrongHttpMethod("this path is for GET, HEAD", allowed=("GET", "HEAD"))
+    principal = request.principal
+    if principal is None or principal.method == "anonymous":
+        return
+    if snapshot.table.admitted(principal) is None:
+        raise NotAdmitted("this tenant is not admitted")
 
 
 async def permit(request: RequestContext, client: Responder, preflight: Pairs, clock: Callable[[], float]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from gateway.a2a.fault import NotAdmitted, WrongHttpMethod
 from gateway.a2a.headers import Pairs, holds
 from gateway.catalog.feeds import CONTENT_TYPES, Filters, feed
 from gateway.proxy.request import RequestContext
@@ -22,16 +21,10 @@ async def show(
         path: That of the feed; see `catalog.feeds`.
 
     Raises:
-        WrongHttpMethod: neither GET nor HEAD.
-        NotAdmitted: the caller's tenant is not admitted.
         BadParams: the query cannot be used.
     """
     head, principal = request.head, request.principal
-    if head.method not in ("GET", "HEAD"):
-        raise WrongHttpMethod("this path is for GET, HEAD", allowed=("GET", "HEAD"))
     is_known = principal is not None and principal.method != "anonymous"
-    if principal is not None and is_known and snapshot.table.admitted(principal) is None:
-        raise NotAdmitted("this tenant is not admitted")
     filters = Filters.read(head.query)
     page = feed(snapshot.directory, snapshot.table, snapshot.public, principal, path=path, filters=filters)
     request.first_byte = clock()

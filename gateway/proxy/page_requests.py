@@ -6,7 +6,7 @@ It has the list and the cards, and nothing that is an operator's: no replica, li
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
-from gateway.a2a.fault import BadParams, NotAdmitted, WrongHttpMethod
+from gateway.a2a.fault import BadParams
 from gateway.a2a.headers import Pairs, holds
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.proxy import catalog_view as view
@@ -43,16 +43,9 @@ async def show(
         name: As `page_at` returns it.
 
     Raises:
-        WrongHttpMethod: neither GET nor HEAD.
-        NotAdmitted: the caller's tenant is not admitted.
         BadParams: the query cannot be read.
     """
-    head, principal = request.head, request.principal
-    if head.method not in ("GET", "HEAD"):
-        raise WrongHttpMethod("this path is for GET, HEAD", allowed=("GET", "HEAD"))
-    is_known = principal is not None and principal.method != "anonymous"
-    if principal is not None and is_known and snapshot.table.admitted(principal) is None:
-        raise NotAdmitted("this tenant is not admitted")
+    head = request.head
     status, headers, body = (
         _asset(head.first(b"if-none-match"), name) if name in ASSETS else _page(snapshot, request, name)
     )
