@@ -309,7 +309,7 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
     """Return the tenant that a query names, and the rest of the query, each value byte for byte.
 
     Raises:
-        BadRequest: a name stands twice (in whatever spelling), is no plain word, carries a credential, leads into a
+        BadRequest: a name stands twice (in any spelling), is no plain word, carries a credential, leads into a
             push configuration, or is like `tenant` or an id but spelled otherwise; or a byte or an escape that two
             servers could read in two ways.
     """

@@ -25,7 +25,7 @@ from gateway.identity.jwks import LONGEST_KID, Key, Keys, KeySetInvalid, parse_k
 ALGORITHMS: Final = frozenset(
     {"ES256", "ES384", "ES512", "EdDSA", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"}
 )
-"""Asymmetric ones alone: with others, whoever can verify can sign."""
+"""Asymmetric ones alone: with a shared secret every verifier could sign."""
 MOST_SIGNATURES: Final = 16
 """Signatures of one card that are looked at; each may be verified over several forms."""
 _LONGEST_HEADER: Final = 8 * 1024

@@ -1,7 +1,7 @@
 """`POST /-/try/{agent}`: a message to an agent, written by an operator, on the way that a client's takes.
 
 The pipeline serves it in this process: limits, ownership, translation, metrics and access log are those of any call.
-The caller is whom the credential proves; or, for an operator who has shown the admin token, a tenant (`as`).
+The credential identifies the caller. An operator with the admin token may act as a tenant (`as`) instead.
 
 A task of an operator who acts as a tenant belongs to the tenant; where tasks are a principal's own, it belongs to
 `operator` of the issuer `admin listener`. No issuer of a file can have this name, because it has a space.
@@ -124,7 +124,7 @@ class TryIt:
         return trial, found[trial.address]
 
     def _caller(self, trial: Trial) -> Principal | None:
-        """Return whom the operator acts as; None for whom the credential proves."""
+        """Return the principal that the operator acts as; None where a credential identifies the caller."""
         if not trial.as_:
             return None
         if trial.credential:
@@ -167,7 +167,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _shown(send: Send) -> Send:
-    """Return what sends an answer to the page: as text, whatever an agent calls it."""
+    """Return a `send` that passes an answer on as text, JSON or events, and with the page's headers."""
 
     async def show(message: Message) -> None:
         if message["type"] == "http.response.start":
