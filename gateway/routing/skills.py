@@ -87,7 +87,8 @@ def choose(
 
     Args:
         card: The request reads a card, which needs no agent that is up.
-        maker: The agent that made the task that the request is about: it answers, also if others rank higher or it is down.
+        maker: The agent that made the task that the request is about: it answers, also if others rank higher or it is
+            down.
         partner: The agent of the context that the request goes on in: it answers while it is up.
     """
     asked = _Asked(table, ranking, endpoint, request, card=card)
