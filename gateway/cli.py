@@ -4,29 +4,28 @@ This module parses arguments and prints. A command's module in `commands/` does 
 command runs. Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test failed.
 """
 
-import asyncio
-import logging
 import os
 import shlex
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway import __version__
-from gateway.a2a.framing.lsp import Framing
+from gateway.commands.completion import agent_names, key_names, tenant_names
 from gateway.commands.config_file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
+from gateway.commands.help import COLOR, choose_color, command, group, wants_color
 from gateway.commands.output import (
     CommandFailed,
+    Framing,
     KeyUse,
     PlainOption,
     PlainOutput,
     open_closed,
+    read_input,
     reporting,
     show,
     show_json,
@@ -36,18 +35,11 @@ from gateway.commands.output import (
 if TYPE_CHECKING:
     from gateway.commands.state import StatePlace
 
-app = typer.Typer(
-    name="a2a-gateway",
-    epilog="--debug, anywhere, shows tracebacks.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-key_commands = typer.Typer(help="API keys.", no_args_is_help=True, rich_markup_mode=None)
-state_commands = typer.Typer(help="The state of tasks in the ledger.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(key_commands, name="key")
-app.add_typer(state_commands, name="state")
+app = group("a2a-gateway")
+key_commands = group("key", help="API keys.")
+state_commands = group("state", help="The state of tasks in the ledger.")
+app.add_typer(key_commands)
+app.add_typer(state_commands)
 
 
 StateOption = Annotated[
@@ -63,7 +55,10 @@ class Output(StrEnum):
     GITHUB = "github"
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(
+    invoke_without_command=True,
+    epilog="--color auto|always|never and --debug, which shows tracebacks, may stand anywhere.",
+)
 def about(*, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """A multi-tenant gateway for A2A agents: one YAML file routes callers to agents."""
     if version:
@@ -71,7 +66,7 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-@app.command()
+@app.command(cls=command("serve", "serve -c gateway.yaml --workers 4", "serve --agent http://127.0.0.1:9001"))
 def serve(
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
@@ -84,6 +79,8 @@ def serve(
     workers: Annotated[int, typer.Option(help="Processes that serve; several share a file or a Redis.", min=1)] = 1,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
+    from functools import partial
+
     from gateway import process
     from gateway.commands.find_agent import check_url
     from gateway.commands.serve import claim_port, single_agent
@@ -106,7 +103,9 @@ def serve(
     raise typer.Exit(process.serve_examined(examined, on_started=partial(_tell, one.welcome(program()))))
 
 
-@app.command()
+@app.command(
+    cls=command("check", "check gateway.yaml --strict --online", "cat gateway.yaml | a2a-gateway check - --output json")
+)
 def check(
     file: Annotated[
         Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out; - is standard input.")
@@ -117,9 +116,15 @@ def check(
         bool, typer.Option("--strict", help="Take warnings, and secrets that are written out, for errors.")
     ] = False,
     workers: Annotated[int, typer.Option(help="Also find what so many workers cannot serve.", min=1)] = 1,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Name the matches that no test of the file takes.")
+    ] = False,
     output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
 ) -> None:
     """Report every mistake in the configuration."""
+    import asyncio
+    import logging
+
     from gateway.commands.check import Report, check_online
     from gateway.config.check import examine
     from gateway.config.yaml import LARGEST_FILE
@@ -130,7 +135,7 @@ def check(
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
     examined = examine(path, os.environ, text=text, literals=strict)
     answers = asyncio.run(check_online(examined)) if online and examined.config is not None else ()
-    report = Report(examined, answers if online else None, strict, workers)
+    report = Report(examined, answers if online else None, strict, workers, coverage)
     if output is Output.JSON:
         show_json(report.as_json())
     else:
@@ -138,15 +143,33 @@ def check(
     raise typer.Exit(report.code)
 
 
-@app.command()
+@app.command(
+    cls=command(
+        "route POST /support --as acme",
+        'route POST /a2a --tenant billing --token "$TOKEN" --explain',
+        "route --request call.http",
+    )
+)
 def route(
-    method: Annotated[str, typer.Argument(help="HTTP method: POST, GET.")],
-    path: Annotated[str, typer.Argument(help="Path of the request; over gRPC /SERVICE/METHOD.")],
+    method: Annotated[str | None, typer.Argument(help="HTTP method: POST, GET.")] = None,
+    path: Annotated[str | None, typer.Argument(help="Path of the request; over gRPC /SERVICE/METHOD.")] = None,
     *,
     config: ConfigOption = None,
+    request: Annotated[
+        Path | None,
+        typer.Option(help="A recorded request in a file, as HTTP/1.1 writes it; - is standard input.", metavar="FILE"),
+    ] = None,
     tenant: Annotated[str | None, typer.Option(help="The A2A tenant field, or the scope.")] = None,
-    caller: Annotated[str | None, typer.Option("--as", help="The caller's tenant.", metavar="TENANT")] = None,
-    key: Annotated[str | None, typer.Option(help="Name of the API key that the caller shows.")] = None,
+    caller: Annotated[
+        str | None,
+        typer.Option("--as", help="The caller's tenant.", metavar="TENANT", autocompletion=tenant_names),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Name of the API key that the caller shows.", autocompletion=key_names)
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(help="The caller's token, or API key itself; no signature is checked.")
+    ] = None,
     certificate: Annotated[
         str | None, typer.Option(help="Name on the caller's certificate: a URI, a DNS name, CN=….", metavar="NAME")
     ] = None,
@@ -158,14 +181,26 @@ def route(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Say which agent a request would reach, and why."""
-    from gateway.commands.route import as_text, explain_route, read_claims
+    from msgspec.structs import replace
+
+    from gateway.commands.route import as_text, explain_route, read_claims, read_credential, read_request
     from gateway.config.check import examine
     from gateway.config.explain import Inquiry
     from gateway.config.problem import as_json
     from gateway.config.problem import as_text as problems_text
 
     with reporting(as_json=output is PlainOutput.JSON):
+        if request is not None:
+            if method is not None:
+                raise CommandFailed("give METHOD and PATH, or --request, not both", code=2)
+            recorded = read_request(read_input(request))
+            method, path, token = recorded.method, recorded.path, token or recorded.credential
+            host, tenant = host or recorded.host, recorded.tenant if tenant is None else tenant
+        if method is None or path is None:
+            raise CommandFailed("name the request: METHOD PATH, such as POST /support, or --request FILE", code=2)
         claims = read_claims(claim or [])
+        if token is not None and (caller or key or certificate or claims):
+            raise CommandFailed("the token determines the caller: give no tenant, key, certificate or claims", code=2)
         examined = examine(find_file(config, needed=output is PlainOutput.TEXT), os.environ)
         if examined.config is None and output is PlainOutput.JSON:
             show_json({"ok": False, "problems": as_json(examined.errors)})
@@ -173,6 +208,8 @@ def route(
         if examined.config is None:
             raise CommandFailed(problems_text(examined.errors))
         inquiry = Inquiry(path, method, tenant, caller, key, certificate, host, claims)
+        if token is not None:
+            inquiry = replace(inquiry, **read_credential(examined.config, token))
         answer = explain_route(examined, inquiry, everything=explain)
         if output is PlainOutput.JSON:
             show_json(answer)
@@ -181,8 +218,13 @@ def route(
     raise typer.Exit(0 if answer["agent"] is not None else 1)
 
 
-@app.command()
-def demo() -> None:
+@app.command(cls=command("demo", "demo --write demo-config"))
+def demo(
+    write_to: Annotated[
+        Path | None,
+        typer.Option("--write", help="Leave its gateway.yaml and its keys in this folder.", metavar="DIR"),
+    ] = None,
+) -> None:
     """Run the gateway with five sample agents, four of them in one process with it."""
     from gateway import process
     from gateway.demo.fleet import serving
@@ -191,32 +233,67 @@ def demo() -> None:
     over_grpc = free_port(0)
     with serving(grpc=over_grpc) as agents:
         stage = set_up(agents, over_grpc)
+        if write_to is not None:
+            stage.save(write_to)
         examined = examine_own(stage.configuration(), "demo", os.environ)
         code = process.serve_examined(examined, on_started=lambda: show(stage.moved() + stage.welcome(program())))
     raise typer.Exit(code)
 
 
-@app.command("send")
+@app.command(
+    "send",
+    cls=command(
+        'send http://127.0.0.1:8080/support Hello --key "$A2A_KEY"',
+        'send http://127.0.0.1:8080/support "Read this" --file report.pdf',
+        "send http://127.0.0.1:8080/support Go --output json --no-stream",
+    ),
+)
 def send_command(
     url: Annotated[str, typer.Argument(help="An agent's URL, or its card's (ending in .json).")],
-    text: Annotated[str, typer.Argument(help="The text of the message.")],
+    text: Annotated[str, typer.Argument(help="The text of the message.")] = "",
     *,
     key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
     token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="A2A_TOKEN")] = None,
     tenant: Annotated[str | None, typer.Option(help="The tenant field, instead of what the card says.")] = None,
     task: Annotated[str | None, typer.Option(help="Continue this task.")] = None,
     context: Annotated[str | None, typer.Option(help="Stay in this context.")] = None,
-    raw: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, one event a line.")] = False,
+    file: Annotated[list[Path] | None, typer.Option(help="A file to send with the text; may be repeated.")] = None,
+    data: Annotated[str | None, typer.Option(help="A JSON value to send with the text.", metavar="JSON")] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option("--stream/--no-stream", help="Stream the answer or not, instead of what the card says."),
+    ] = None,
+    output: PlainOption = PlainOutput.TEXT,
+    raw: Annotated[bool, typer.Option("--json", help="As --output json: one event a line.")] = False,
 ) -> None:
-    """Send a message to an agent and print its answer."""
+    """Send a message to an agent and print its answer; on a terminal, answer what the agent asks."""
+    from dataclasses import replace
+
     from gateway.commands.send import Message, send
 
-    send(Message(url, text, key, token, tenant, task, context, raw), write)
+    in_json = raw or output is PlainOutput.JSON
+    outgoing = Message(url, text, key, token, tenant, task, context, in_json, tuple(file or ()), data, stream)
+    sent = send(outgoing, write)
+    while sent.asks and not in_json and sys.stdin.isatty() and sys.stdout.isatty():
+        answer = typer.prompt("Your answer")
+        outgoing = replace(outgoing, text=answer, files=(), data=None, task=sent.last.task, context=sent.last.context)
+        sent = send(outgoing, write)
+    _tell(sent.as_text())
 
 
-@app.command("stdio")
+@app.command(
+    "stdio",
+    cls=command(
+        'stdio --agent http://127.0.0.1:8080/support --key "$A2A_KEY"', "stdio --agent support -c gateway.yaml"
+    ),
+)
 def stdio_command(
-    agent: Annotated[str, typer.Option(help="An agent's URL, or its name in the configuration.", metavar="NAME|URL")],
+    agent: Annotated[
+        str,
+        typer.Option(
+            help="An agent's URL, or its name in the configuration.", metavar="NAME|URL", autocompletion=agent_names
+        ),
+    ],
     *,
     config: ConfigOption = None,
     key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
@@ -225,6 +302,7 @@ def stdio_command(
     framing: Annotated[Framing, typer.Option(help="How frames are written; either is read.")] = Framing.LSP,
 ) -> None:
     """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
+    from gateway.a2a.framing import lsp
     from gateway.commands.stdio import address, bridge, run
     from gateway.config.check import examine
     from gateway.config.problem import as_text
@@ -236,20 +314,25 @@ def stdio_command(
         agent = address(examined, agent, tenant)
     elif config is not None:
         raise CommandFailed("give the URL of an agent, or a file and the name of one in it", code=2)
-    raise typer.Exit(run(bridge(agent, key=key, token=token, tenant=tenant), framing))
+    raise typer.Exit(run(bridge(agent, key=key, token=token, tenant=tenant), lsp.Framing(framing)))
 
 
-@app.command("init")
+@app.command(
+    "init",
+    cls=command(
+        "init http://127.0.0.1:9001 -o gateway.yaml", "init http://127.0.0.1:9001 http://127.0.0.1:9002 -o gateway.yaml"
+    ),
+)
 def init_command(
-    url: Annotated[str, typer.Argument(help="The agent's URL.")],
+    urls: Annotated[list[str], typer.Argument(help="The agents' URLs, or their cards'.", metavar="URL...")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write to this file.")] = None,
     *,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write a first configuration, from an agent's card."""
+    """Write a first configuration with comments, from the cards of one or several agents."""
     from gateway.commands.init import first_configuration, save
 
-    text = first_configuration(url)
+    text = first_configuration(urls)
     if out is None:
         write(text)
         return
@@ -257,7 +340,7 @@ def init_command(
     show(f"{out} is written. Next: {program()} check {shlex.quote(str(out))}")
 
 
-@key_commands.command("new")
+@key_commands.command("new", cls=command("key new batch --tenant acme"))
 def key_new(
     name: Annotated[str, typer.Argument(help="Name of the key in the configuration and in logs.")],
     tenant: Annotated[str | None, typer.Option(help="Tenant of the key; the name of the key if left out.")] = None,
@@ -272,7 +355,7 @@ def key_new(
     )
 
 
-@app.command()
+@app.command(cls=command("diff running.yaml gateway.yaml"))
 def diff(
     old: Annotated[Path, typer.Argument(help="The configuration that runs.")],
     new: Annotated[Path, typer.Argument(help="The configuration that replaces it.")],
@@ -290,7 +373,7 @@ def diff(
             show(found.as_text())
 
 
-@app.command()
+@app.command(cls=command("schema > gateway.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of the configuration."""
     from gateway.config.schema import schema as schema_of_format
@@ -298,7 +381,7 @@ def schema() -> None:
     show_json(schema_of_format())
 
 
-@app.command()
+@app.command(cls=command("health", "health --url http://127.0.0.1:9090"))
 def health(
     config: ConfigOption = None,
     url: Annotated[str | None, typer.Option(help="URL of its admin listener, instead of reading a file.")] = None,
@@ -310,9 +393,11 @@ def health(
     show("ok")
 
 
-@state_commands.command("stats")
+@state_commands.command("stats", cls=command("state stats"))
 def state_stats(config: ConfigOption = None, state: StateOption = None, output: PlainOption = PlainOutput.TEXT) -> None:
     """Count tasks, contexts and notes by tenant."""
+    import asyncio
+
     from gateway.commands.state import as_json, as_table, figures
 
     with reporting(as_json=output is PlainOutput.JSON):
@@ -324,9 +409,14 @@ def state_stats(config: ConfigOption = None, state: StateOption = None, output: 
             show(as_table(held, place.state.label))
 
 
-@state_commands.command("erase")
+@state_commands.command("erase", cls=command("state erase --tenant acme"))
 def state_erase(
-    tenant: Annotated[str, typer.Option("--tenant", help="Tenant whose tasks, contexts and notes are erased.")],
+    tenant: Annotated[
+        str,
+        typer.Option(
+            "--tenant", help="Tenant whose tasks, contexts and notes are erased.", autocompletion=tenant_names
+        ),
+    ],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     config: ConfigOption = None,
@@ -334,6 +424,8 @@ def state_erase(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Erase everything of a tenant from the ledger: its tasks are not found any more."""
+    import asyncio
+
     from gateway.commands.state import erase, figures, in_words
 
     as_json = output is PlainOutput.JSON
@@ -354,7 +446,7 @@ def state_erase(
             show(f"Nothing to erase of {tenant!r}." if held is None else f"Erased: {in_words(held)}.")
 
 
-@state_commands.command("rotate-key")
+@state_commands.command("rotate-key", cls=command("state rotate-key", "state rotate-key --use cards --now"))
 def state_rotate_key(
     *,
     use: Annotated[KeyUse, typer.Option("--use", help="The things that the key signs.")] = KeyUse.NOTIFICATIONS,
@@ -364,6 +456,8 @@ def state_rotate_key(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Rotate the key that signs notifications or cards; running gateways use it by themselves."""
+    import asyncio
+
     from gateway.commands.state import rotate_key
     from gateway.tasks.key_ring import CARDS, NOTIFICATIONS
 
@@ -380,7 +474,7 @@ def state_rotate_key(
             show(f"{done.kid} signs {purpose.signs} {at_once if now else soon}.")
 
 
-@state_commands.command("migrate")
+@state_commands.command("migrate", cls=command("state migrate sqlite:///state/ledger.db redis://127.0.0.1:6379/0"))
 def state_migrate(
     source: Annotated[str, typer.Argument(metavar="FROM", help="sqlite:///PATH or redis://…; may have ${VAR}.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Target, written the same way.")],
@@ -389,6 +483,9 @@ def state_migrate(
     output: PlainOption = PlainOutput.TEXT,
 ) -> None:
     """Copy a ledger to another store while no gateway runs; existing entries stay."""
+    import asyncio
+    from dataclasses import asdict
+
     from gateway.commands.state import migrate, state_from_url
 
     with reporting(as_json=output is PlainOutput.JSON):
@@ -415,11 +512,9 @@ def main() -> None:
     """Run the command line; `--debug`, anywhere, shows tracebacks."""
     if "stdout" in open_closed():
         sys.stderr.write("standard output is closed: the access log is lost\n")
-    arguments = sys.argv[1:]
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    debug = "--debug" in options
-    if debug:
-        arguments.remove("--debug")
+    arguments, debug, color = _anywhere(sys.argv[1:])
+    choose_color(color)
+    app.rich_markup_mode = "rich" if wants_color() else None
     try:
         app(arguments, prog_name="a2a-gateway")
     except CommandFailed as failed:
@@ -432,6 +527,26 @@ def main() -> None:
             raise
         sys.stderr.write(f"{type(error).__name__}: {error}\nThis is a defect; --debug shows the traceback.\n")
         sys.exit(1)
+
+
+def _anywhere(arguments: list[str]) -> tuple[list[str], bool, str]:
+    """Return the arguments without `--debug` and `--color`, which may stand anywhere before `--`, and these two."""
+    kept: list[str] = []
+    debug, color = False, "auto"
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            return [*kept, argument, *rest], debug, color
+        if argument == "--debug":
+            debug = True
+        elif argument == "--color" or argument.startswith("--color="):
+            color = next(rest, "") if argument == "--color" else argument.removeprefix("--color=")
+            if color not in COLOR:
+                sys.stderr.write(f"--color is one of {', '.join(COLOR)}\n")
+                sys.exit(2)
+        else:
+            kept.append(argument)
+    return kept, debug, color
 
 
 def _tell(text: str) -> None:

@@ -26,11 +26,14 @@ from gateway.a2a.fault import (
 from gateway.a2a.operation import Operation
 from gateway.backend.backend import Backing
 from gateway.cards.fetch import DEADLINE
+from gateway.commands.output import paint
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
+from gateway.config.explain import untested
 from gateway.config.model import Issuer
 from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
 from gateway.config.routes import divided
+from gateway.config.routes import table as routing_table
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
@@ -84,10 +87,9 @@ class Answer:
     missed: str = "no card"
     to: Target = Target.AGENT
 
-    def as_text(self) -> str:
-        """Return one line for people."""
-        name = self.backend if self.to is Target.AGENT else f"{self.to} {self.backend}"
-        return f"{name}: {'' if self.good else self.missed + ': '}{self.fact}"
+    def as_row(self) -> tuple[str, str, str, str]:
+        """Return the cells of a table: kind, name, result, fact."""
+        return self.to.value, self.backend, "ok" if self.good else self.missed, self.fact
 
     def as_json(self) -> dict[str, object]:
         """Return the answer for programs."""
@@ -306,6 +308,15 @@ async def _unanswered(backing: Backing) -> str:
     return ""
 
 
+def _table(answers: Iterable[Answer]) -> str:
+    """Return the answers as aligned columns."""
+    rows = [answer.as_row() for answer in answers]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The findings of `check`, and its exit code.
@@ -314,12 +325,14 @@ class Report:
         answers: The answers of all servers; None without `--online`.
         strict: Whether warnings count as errors.
         workers: Number of workers that are to serve it.
+        coverage: Whether to name the matches that no test of the file takes.
     """
 
     examined: Examined
     answers: tuple[Answer, ...] | None = None
     strict: bool = False
     workers: int = 1
+    coverage: bool = False
 
     @property
     def code(self) -> int:
@@ -342,9 +355,38 @@ class Report:
         return () if examined.config is None else divided(examined.config, examined.marks, self.workers)
 
     def as_text(self) -> str:
-        """Return the report for people."""
-        good = "" if self.told else f"{self.examined.files[0]}: no problems"
-        return "\n".join([as_text(self.told) or good, *(answer.as_text() for answer in self.answers or ())])
+        """Return the report for people: problems, the servers' answers as a table, and a line that counts."""
+        parts = [as_text(self.told), _table(self.answers or ()), self._untested(), self._count()]
+        return "\n\n".join(part for part in parts if part)
+
+    def _untested(self) -> str:
+        config = self.examined.config
+        if not self.coverage or config is None:
+            return ""
+        found = untested(config, routing_table(config, self.examined.marks))
+        return "\n".join(f"{agent}: no test takes its match at {', '.join(places)}" for agent, places in found.items())
+
+    def _count(self) -> str:
+        """Return the last line: the files, and how many problems of each kind they have."""
+        examined, told = self.examined, self.told
+        errors = [problem for problem in told if problem.severity == "error" and problem not in examined.failed]
+        down = [answer for answer in self.answers or () if not answer.good]
+        warnings = len(told) - len(errors) - len(examined.failed)
+        counts = (
+            (len(errors), "error"),
+            (len(examined.failed), "failed test"),
+            (warnings, "warning"),
+            (len(down), "failed answer"),
+        )
+        found = ", ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number)
+        tests = 0 if examined.config is None else len(examined.config.tests)
+        passed = f" ({tests} test{'' if tests == 1 else 's'} passed)" if tests and not examined.failed else ""
+        files = f"{examined.files[0]}" + (f" and {len(examined.files) - 1} more" if len(examined.files) > 1 else "")
+        return (
+            f"{files}: "
+            + paint(found or "no problems", ("red" if self.code else "yellow") if found else "green")
+            + passed
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs."""

@@ -5,12 +5,14 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.commands.output import CommandFailed
-from gateway.config.check import Examined, examine
+
+if TYPE_CHECKING:
+    from gateway.config.check import Examined
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 STANDARD_INPUT = Path("-")
@@ -38,12 +40,14 @@ def find_file(given: Path | None, *, needed: bool = True) -> Path:
     )
 
 
-def examine_own(text: str, command: str, environ: Mapping[str, str]) -> Examined:
+def examine_own(text: str, command: str, environ: Mapping[str, str]) -> "Examined":
     """Check a configuration that a command generated; messages quote no line of it.
 
     Raises:
         CommandFailed: The arguments make no valid configuration.
     """
+    from gateway.config.check import examine  # noqa: PLC0415 - half a second that most commands do not need
+
     examined = examine(Path(f"({command})"), environ, text=text)
     if examined.config is None:
         raise CommandFailed("\n".join(f"{error.fact}\n  → {error.remedy}" for error in examined.errors), code=2)

@@ -1,9 +1,11 @@
 """`a2a-gateway init`: a first configuration, made from an agent's own card."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 
 from gateway.a2a.command import CommandLine, NoCommand, command_of
@@ -13,20 +15,25 @@ from gateway.commands.key import scalar
 from gateway.commands.output import CommandFailed
 from gateway.commands.send import safe
 from gateway.config.address import is_loopback
-from gateway.config.values import NAME
+from gateway.config.names import NAME
 
 _LONGEST_COMMENT = 80
 
 
-def first_configuration(url: str) -> str:
-    """Return the text of a `gateway.yaml` for the agent at `url`, ready to serve on loopback.
+def first_configuration(urls: Sequence[str]) -> str:
+    """Return the text of a `gateway.yaml` for the agents at the URLs, ready to serve on loopback.
 
     Raises:
-        CommandFailed: There is no agent, or it cannot be called.
+        CommandFailed: There is no agent at one of them, or it cannot be called.
     """
+    with open_client() as client:
+        return compose([_find(client, url) for url in urls])
+
+
+def _find(client: httpx.Client, url: str) -> Found:
     try:
-        with open_client() as client:
-            return compose(find_card(client, url))
+        found = find_card(client, url)
+        _command(found)
     except CardDenied as denied:
         remedy = "Save the card as a file, write `card: FILE` below the agent, and its credential as `upstream_auth`."
         raise CommandFailed(f"{denied.message}\n{remedy}") from denied
@@ -36,6 +43,7 @@ def first_configuration(url: str) -> str:
             "Write the file by hand: `backend: grpcs://HOST:PORT` (grpc:// without TLS), and `card:` with that URL."
         )
         raise CommandFailed(f"{error.message}\n{remedy}") from error
+    return found
 
 
 def save(text: str, path: Path, *, force: bool) -> None:
@@ -60,33 +68,63 @@ def save(text: str, path: Path, *, force: bool) -> None:
         raise CommandFailed(f"{path} cannot be written: {error.strerror}") from error
 
 
-def compose(found: Found) -> str:
-    """Return the configuration for the agent of a card.
+def compose(found: Sequence[Found]) -> str:
+    """Return the configuration for the agents of some cards.
 
     Raises:
-        CommandFailed: The card has no interface that the gateway can call, and no command that it can run.
+        CommandFailed: A card has no interface that the gateway can call, and no command that it can run.
     """
-    name = name_from(str(found.card.get("name", "")))
-    command = _command(found)
-    spoken = "stdio" if command is not None else found.interface.dialect
-    lines = [
-        f"# A gateway in front of {_comment(str(found.card.get('name', '')))} ({spoken}).",
-        "#   a2a-gateway check      # finds mistakes",
-        f"#   a2a-gateway serve      # then clients find the agent at http://127.0.0.1:8080/{name}",
-        "version: 1",
-        "",
-        "gateway:",
-        "  listen: 127.0.0.1:8080",
-        "  # On any other address, say what cards advertise, and who may call (auth, below):",
-        "  # public_url: https://agents.example.com",
-        "",
-        "# Without auth, anonymous callers are served, on loopback only.",
-        "# `a2a-gateway key new NAME --tenant TENANT` makes a key and prints the lines for it.",
-        "",
-        "agents:",
-        *(entry(name, found.url) if command is None else _stdio_entry(name, command)),
-    ]
-    return "\n".join(lines) + "\n"
+    names: list[str] = []
+    entries: list[str] = []
+    for one in found:
+        name = _other_than(names, name_from(str(one.card.get("name", ""))))
+        names.append(name)
+        command = _command(one)
+        spoken = "stdio" if command is not None else str(one.interface.dialect)
+        entries.append(f"  # {_comment(str(one.card.get('name', '')))} ({spoken}): http://127.0.0.1:8080/{name}")
+        entries += entry(name, one.url) if command is None else _stdio_entry(name, command)
+    return _TEXT.replace("ENTRIES", "\n".join(entries)).replace("FIRST", scalar(names[0]))
+
+
+def _other_than(names: Sequence[str], name: str) -> str:
+    """Return the name, or the name with a number, if another agent has it."""
+    number = 2
+    other = name
+    while other in names:
+        other, number = f"{name}-{number}", number + 1
+    return other
+
+
+_TEXT = """\
+# yaml-language-server: $schema=gateway.schema.json
+# For completion and checks in an editor: a2a-gateway schema > gateway.schema.json
+#
+#   a2a-gateway check      # finds mistakes
+#   a2a-gateway serve      # then clients find each agent at the URL in its comment
+version: 1
+
+gateway:
+  listen: 127.0.0.1:8080        # for clients
+  admin: 127.0.0.1:9090         # for operators: the page, /metrics, /-/ready
+  # On any other address, cards need to know where clients find the gateway, and callers need a credential (auth):
+  # public_url: https://agents.example.com
+
+# Without auth, anonymous callers are served, on loopback only. `a2a-gateway key new NAME --tenant acme` makes a key:
+# auth:
+#   api_keys:
+#     batch: { sha256: "...", tenant: acme }
+
+# A tenant reaches the agents that it lists, and sees its own tasks only:
+# tenants:
+#   acme: [FIRST]
+
+agents:
+ENTRIES
+
+# Routing tests, which `a2a-gateway check` runs:
+# tests:
+#   - { name: acme reaches FIRST, tenant: acme, request: { path: /FIRST }, expect: FIRST }
+"""
 
 
 def _command(found: Found) -> CommandLine | None:

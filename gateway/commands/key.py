@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.a2a.paths import RESERVED
 from gateway.commands.output import CommandFailed
-from gateway.config.values import NAME
+from gateway.config.names import NAME
 from gateway.principal import ANONYMOUS_TENANT
 
 PREFIX = "a2a_"

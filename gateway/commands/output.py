@@ -6,10 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 import typer
+
+from gateway.commands.help import wants_color
 
 
 class CommandFailed(Exception):  # noqa: N818 - what happened
@@ -31,6 +33,13 @@ class PlainOutput(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class Framing(StrEnum):
+    """The framing of `stdio` (`gateway.a2a.framing.lsp`)."""
+
+    LSP = "lsp"
+    NDJSON = "ndjson"
 
 
 class KeyUse(StrEnum):
@@ -61,6 +70,18 @@ def reporting(*, as_json: bool) -> Iterator[None]:
         log.removeHandler(deaf)
 
 
+def read_input(path: Path) -> bytes:
+    """Return the content of a file; `-` is standard input.
+
+    Raises:
+        CommandFailed: It cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}", code=2) from error
+
+
 def write(text: str) -> None:
     """Print a text and flush.
 
@@ -86,7 +107,14 @@ def show(text: str) -> None:
 
 def show_json(value: object) -> None:
     """Print a value as JSON."""
+    import msgspec  # noqa: PLC0415 - most commands print text
+
     show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def paint(text: str, color: str) -> str:
+    """Return the text in a colour of the terminal's, if standard output is to have colour."""
+    return typer.style(text, fg=color) if wants_color() else text
 
 
 _MODES: tuple[tuple[Literal["stdin", "stdout", "stderr"], Literal["r", "w"]], ...] = (

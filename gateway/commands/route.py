@@ -1,20 +1,25 @@
 """`a2a-gateway route`: the agent that a request would reach, and why."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jwt
 import msgspec
 
 from gateway.a2a.card import CardInvalid, parse_card
+from gateway.a2a.fault import Fault
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from gateway.catalog.directory import Directory, Listing
 from gateway.catalog.ranking import Changes, FirstByte
-from gateway.commands.output import CommandFailed
+from gateway.commands.output import CommandFailed, paint
 from gateway.config.agent import Agent
 from gateway.config.check import Examined
 from gateway.config.explain import Inquiry, reply
+from gateway.config.model import Config
 from gateway.config.routes import table
+from gateway.identity.jwt import tenant_of
 from gateway.routing.route import backend_key
 from gateway.routing.table import Table
 
@@ -83,11 +88,12 @@ def _card(examined: Examined, name: str, agent: Agent) -> _Card:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the answer for people: the agent and its backend or the reason, and each candidate."""
+    """Return the answer for people: HTTP status, the agent and its backend or the reason, and each candidate."""
+    status = paint(str(answer["status"]), "green" if answer["agent"] is not None else "red")
     if answer["agent"] is not None:
-        lines = [f"{answer['agent']} at {answer['backend']}", f"  by {answer['match_line']}"]
+        lines = [f"{status} {answer['agent']} at {answer['backend']}", f"  by {answer['match_line']}"]
     else:
-        lines = [answer["reason"] or "no agent"]
+        lines = [f"{status} {answer['reason'] or 'no agent'}"]
     if answer["hint"]:
         lines.append(f"  → {answer['hint']}")
     lines += [
@@ -113,3 +119,87 @@ def read_claims(pairs: list[str]) -> dict[str, Any]:
         except ValueError:
             claims[name] = value
     return claims
+
+
+# ---- a recorded request, and a real credential -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recorded HTTP request, as far as routing looks at it.
+
+    Attributes:
+        credential: The bearer token or API key, or None.
+        tenant: The A2A `tenant` field of the body, or None.
+    """
+
+    method: str
+    path: str
+    host: str | None
+    credential: str | None
+    tenant: str | None
+
+
+def read_request(text: bytes) -> Recorded:
+    """Read a request as HTTP/1.1 writes it: request line, header fields, an empty line, the body (RFC 9112 §2.1).
+
+    Raises:
+        CommandFailed: it is no such text.
+    """
+    head, _, body = text.replace(b"\r\n", b"\n").lstrip(b"\n").partition(b"\n\n")
+    first, *lines = head.decode("latin-1").split("\n")
+    words = first.split()
+    fields = {
+        name.strip().lower(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon
+    }
+    if len(words) not in (2, 3) or len(fields) != len([line for line in lines if line.strip()]):
+        raise CommandFailed(
+            "the request is not one of HTTP/1.1: METHOD PATH, header fields, an empty line, body", code=2
+        )
+    scheme, _, token = fields.get("authorization", "").partition(" ")
+    return Recorded(
+        words[0],
+        words[1],
+        fields.get("host"),
+        fields.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else None),
+        _tenant_field(body),
+    )
+
+
+def _tenant_field(body: bytes) -> str | None:
+    if not body.strip():
+        return None
+    try:
+        tree = msgspec.json.decode(body)
+    except ValueError as error:
+        raise CommandFailed(f"the body of the request is no JSON: {error}", code=2) from error
+    params = tree.get("params", tree) if isinstance(tree, dict) else None
+    tenant = params.get("tenant") if isinstance(params, dict) else None
+    return tenant if isinstance(tenant, str) else None
+
+
+def read_credential(config: Config, text: str) -> dict[str, Any]:
+    """Return the members of an inquiry for the caller that shows an API key or a token.
+
+    The signature of a token is not checked: that takes the keys of its issuer.
+
+    Raises:
+        CommandFailed: No gateway with this configuration accepts it.
+    """
+    auth = config.auth
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    for name, key in auth.api_keys.items() if auth is not None else ():
+        if digest in key.sha256:
+            return {"key": name}
+    try:
+        claims = jwt.decode(text, options={"verify_signature": False})
+    except jwt.PyJWTError as error:
+        raise CommandFailed(f"the credential is neither an API key of the file nor a token: {error}", code=2) from error
+    found = str(claims.get("iss", ""))
+    issuer = next((one for one in (auth.issuers.values() if auth is not None else ()) if one.issuer == found), None)
+    if issuer is None:
+        raise CommandFailed(f"the token is of the issuer {found!r}, which is not in `auth.issuers`", code=2)
+    try:
+        return {"as_": tenant_of(issuer, claims, config.tenants), "claim": claims}
+    except Fault as fault:
+        raise CommandFailed(f"{fault.message}: {fault.detail}", code=2) from fault

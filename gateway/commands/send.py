@@ -1,8 +1,12 @@
 """`a2a-gateway send`: send a message to an agent and print the answer, each event of a task as text."""
 
+import mimetypes
 import uuid
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -13,9 +17,12 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.json import Tree
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import fits_path
+from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.versions.version import Memo
 from gateway.commands.find_agent import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
-from gateway.commands.output import CommandFailed
+from gateway.commands.output import CommandFailed, read_input
 
 _LONGEST_EVENT = 64 * 1024 * 1024
 _LONGEST_ANSWER = 64 * 1024 * 1024
@@ -139,6 +146,9 @@ class Message:
         tenant: The A2A `tenant` field, instead of that of the card.
         task: The task that the message belongs to; None for a new one.
         raw: Whether to write the answer as JSON, one event a line.
+        files: Files that are sent as parts behind the text.
+        data: A JSON value that is sent as a part; None for none.
+        stream: Whether to stream the answer; None for what the card promises.
     """
 
     url: str
@@ -149,16 +159,45 @@ class Message:
     task: str | None = None
     context: str | None = None
     raw: bool = False
+    files: tuple[Path, ...] = ()
+    data: str | None = None
+    stream: bool | None = None
 
 
-def send(outgoing: Message, write: Write) -> None:
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The end of an answer.
+
+    Attributes:
+        agent: The name on the agent's card.
+        seconds: From the request to the last byte.
+        request_id: The `X-Request-Id` of the answer, or empty.
+        last: The last event, with the ids of the task.
+    """
+
+    agent: str
+    seconds: float
+    request_id: str
+    last: Shown
+
+    @property
+    def asks(self) -> bool:
+        """Whether the task waits for an answer of the caller."""
+        return self.last.state == "input-required"
+
+    def as_text(self) -> str:
+        """Return one line for people."""
+        request = f", request {self.request_id}" if self.request_id else ""
+        return f"({safe(self.agent)}, {self.seconds * 1000:.0f} ms{request})\n"
+
+
+def send(outgoing: Message, write: Write) -> Sent:
     """Find the agent, send the message, and write the answer.
 
     Raises:
         CommandFailed: The agent cannot be found, refused the message, failed the task, or broke off.
     """
-    if not outgoing.text.strip():
-        raise CommandFailed("the text of the message is empty", code=2)
+    parts = _parts(outgoing)
     headers = credential(outgoing.key, outgoing.token)
     with open_client(headers) as client:
         found = find_agent(client, outgoing.url, shown=bool(headers), tenant=outgoing.tenant)
@@ -168,15 +207,48 @@ def send(outgoing: Message, write: Write) -> None:
                 f"the card at {found.url} directs callers to {_origin(interface.url)}\n"
                 "A credential goes only to the origin that was typed: use the agent's URL there."
             )
-        streaming = (found.card.get("capabilities") or {}).get("streaming") is True
-        request = _request(client, outgoing, interface, streaming=streaming)
+        streaming = outgoing.stream
+        if streaming is None:
+            streaming = (found.card.get("capabilities") or {}).get("streaming") is True
+        request = _request(client, outgoing, parts, interface, streaming=streaming)
+        began = monotonic()
         last: Shown | None = None
-        for event in _events(client, request, shown=bool(headers)):
+        request_id = ""
+        for answer, event in _events(client, request, shown=bool(headers)):
+            request_id = safe(answer.headers.get("x-request-id", ""))
             last = render(_result(event, interface.dialect.binding)).after(last)
             write(msgspec.json.encode(event).decode() + "\n" if outgoing.raw else last.text)
-    _judge(last, streaming=streaming)
-    if last is not None and last.state == "input-required" and not outgoing.raw:
+    if last is None:
+        raise CommandFailed("the agent answered with an empty stream")
+    if last.state in ("failed", "rejected", "canceled"):
+        raise CommandFailed(f"the task is {last.state}")
+    # A send may be answered before the task ends; a stream has to reach the end.
+    if streaming and last.state in ("submitted", "working"):
+        raise CommandFailed("the stream ended before the task did")
+    sent = Sent(str(found.card.get("name", "")), monotonic() - began, request_id, last)
+    if sent.asks and not outgoing.raw:
         write(f"(answer with --task {last.task})\n")
+    return sent
+
+
+def _parts(outgoing: Message) -> list[Tree]:
+    """Return the parts of the message in the words of 1.0.
+
+    Raises:
+        CommandFailed: There are none, a file cannot be read, or the data is no JSON.
+    """
+    parts: list[Tree] = [{"text": outgoing.text}] if outgoing.text.strip() else []
+    for path in outgoing.files:
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        parts.append({"raw": b64encode(read_input(path)).decode(), "filename": path.name, "mediaType": kind})
+    if outgoing.data is not None:
+        try:
+            parts.append({"data": msgspec.json.decode(outgoing.data)})
+        except ValueError as error:
+            raise CommandFailed(f"--data is no JSON: {error}", code=2) from error
+    if not parts:
+        raise CommandFailed("the text of the message is empty", code=2)
+    return parts
 
 
 def _interface(found: Found) -> CardInterface:
@@ -187,20 +259,21 @@ def _interface(found: Found) -> CardInterface:
         raise CommandFailed(f"{error.message}\n{remedy}") from error
 
 
-def _request(client: httpx.Client, outgoing: Message, interface: CardInterface, *, streaming: bool) -> httpx.Request:
+def _request(
+    client: httpx.Client, outgoing: Message, parts: list[Tree], interface: CardInterface, *, streaming: bool
+) -> httpx.Request:
     dialect = interface.dialect
     tenant = interface.tenant if outgoing.tenant is None else outgoing.tenant
     if tenant and dialect.version is not Version.V1_0:
         raise CommandFailed(f"this agent speaks A2A {dialect.version}, which has no tenant field: leave --tenant out")
-    params: Tree = {"message": _message(outgoing, interface)}
-    if dialect.version is Version.V0_1:
-        # Clients name tasks themselves (0.1), and messages do not say which they belong to.
-        params |= {
-            "id": outgoing.task or str(uuid.uuid4()),
-            **({"sessionId": outgoing.context} if outgoing.context else {}),
-        }
-    if dialect.version is Version.V0_3:
-        params["configuration"] = {"blocking": True}
+    ids = {"taskId": outgoing.task, "contextId": outgoing.context}
+    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": parts}
+    message |= {name: value for name, value in ids.items() if value}
+    operation = Operation.SEND_STREAMING_MESSAGE if streaming else Operation.SEND_MESSAGE
+    # 1.0 waits for the end of a task, unless it is told not to; agents of 0.3 do not.
+    configuration = {"configuration": {"returnImmediately": False}} if dialect.version is Version.V0_3 else {}
+    memo = Memo(task_id=outgoing.task, context_id=outgoing.context, new_id=str(uuid.uuid4()))
+    params = FORMS[dialect].lower_params(operation, {"message": message, **configuration}, memo)
     # 1.0 §8.3.2: exactly the tenant of the interface, in every request.
     if tenant:
         params["tenant"] = tenant
@@ -224,38 +297,21 @@ def _request(client: httpx.Client, outgoing: Message, interface: CardInterface, 
     return client.build_request("POST", url, content=msgspec.json.encode(params), headers=headers)
 
 
-def _message(outgoing: Message, interface: CardInterface) -> Tree:
-    if interface.dialect.version is Version.V0_1:
-        return {"role": "user", "parts": [{"type": "text", "text": outgoing.text}]}
-    message: Tree = {"messageId": str(uuid.uuid4())}
-    if interface.dialect.version is Version.V1_0:
-        message |= {"role": "ROLE_USER", "parts": [{"text": outgoing.text}]}
-    elif interface.dialect.binding is Binding.REST:
-        # 0.3 HTTP+JSON follows the protobuf, JSON-RPC the JSON schema.
-        message |= {"role": "ROLE_USER", "content": [{"text": outgoing.text}]}
-    else:
-        message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": outgoing.text}]}
-    if outgoing.task:
-        message["taskId"] = outgoing.task
-    if outgoing.context:
-        message["contextId"] = outgoing.context
-    return message
-
-
-def _events(client: httpx.Client, request: httpx.Request, *, shown: bool) -> Iterator[Tree]:
+def _events(client: httpx.Client, request: httpx.Request, *, shown: bool) -> Iterator[tuple[httpx.Response, Tree]]:
     url = str(request.url)
     try:
         answer = client.send(request, stream=True)
         try:
             if answer.is_success and answer.headers.get("content-type", "").startswith("text/event-stream"):
-                yield from _streamed(answer)
+                for event in _streamed(answer):
+                    yield answer, event
                 return
             body = b""
             for piece in answer.iter_bytes():
                 body += piece
                 if len(body) > _LONGEST_ANSWER:
                     raise CommandFailed("the answer is too long")
-            yield _single(answer, body, shown=shown)
+            yield answer, _single(answer, body, shown=shown)
         finally:
             answer.close()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -331,13 +387,3 @@ def _request_id(answer: httpx.Response) -> str:
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}".lower()
-
-
-def _judge(last: Shown | None, *, streaming: bool) -> None:
-    if last is None:
-        raise CommandFailed("the agent answered with an empty stream")
-    if last.state in ("failed", "rejected", "canceled"):
-        raise CommandFailed(f"the task is {last.state}")
-    # A send may be answered before the task ends; a stream has to reach the end.
-    if streaming and last.state in ("submitted", "working"):
-        raise CommandFailed("the stream ended before the task did")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 from gateway.a2a.paths import RESERVED
+from gateway.config.names import NAME
 from gateway.config.problem import printable
-from gateway.config.values import NAME, Flag, Name, Part, Strings
+from gateway.config.values import Flag, Name, Part, Strings
 from gateway.principal import ANONYMOUS_TENANT, Principal
 
 # ---- models ----------------------------------------------------------------------------------------------------------

@@ -109,11 +109,8 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
     The configuration has no errors: every name that a test has is known.
     """
     for number, test in enumerate(config.tests):
-        who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
-        request = test.request
-        question = Question(request.path, request.method, request.host or "", request.tenant, who)
-        answer = ask(table, question, prefix=public_prefix(config))
-        verdict = answer.verdict
+        answer = _asked(config, table, test)
+        request, verdict = test.request, answer.verdict
         if answer.endpoint is not None and answer.endpoint.skills:
             at: KeyPath = ("tests", number, "request")
             fact = f"the test {printable(test.name)!r} cannot run: a skill picks the agent, and cards are not read here"
@@ -124,6 +121,24 @@ def failed_tests(config: Config, table: Table, findings: Findings) -> Iterator[P
             fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"
             remedy = advice(config, request.path) or _why(verdict)
             yield Problem(findings.marks.place(at), findings.marks.find(at), fact, remedy)
+
+
+def untested(config: Config, table: Table) -> dict[str, list[str]]:
+    """Return the agents that a caller can reach by a match that no test of the file takes, with the matches' places."""
+    found_by = (_asked(config, table, test).verdict.rule for test in config.tests)
+    taken = {table.written(rule) for rule in found_by if rule is not None}
+    found: dict[str, list[str]] = {}
+    for rule in table.rules():
+        if rule not in taken:
+            found.setdefault(rule.agent, []).append(str(rule.place))
+    return found
+
+
+def _asked(config: Config, table: Table, test: RouteTest) -> Answer:
+    who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
+    request = test.request
+    question = Question(request.path, request.method, request.host or "", request.tenant, who)
+    return ask(table, question, prefix=public_prefix(config))
 
 
 def _as_expected(test: RouteTest, verdict: Verdict) -> bool:
@@ -208,6 +223,7 @@ def reply(
         "agent": None if route is None else route.agent,
         "backend": None if route is None else route.url,
         "reason": verdict.reason,
+        "status": 200 if verdict.fault is None else verdict.fault.http_status,
         "hint": _hint(config, inquiry, answer) or None,
         "match_line": None if rule is None else str(rule.place),
         "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},

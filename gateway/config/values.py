@@ -25,6 +25,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import RESERVED, is_tenant
+from gateway.config.names import NAME
 from gateway.units import parse_duration, parse_rate, parse_size
 
 
@@ -45,7 +46,6 @@ def every_part() -> tuple[type[Part], ...]:
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _FLAGS = {"true": True, "false": False}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -1,15 +1,18 @@
 """The setup of `a2a-gateway demo`: ports, throw-away keys, a configuration, and commands to try."""
 
+import os
 import shlex
 import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from gateway.commands.key import NewKey, new_key
+from gateway.commands.output import CommandFailed
 from gateway.demo import stdio_agent
 
 PUBLIC_PORT = 8080
@@ -91,6 +94,32 @@ observe:
   audit: /dev/null
 """
 
+    def environment(self) -> str:
+        """The keys as lines for a shell, one variable each."""
+        return "".join(
+            f"export A2A_KEY_{name.upper().replace('-', '_')}={key.text}   # tenant {TENANTS[name]}\n"
+            for name, key in self.keys.items()
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write `gateway.yaml` and `keys.env` into a folder, which is made if it is missing.
+
+        Raises:
+            CommandFailed: One of the files exists, or cannot be written.
+        """
+        texts = {"gateway.yaml": self.configuration(), "keys.env": self.environment()}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in texts.items():
+                # Keys are secrets: only their owner may read them.
+                descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(text)
+        except FileExistsError as error:
+            raise CommandFailed(f"{error.filename} exists: name another folder, or remove it") from error
+        except OSError as error:
+            raise CommandFailed(f"{error.filename} cannot be written: {error.strerror}") from error
+
     def moved(self) -> str:
         """A line for each port that is not the usual one, because that was taken; empty where none was."""
         ports = ((PUBLIC_PORT, self.public), (GRPC_PORT, self.grpc), (ADMIN_PORT, self.admin))
@@ -107,14 +136,19 @@ observe:
         request = f'{{"tenant":"echo","message":{_message("Hello")}}}'
         send = f"{program} send"
         return f"""\
-A2A gateway: {self.url}   (gRPC: 127.0.0.1:{self.grpc}, operators: http://127.0.0.1:{self.admin})
+A2A gateway: {self.url}   (gRPC: 127.0.0.1:{self.grpc}, page for operators: http://127.0.0.1:{self.admin}/)
+
+  agent    URL                              picked by         speaks  tenants
+  echo     {self.url}/echo       path              HTTP    acme, globex
+  clock    {self.url}/clock      path              gRPC    acme
+  travel   {self.url}/a2a        the tenant field  HTTP    acme, globex
+  flaky    {self.url}/a2a        the key           HTTP    globex
+  counter  {self.url}/counter    path              stdio   acme
 
 Keys, made for this run:
-  acme       {acme}
-  globex     {globex}
-  flaky-bot  {flaky}   (a key of globex)
 
-Four agents in this process, and one in a process of its own; try them from another terminal:
+{self.environment()}
+Try these from another terminal:
 
   # echo, found by its path
   {send} {self.url}/echo Hello --key {acme}

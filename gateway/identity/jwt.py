@@ -26,7 +26,7 @@ from gateway.a2a.json import Tree, parse_tree
 from gateway.a2a.paths import RESERVED
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
-from gateway.config.values import NAME
+from gateway.config.names import NAME
 from gateway.identity.jwks import LONGEST_KID, Key, KeySet
 from gateway.identity.throttle import VerificationQueue
 from gateway.identity.token_cache import TokenCache

@@ -1,13 +1,16 @@
 """The command line, run as people and scripts run it."""
 
+import hashlib
 import re
 import signal
 import socket
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import jwt
 import msgspec
 import pytest
 
@@ -80,7 +83,7 @@ def test_only_a_strict_check_refuses_secrets_that_are_written_out(tmp_path: Path
 def test_check_online_goes_to_the_agents(tmp_path: Path) -> None:
     with serving() as url:
         written(tmp_path, f"version: 1\nagents: {{ echo: {url}/echo }}\n")
-        assert "echo: JSONRPC 1.0" in run("check", "--online", cwd=tmp_path).stdout
+        assert "agent  echo  ok  JSONRPC 1.0" in run("check", "--online", cwd=tmp_path).stdout
     forms = [("check", "--online", "--output", form) for form in ("json", "github")]
     in_json, for_github = runs(*forms, cwd=tmp_path, code=1)
     assert report(in_json)["agents"][0]["ok"] is False
@@ -130,7 +133,7 @@ def test_an_answer_that_cannot_be_written_is_a_failure_in_words(tmp_path: Path) 
 def test_route_says_where_a_request_would_go(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD, "other.yaml")
     said = run("route", "POST", "/support", "-c", str(path), "--explain", cwd=tmp_path).stdout
-    assert said.startswith("support at http://127.0.0.1:1")
+    assert said.startswith("200 support at http://127.0.0.1:1")
     told = report(run("route", "POST", "/nothing", "-c", str(path), "--output", "json", cwd=tmp_path, code=1))
     assert (told["agent"], told["reason"]) == (None, "no_route")
 
@@ -205,7 +208,8 @@ def _pasted(command: str, cwd: Path) -> tuple[int, str]:
     done = subprocess.run(
         command, shell=True, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
     )
-    return done.returncode, done.stdout + done.stderr
+    # The line at the end of `send` has times.
+    return done.returncode, done.stdout + re.sub(r"(?m)^\(.*, \d+ ms, request [0-9a-f]+\)\n", "", done.stderr)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
@@ -357,3 +361,61 @@ def test_two_files_are_compared(tmp_path: Path) -> None:
     assert "bad.yaml:4:1" in bad.stderr
     bad = run("diff", "old.yaml", "bad.yaml", "--output", "json", cwd=tmp_path, code=1)
     assert (msgspec.json.decode(bad.stdout)["ok"], bad.stderr) == (False, "")
+
+
+# ---- help, colour, completion ----------------------------------------------------------------------------------------
+
+
+def test_help_has_examples_and_is_plain_when_piped(tmp_path: Path) -> None:
+    short, colored, plain, wrong = (
+        run("route", "-h", cwd=tmp_path),
+        run("check", "--color", "always", "--help", cwd=tmp_path),
+        run("check", "--color=never", "--help", cwd=tmp_path),
+        run("check", "--color", "red", cwd=tmp_path, code=2),
+    )
+    assert "Examples:\n  a2a-gateway route POST /support --as acme\n" in short.stdout
+    assert "\x1b[" in colored.stdout
+    assert "\x1b[" not in plain.stdout + short.stdout
+    assert wrong.stderr == "--color is one of auto, always, never\n"
+
+
+def test_a_shell_completes_commands_and_the_names_of_the_file(tmp_path: Path) -> None:
+    written(tmp_path, "version: 1\ntenants: { acme: [support] }\nagents: { support: 'http://127.0.0.1:1' }\n")
+
+    def completed(*words: str) -> list[str]:
+        asked = {"_A2A_GATEWAY_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(("a2a-gateway", *words))}
+        environment = {**ENVIRONMENT, **asked, "COMP_CWORD": str(len(words))}
+        command = [sys.executable, "-m", "gateway"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    assert completed("ro") == ["route"]
+    assert completed("stdio", "--agent", "s") == ["support"]
+    assert completed("route", "--as", "a") == ["acme"]
+
+
+def test_route_reads_a_recorded_request_and_a_real_credential(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"a2a_secret").hexdigest()
+    path = written(
+        tmp_path,
+        f"""\
+version: 1
+auth:
+  api_keys: {{ bot: {{ sha256: {digest}, tenant: acme }} }}
+  issuers: {{ corp: {{ issuer: "https://idp.example", audience: a, tenant_claim: org }} }}
+tenants: {{ acme: [support, billing] }}
+agents:
+  support: http://127.0.0.1:1
+  billing: {{ backend: "http://127.0.0.1:2", match: {{ path: /a2a, tenant: billing }} }}
+""",
+    )
+    token = jwt.encode({"iss": "https://idp.example", "org": "acme"}, "k" * 32, algorithm="HS256")
+    body = '{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"tenant":"billing"}}'
+    recorded = f"POST /a2a HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n{body}"
+    (tmp_path / "call.http").write_text(recorded)
+    by_file = run("route", "--request", "call.http", "-c", str(path), cwd=tmp_path)
+    by_key = run("route", "POST", "/support", "--token", "a2a_secret", "-c", str(path), cwd=tmp_path)
+    refused = run("route", "POST", "/support", "--token", "a2a_other", "-c", str(path), cwd=tmp_path, code=2)
+    assert by_file.stdout.startswith("200 billing at http://127.0.0.1:2\n")
+    assert by_key.stdout.startswith("200 support at http://127.0.0.1:1\n")
+    assert "neither an API key of the file nor a token" in refused.stderr

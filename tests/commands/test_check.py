@@ -1,6 +1,7 @@
 """`check --online` meets every agent as the gateway would, and tells of each."""
 
 import json
+import re
 import ssl
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ agents:
     assert answers["echo"] == Answer("echo", good=True, fact="JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3")
     assert not answers["gone"].good
     assert "404" in answers["gone"].fact
-    assert answers["mute"].as_text() == "mute: no card: its card offers no interface that the gateway speaks"
+    assert line(answers["mute"]) == "mute: no card: its card offers no interface that the gateway speaks"
     assert answers["written"].as_json() == {"backend": "written", "ok": True, "message": "JSONRPC 1.0"}
     # What the file says overrules the card, as it does when calls are served.
     assert answers["older"].fact == "JSONRPC 0.1"
@@ -67,7 +68,7 @@ agents:
         assert examined.errors == ()
         answers = {each.backend: each for each in await check_online(examined)}
     assert answers["both"].good
-    assert answers["half"].as_text() == "half: no answer from a replica: away: the agent could not be reached"
+    assert line(answers["half"]) == "half: no answer from a replica: away: the agent could not be reached"
 
 
 async def test_agents_behind_grpc_are_asked_wherever_their_cards_are(tmp_path: Path) -> None:
@@ -89,8 +90,8 @@ agents:
         answers = {each.backend: each for each in await check_online(examined)}
     assert answers["clock"] == Answer("clock", good=True, fact="GRPC 1.0")
     assert answers["written"].good
-    assert answers["mute"].as_text().startswith("mute: no card: the agent gives none when it is asked")
-    assert answers["gone"].as_text().startswith("gone: no answer: the agent could not be reached: failed to connect")
+    assert line(answers["mute"]).startswith("mute: no card: the agent gives none when it is asked")
+    assert line(answers["gone"]).startswith("gone: no answer: the agent could not be reached: failed to connect")
     assert not answers["other"].good
     assert answers["gone"].problem(examined.marks).fact == f"no answer: {answers['gone'].fact}"
 
@@ -109,7 +110,7 @@ agents:
         assert examined.errors == ()
         answers = {each.backend: each for each in await check_online(examined)}
         assert {tuple(asked.told("authorization")) for asked in agent.asked} == {("Bearer good",), ()}
-    assert answers["own"].as_text() == "own: no answer: the agent does not accept the gateway"
+    assert line(answers["own"]) == "own: no answer: the agent does not accept the gateway"
     assert answers["callers"].good
 
 
@@ -117,6 +118,12 @@ def certified(authority: trustme.CA, name: str = "localhost") -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(context)
     return context
+
+
+def line(answer: Answer) -> str:
+    """The cells of an answer's row, but for the result of a good one and the kind of an agent."""
+    to, name, result, fact = answer.as_row()
+    return ": ".join([name if to == "agent" else f"{to} {name}", *([] if answer.good else [result]), fact])
 
 
 async def told(text: str, folder: Path) -> list[str]:
@@ -127,7 +134,7 @@ async def told(text: str, folder: Path) -> list[str]:
     for each in answers:
         if not each.good:
             assert each.problem(examined.marks).place.line > 1
-    return [each.as_text() for each in answers]
+    return [line(each) for each in answers]
 
 
 async def identity_provider(wire: Wire) -> None:
@@ -309,10 +316,20 @@ def test_an_agent_that_is_down_is_an_error_at_its_line_for_github() -> None:
 def test_people_are_told_that_all_is_well_and_of_every_agent() -> None:
     assert Report(of(GOOD)).as_text() == "gateway.yaml: no problems"
     assert Report(of(GOOD), (UP, DOWN)).as_text().splitlines() == [
-        "gateway.yaml: no problems",
-        "echo: JSONRPC 1.0",
-        "echo: no card: not reached",
+        "agent  echo  ok       JSONRPC 1.0",
+        "agent  echo  no card  not reached",
+        "",
+        "gateway.yaml: 1 failed answer",
     ]
+
+
+def test_the_last_line_counts_and_coverage_names_the_matches_without_a_test() -> None:
+    assert Report(of(BAD)).as_text().splitlines()[-1].startswith("gateway.yaml: ")
+    text = f"{GOOD}tests:\n- {{ name: t, request: /echo, expect: echo }}\n"
+    found = of(text)
+    assert Report(found).as_text() == "gateway.yaml: no problems (1 test passed)"
+    assert "echo" not in Report(found, coverage=True).as_text()
+    assert Report(of(GOOD), coverage=True).as_text().startswith("echo: no test takes its match at gateway.yaml:3")
 
 
 def test_issuers_the_store_and_webhooks_are_told_beside_agents() -> None:
@@ -332,7 +349,7 @@ agents: { echo: "http://127.0.0.1:1" }
     )
     review = Report(of(text), found)
     assert review.code == 1
-    assert "issuer corp: no keys: ConnectError" in review.as_text()
+    assert re.search(r"issuer +corp +no keys +ConnectError", review.as_text())
     told = review.as_json()
     assert told["agents"] == [{"backend": "echo", "ok": True, "message": "JSONRPC 1.0"}]
     assert told["issuers"] == [{"issuer": "corp", "ok": False, "message": "ConnectError"}]

@@ -18,12 +18,12 @@ INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocol
 
 
 def composed(name: str, url: str) -> str:
-    return compose(Found({"name": name, "supportedInterfaces": [INTERFACE]}, url))
+    return compose([Found({"name": name, "supportedInterfaces": [INTERFACE]}, url)])
 
 
 def test_an_agent_that_answers_gets_a_configuration_without_problems() -> None:
     with serving() as url:
-        text = first_configuration(f"{url}/echo")
+        text = first_configuration([f"{url}/echo"])
     loaded = load(Path("gateway.yaml"), {}, text)
     assert loaded.problems == ()
     assert loaded.config is not None
@@ -62,7 +62,7 @@ def test_a_card_at_a_place_of_its_own_is_written_down() -> None:
 def test_an_agent_that_asks_for_a_credential_is_told_with_what_the_file_can_say() -> None:
     answers: dict[str, Answer] = {"/a/.well-known/agent-card.json": (401, b"")}
     with answering(answers) as server, pytest.raises(CommandFailed) as failed:
-        first_configuration(f"{server.url}/a")
+        first_configuration([f"{server.url}/a"])
     assert "needs a credential (401)" in failed.value.message
     assert "`upstream_auth`" in failed.value.message
     assert "--key" not in failed.value.message
@@ -91,7 +91,7 @@ def test_why_a_file_cannot_be_written_is_told(tmp_path: Path, *, force: bool) ->
 
 def test_an_agent_that_cannot_be_called_gets_none() -> None:
     with pytest.raises(CommandFailed, match="no interface"):
-        compose(Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json"))
+        compose([Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json")])
 
 
 def stub(command: str, **more: object) -> dict[str, object]:
@@ -101,7 +101,7 @@ def stub(command: str, **more: object) -> dict[str, object]:
 @for_each("url", ["https://cards.example.com/notes.json", "http://127.0.0.1:1/notes.json"])
 def test_a_card_that_names_a_command_gets_the_lines_that_run_it(url: str) -> None:
     command = "MODE=fast KEEP='${HOME} x' npx run \"my agent\"@0.3.0 --say 'a|b' $HOME #1 '' é"
-    config = load(Path("gateway.yaml"), {}, compose(Found(stub(command), url))).config
+    config = load(Path("gateway.yaml"), {}, compose([Found(stub(command), url)])).config
     assert config is not None
     [backend] = config.agents["notes"].backend
     assert backend.stdio is not None
@@ -113,9 +113,9 @@ def test_a_card_that_names_a_command_gets_the_lines_that_run_it(url: str) -> Non
 def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called() -> None:
     on_stdio = {"url": "notes --serve", "protocolBinding": "stdio", "protocolVersion": "1.0"}
     url = "https://cards.example.com/notes.json"
-    written = yaml.safe_load(compose(Found({"name": "Notes", "supportedInterfaces": [on_stdio]}, url)))
+    written = yaml.safe_load(compose([Found({"name": "Notes", "supportedInterfaces": [on_stdio]}, url)]))
     assert written["agents"]["notes"] == {"backend": {"stdio": {"command": ["notes", "--serve"]}}}
-    written = yaml.safe_load(compose(Found({"name": "Notes", "supportedInterfaces": [on_stdio, INTERFACE]}, url)))
+    written = yaml.safe_load(compose([Found({"name": "Notes", "supportedInterfaces": [on_stdio, INTERFACE]}, url)]))
     assert written["agents"]["notes"]["card"] == url
 
 
@@ -131,13 +131,13 @@ def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called
 )
 def test_a_command_that_should_not_be_run_is_not_written(url: str, command: str, why: str) -> None:
     with pytest.raises(CommandFailed, match=why):
-        compose(Found(stub(command), url))
+        compose([Found(stub(command), url)])
 
 
 def test_a_card_that_names_a_command_is_fetched_like_any_other() -> None:
     answers: dict[str, Answer] = {"/notes.json": (200, msgspec.json.encode(stub("notes")))}
     with answering(answers) as server:
-        assert '        command: ["notes"]\n' in first_configuration(f"{server.url}/notes.json")
+        assert '        command: ["notes"]\n' in first_configuration([f"{server.url}/notes.json"])
 
 
 def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
@@ -145,13 +145,13 @@ def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
     document = msgspec.json.encode({"name": "A", "supportedInterfaces": [alone]})
     answers: dict[str, Answer] = {"/a/.well-known/agent-card.json": (200, document)}
     with answering(answers) as server, pytest.raises(CommandFailed) as failed:
-        first_configuration(f"{server.url}/a")
+        first_configuration([f"{server.url}/a"])
     assert f"{server.url}/a/.well-known/agent-card.json: the card offers gRPC alone" in failed.value.message
     assert "`backend: grpcs://HOST:PORT`" in failed.value.message
 
 
 def test_an_agent_of_0_1_gets_one_too() -> None:
     card = {"name": "A", "url": "http://127.0.0.1:1/", "authentication": {"schemes": ["Bearer"]}}
-    text = compose(Found(card, "http://127.0.0.1:1/.well-known/agent.json"))
-    assert "in front of A (JSONRPC 0.1)." in text
+    text = compose([Found(card, "http://127.0.0.1:1/.well-known/agent.json")])
+    assert "# A (JSONRPC 0.1): http://127.0.0.1:8080/a" in text
     assert "backend: http://127.0.0.1:1\n" in text

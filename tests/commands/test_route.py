@@ -28,17 +28,17 @@ EXAMINED = examine(Path("gateway.yaml"), {}, text=FILE)
 
 def test_the_agent_and_the_line_of_its_match_are_told() -> None:
     text = as_text(explain_route(EXAMINED, Inquiry(path="/a2a", tenant="billing", as_="acme")))
-    assert text.startswith("billing at https://billing.example.com\n  by gateway.yaml:10\n")
+    assert text.startswith("200 billing at https://billing.example.com\n  by gateway.yaml:10\n")
 
 
 def test_where_nobody_answers_the_reason_is_told() -> None:
-    assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("no_route\n")
+    assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("404 no_route\n")
 
 
 def test_a_path_without_that_of_the_public_url_is_told_with_what_it_would_be() -> None:
     text = FILE.replace("auth:", "gateway: { public_url: https://gw.example.com/base }\nauth:")
     said = as_text(explain_route(examine(Path("gateway.yaml"), {}, text=text), Inquiry(path="/support", as_="acme")))
-    assert said.startswith("no_route\n  → the path lacks /base")
+    assert said.startswith("404 no_route\n  → the path lacks /base")
     assert "/base/support" in said
 
 
@@ -82,12 +82,12 @@ def test_a_method_of_grpc_is_told_with_the_line_of_the_match_whose_path_it_does_
     assert (
         said
         == """\
-support at https://support.example.com
+200 support at https://support.example.com
   by gateway.yaml:9
   taken: support (gateway.yaml:9): all it asks for holds
   not taken: billing (gateway.yaml:11): asks for tenant 'billing', the request has 'support'
 """
     )
     said = as_text(explain_route(found, Inquiry(method, as_="acme")))
-    assert said.startswith("bad_request\n")
+    assert said.startswith("400 bad_request\n")
     assert "requests of the scoped service have a `scope`, and this one has none" in said

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,10 +44,7 @@ def card(binding: str, version: str, *, streaming: bool = False, path: str = "/a
 def sent_to(server: Answering, document: bytes, path: str, answer: Answer, errand: Message | None = None) -> str:
     server.answers[CARD_PATH] = (200, document.replace(b"BASE", server.url.encode()))
     server.answers[path] = answer
-    given = errand or Message("", "hi")
-    return said(
-        Message(f"{server.url}/agent", given.text, given.key, given.token, given.tenant, given.task, given.context)
-    )
+    return said(replace(errand or Message("", "hi"), url=f"{server.url}/agent"))
 
 
 def test_a_stream_is_shown_as_it_comes(fleet: str) -> None:
@@ -360,3 +359,18 @@ def test_no_answer_is_too_odd_to_be_shown(event: dict[str, Any]) -> None:
 
 def test_an_agent_cannot_command_the_terminal() -> None:
     assert safe("\x1b[31mred\x07 \u202eback\r\n\tok") == "�[31mred� �back�\n\tok"
+
+
+def test_files_and_data_are_parts_in_the_words_of_each_version(tmp_path: Path) -> None:
+    path = tmp_path / "note.txt"
+    path.write_bytes(b"hi")
+    answer: Answer = (200, msgspec.json.encode({"result": DONE}))
+    sent = []
+    with answering({}) as server:
+        for version in ("1.0", "0.3"):
+            outgoing = Message("", "x", files=(path,), data='{"a": 1}')
+            sent_to(server, card("JSONRPC", version), "/agent/call", answer, outgoing)
+            sent.append(msgspec.json.decode(server.asked[-1][3])["params"]["message"]["parts"][1:])
+    assert sent[0] == [{"raw": "aGk=", "filename": "note.txt", "mediaType": "text/plain"}, {"data": {"a": 1}}]
+    file = {"bytes": "aGk=", "name": "note.txt", "mimeType": "text/plain"}
+    assert sent[1] == [{"kind": "file", "file": file}, {"kind": "data", "data": {"a": 1}}]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, Fault, RateLimited
 from gateway.config.model import ALGORITHMS, Auth
-from gateway.config.values import NAME
+from gateway.config.names import NAME
 from gateway.identity.authenticator import Authenticator
 from gateway.principal import Principal
 from tests.identity.issuance import (
