@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -39,6 +40,7 @@ from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
+from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.tasks import opening
 from gateway.tasks.counted import counted
@@ -47,7 +49,7 @@ from gateway.tasks.store import Bounds, Store, StoreBroken
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.lag import watch_lag
-from gateway.telemetry.metrics import Metrics, Sample
+from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample
 from gateway.telemetry.recent import RecentRequests
 from gateway.workers import Worker
 
@@ -96,7 +98,12 @@ class Gateway:
         self._background = Background()
         self._worker = worker
         self._processes = 1 if worker is None else worker.processes
-        self.metrics = Metrics(__version__, self._samples, None if worker is None else worker.metrics)
+        self.metrics = Metrics(
+            __version__,
+            self._samples,
+            None if worker is None else worker.metrics,
+            self._config.observe.metrics.buckets.model_dump(exclude_none=True),
+        )
         self.access = AccessLog(access_stream, form=self._config.observe.log.format)
         self.started = False
         self.draining = False
@@ -401,8 +408,14 @@ class Gateway:
         await asyncio.to_thread(self._audit.close)
 
     async def _open_ledger(self, config: Config, marks: Marks) -> tuple[Ledger | None, SharedRates | None]:
-        operations = self.metrics.state_operations
-        return await open_ledger(config, marks, lambda name: operations.share((name,)), state=self._state)
+        metrics = self.metrics
+        return await open_ledger(
+            config,
+            marks,
+            lambda name: metrics.state_operations.share((name,)),
+            lambda name, seconds: metrics.state_duration.of((name,)).observe(seconds),
+            state=self._state,
+        )
 
     def _open_push(self) -> PushService:
         return PushService(
@@ -443,8 +456,33 @@ class Gateway:
             (((), self.access.dropped + self._audit.dropped),),
         )
         yield from self._overload.samples()
-        if self._snapshot is not None:
-            yield from self._snapshot.samples()
+        if self._snapshot is None or self._push is None:
+            return
+        yield from self._snapshot.samples()
+        opened = {} if self._ledger is None else self._ledger.open_tasks
+        agents, tenants = Counter[str](), Counter[str]()
+        for (tenant, scope), count in opened.items():
+            agent, _ = read_backend_key(scope)
+            agents[agent if agent in self._config.agents else NO_AGENT] += count
+            tenants[tenant] += count
+        yield Sample(
+            "tasks_open",
+            "Tasks that have not ended, of all gateways that share the store. Series: agents.",
+            ("agent",),
+            tuple(((agent,), float(count)) for agent, count in agents.items()),
+        )
+        yield from self._pipeline.admission.samples(self._snapshot.labelled, tenants)
+        yield from self._push.samples(self._config.agents)
+        ends = self._snapshot.credential_ends()
+        if self._push.key_expires is not None:
+            ends["signing_key", "notifications"] = self._push.key_expires
+        yield Sample(
+            "credential_expiry_timestamp_seconds",
+            "When a credential expires, in Unix seconds. Series: API keys with an end (api_key), certificates of the "
+            "gateway for clients and for agents (tls, agent_tls), 2 signing keys (signing_key).",
+            ("kind", "name"),
+            tuple(ends.items()),
+        )
 
     def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
@@ -458,6 +496,7 @@ async def open_ledger(
     config: Config,
     marks: Marks,
     counts: Callable[[str], dict[str, float]],
+    timed: Callable[[str, float], None],
     *,
     state: StateUrl | None = None,
 ) -> tuple[Ledger | None, SharedRates | None]:
@@ -465,6 +504,7 @@ async def open_ledger(
 
     Args:
         counts: Returns the counters of an operation by result.
+        timed: Told the name of an operation and its seconds.
         state: URL of the ledger, instead of `gateway.state`.
 
     Raises:
@@ -481,7 +521,7 @@ async def open_ledger(
             with suppress(OSError):
                 place.path.parent.mkdir(mode=0o700, exist_ok=True)
         store = opening.make(place)
-        ledger = Ledger(counted(store, counts), bounds)
+        ledger = Ledger(counted(store, counts, timed), bounds)
         try:
             await ledger.open()
         except BaseException:

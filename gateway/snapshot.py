@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import math
 import ssl
 import time
 from collections import Counter
@@ -24,12 +25,14 @@ from gateway.catalog.card_text import CardTexts
 from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
-from gateway.config.certificate import signing_key
+from gateway.config.certificate import read_certificate, signing_key
 from gateway.config.check import Examined
 from gateway.config.client import METHOD
 from gateway.config.limit import Cors, Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.routes import table
+from gateway.config.yaml import Marks
+from gateway.identity.api_key import principal_of
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
@@ -101,6 +104,8 @@ class Snapshot:
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
         card_texts: The texts of cards for the pages of the catalog.
+        labelled: Tenants with a metric label of their own.
+        expiries: Ends of API keys and certificates in Unix seconds, by kind and name.
     """
 
     config: Config
@@ -125,6 +130,8 @@ class Snapshot:
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
     card_texts: CardTexts = field(default_factory=CardTexts)
+    labelled: frozenset[str] = frozenset()
+    expiries: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -215,6 +222,8 @@ class Snapshot:
             sign_in_cards=SignedCards(card_keys.of(None), public.key_set),
             card_keys=tuple(card_keys.used.values()),
             identity_headers=_identity_headers(config),
+            labelled=tenants,
+            expiries=_expiries(config, examined.marks),
         )
 
     def open(self, background: Background) -> None:
@@ -252,6 +261,14 @@ class Snapshot:
             meter.close()
         await self.resources.aclose()
 
+    def credential_ends(self) -> dict[tuple[str, str], float]:
+        """Return when credentials end, in Unix seconds, by kind and name."""
+        ends = dict(self.expiries)
+        signing = [keys.expires for keys in self.card_keys if keys.expires is not None]
+        if signing:
+            ends["signing_key", "cards"] = min(signing)
+        return ends
+
     def samples(self) -> Iterable[Sample]:
         """Yield the metrics that are read when they are scraped."""
         backings = list(self.backings.items())
@@ -285,6 +302,12 @@ class Snapshot:
                 for key, backing in backings
                 if backing.source.card is not None
             ),
+        )
+        yield Sample(
+            "config_info",
+            "Hash of the running configuration; the value is always 1. Series: 1.",
+            ("hash",),
+            (((self.examined.text_hash,), 1.0),),
         )
         yield from _untrusted(backings)
         yield from _processes([(backing.agent, backing.upstream) for _, backing in backings])
@@ -418,6 +441,20 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
         ("agent", "reason"),
         tuple((labels, float(count)) for labels, count in dropped.items()),
     )
+
+
+def _expiries(config: Config, marks: Marks) -> Mapping[tuple[str, str], float]:
+    keys = {} if config.auth is None else config.auth.api_keys
+    ends = {("api_key", name): principal_of(name, key).expires for name, key in keys.items()}
+    files = {at: marks.folder(at) / file for at, file in effective.certificates(config).items()}
+    # A thousand agents may share one certificate.
+    read = {file: read_certificate(file) for file in set(files.values())}
+    for at, file in files.items():
+        certificate = read[file]
+        if certificate is not None:
+            kind = "tls" if at[0] == "gateway" else "agent_tls"
+            ends[kind, str(at[-2])] = certificate.not_valid_after_utc.timestamp()
+    return {of: end for of, end in ends.items() if end < math.inf}
 
 
 def _key_client(file: Path | None, trust: Trust, resources: Resources) -> httpx.AsyncClient:

@@ -174,6 +174,12 @@ DASHBOARDS = {
                     "reqps",
                     width=12,
                 ),
+                Panel(
+                    "Used part of each limit",
+                    (('max by (name, limit) (~limit_usage_ratio{name=~"$tenant"})', "{{name}} {{limit}}"),),
+                    "percentunit",
+                    width=24,
+                ),
             ),
         },
         {"tenant": "label_values(~tenant_requests_total, tenant)"},
@@ -185,9 +191,15 @@ DASHBOARDS = {
                 Panel("Open", ((f"sum by (agent) (~streams_open{{{_A}}})", "{{agent}}"),)),
                 Panel("Events", ((_rate("stream_events_total", "event", _A), "{{event}}"),), "ops"),
                 Panel("Closed, by side", ((_rate("streams_closed_total", "by", _A), "{{by}}"),), "ops"),
+                Panel(
+                    "Lifetime, p95", ((_quantile("0.95", "stream_duration_seconds", "agent", _A), "{{agent}}"),), "s"
+                ),
             ),
             "Tasks": (
                 Panel("By state", ((_rate("tasks_total", "state", _A), "{{state}}"),), "ops"),
+                # Each gateway counts the store that all of them share.
+                Panel("Open", ((f"max by (agent) (~tasks_open{{{_A}}})", "{{agent}}"),)),
+                Panel("Duration, p95", ((_quantile("0.95", "task_duration_seconds", "agent", _A), "{{agent}}"),), "s"),
                 Panel(
                     "Foreign tasks that were named",
                     ((_rate("task_access_denied_total", "agent, operation", _A), "{{agent}} {{operation}}"),),
@@ -197,6 +209,11 @@ DASHBOARDS = {
                     "Store operations",
                     ((_rate("state_operations_total", "operation, result"), "{{operation}} {{result}}"),),
                     "ops",
+                ),
+                Panel(
+                    "Store latency, p99",
+                    ((_quantile("0.99", "state_operation_seconds", "operation"), "{{operation}}"),),
+                    "s",
                 ),
             ),
             "Webhooks": (
@@ -208,6 +225,8 @@ DASHBOARDS = {
                     ((f'sum by (agent) (increase(~push_deliveries_total{{result="dead",{_A}}}[1h]))', "{{agent}}"),),
                     width=12,
                 ),
+                Panel("Waiting", ((f"max by (agent) (~push_queue{{{_A}}})", "{{agent}}"),), width=12),
+                Panel("Age of the oldest", (("max(~push_oldest_seconds)", ""),), "s", width=12),
             ),
         },
         _AGENTS,
@@ -246,6 +265,11 @@ DASHBOARDS = {
             ),
             "Callers and logs": (
                 Panel("Authentications", ((_rate("auth_total", "method, result"), "{{method}} {{result}}"),), "ops"),
+                Panel(
+                    "Credentials expire in",
+                    (("min by (kind, name) (~credential_expiry_timestamp_seconds) - time()", "{{kind}} {{name}}"),),
+                    "s",
+                ),
                 Panel("Age of issuers' keys", (("time() - ~jwks_last_success_timestamp_seconds", "{{issuer}}"),), "s"),
                 Panel("Lost log lines", ((_rate("log_dropped_total", "instance"), "{{instance}}"),), "ops"),
             ),

@@ -25,6 +25,10 @@ _JWS: Final = PyJWS(algorithms=[ALGORITHM])
 class SigningKeys(Protocol):
     """The keys of a signer."""
 
+    @property
+    def expires(self) -> float | None:
+        """Return when the last key stops signing, in Unix seconds; None where that is unknown, or never."""
+
     async def published(self) -> Sequence[Key]:
         """Return the keys of the key set, the one that signs first.
 
@@ -38,6 +42,11 @@ class MadeKeys:
 
     def __init__(self, store: Store, *, wall: Callable[[], float]) -> None:
         self._ring = KeyRing(store, CARDS, wall=wall)
+
+    @property
+    def expires(self) -> float | None:
+        """Return when the last key stops signing, as `SigningKeys`."""
+        return self._ring.expires
 
     async def published(self) -> Sequence[Key]:
         """Return the keys of the key set, as `SigningKeys`."""
@@ -54,6 +63,8 @@ class OwnKey:
         private: Of P-256.
         kid: Its name in the key set.
     """
+
+    expires = None
 
     def __init__(self, private: EllipticCurvePrivateKey, kid: str) -> None:
         jwk = private_jwk(private)

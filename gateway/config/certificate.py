@@ -89,6 +89,14 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     return context
 
 
+def read_certificate(file: Path) -> x509.Certificate | None:
+    """Return the first certificate of a PEM file; None where it cannot be read, which loading it for TLS reports."""
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes()) if file.is_file() else None
+    except (OSError, ValueError, TypeError, x509.InvalidVersion, UserWarning):
+        return None
+
+
 def check_authorities(file: Path) -> None:
     """Check that a file has certificates of authorities.
 

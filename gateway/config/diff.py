@@ -180,6 +180,7 @@ UNTIL_RESTART: Mapping[KeyPath, str] = {
     ("gateway", "ledger"): "the store is open",
     ("observe", "log"): "the log is open",
     ("observe", "audit"): "the log is open",
+    ("observe", "metrics", "buckets"): "histograms keep their buckets",
 }
 """Settings that need a restart, and why; certificates do not, they are read again."""
 _STORE: tuple[KeyPath, ...] = (("gateway", "state"), ("gateway", "ledger"))

@@ -36,7 +36,7 @@ from gateway.config.limit import (
     Limits,
     TenantLimits,
 )
-from gateway.config.model import Config
+from gateway.config.model import Config, Tls
 from gateway.config.problem import KeyPath
 from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
@@ -242,6 +242,16 @@ def token_authorities(endpoint: TokenEndpoint, at: KeyPath, marks: Marks) -> Pat
 def webhook_authorities(config: Config, marks: Marks) -> Path | None:
     """Return the PEM file of the authorities for webhooks, or None for those of the system."""
     return _authority_file(config.push.tls, ("push", "tls"), marks)
+
+
+def certificates(config: Config) -> Mapping[KeyPath, str]:
+    """Return the files of the gateway's own certificates as they are written, by the path of their `tls`."""
+    parts: list[tuple[KeyPath, Tls | AgentTls | None]] = [
+        (("gateway",), config.gateway.tls),
+        (("defaults",), config.defaults.tls),
+        *((("agents", name), agent.tls) for name, agent in config.agents.items()),
+    ]
+    return {(*at, "tls"): tls.cert for at, tls in parts if tls is not None and tls.cert is not None}
 
 
 def _tls(config: Config, name: str) -> tuple[AgentTls | None, KeyPath]:

@@ -20,6 +20,7 @@ from gateway.config.values import (
     Count,
     Day,
     Duration,
+    DurationBuckets,
     Flag,
     Format,
     Memory,
@@ -29,6 +30,7 @@ from gateway.config.values import (
     Positive,
     Room,
     Sha256s,
+    SizeBuckets,
     Strings,
     TenantName,
     Wait,
@@ -286,13 +288,38 @@ class Log(Part):
     """Message contents are never logged; only `false` is accepted."""
 
 
+class Buckets(Part):
+    """Upper bounds of the buckets of histograms, by the name of the metric without its prefix."""
+
+    request_duration_seconds: DurationBuckets | None = None
+    """Time to the last byte of the response."""
+    first_byte_seconds: DurationBuckets | None = None
+    """Time to the first byte of the response."""
+    overhead_seconds: DurationBuckets | None = None
+    """Latency that the gateway adds."""
+    stream_duration_seconds: DurationBuckets | None = None
+    """Lifetime of streams."""
+    task_duration_seconds: DurationBuckets | None = None
+    """Time from the creation of a task to its final state."""
+    state_operation_seconds: DurationBuckets | None = None
+    """Latency of the task store."""
+    event_loop_lag_seconds: DurationBuckets | None = None
+    """Delay of timers in the event loop."""
+    request_body_bytes: SizeBuckets | None = None
+    """Size of request bodies."""
+    response_body_bytes: SizeBuckets | None = None
+    """Size of response bodies."""
+
+
 class Metrics(Part):
-    """Labels of the metrics."""
+    """Labels and buckets of the metrics."""
 
     tenant_label: Flag = True
     """Whether `tenant_requests_total` carries the tenant's name."""
     max_tenants: Count = 200
     """Most tenants with a label of their own; the rest is `other`."""
+    buckets: Buckets = Buckets()
+    """Buckets of histograms, instead of the default ones."""
 
 
 class Audit(Part):
@@ -313,7 +340,7 @@ class Observe(Part):
     log: Log = Log()
     """The access log and the gateway's own."""
     metrics: Metrics = Metrics()
-    """Labels of the Prometheus metrics on the admin listener."""
+    """Labels and buckets of the Prometheus metrics on the admin listener."""
     audit: Audit | None = None
     """The audit log; without it, audit events are in the gateway's own log."""
 

@@ -52,6 +52,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST = 366 * 86400.0
 _LARGEST = 1024**3
 _MOST_MEMORY = 1024**5
+_MOST_BUCKETS = 50
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
@@ -134,6 +135,12 @@ def _count(value: object) -> object:
 def _positive(value: int) -> int:
     if value < 1:
         raise ValueError("is not enough", "write at least 1")
+    return value
+
+
+def _ascending(value: tuple[float, ...]) -> tuple[float, ...]:
+    if not 1 <= len(value) <= _MOST_BUCKETS or value[0] <= 0 or list(value) != sorted(set(value)):
+        raise ValueError("is no list of ascending bounds above 0", f"write 1 to {_MOST_BUCKETS} upper bounds")
     return value
 
 
@@ -315,6 +322,10 @@ PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSch
 """A count and its period in seconds; the count is also the burst."""
 Bandwidth = Annotated[int, BeforeValidator(_bandwidth), WithJsonSchema(_BANDWIDTH_SCHEMA)]
 """Bytes a second from 1 on, written as a size, with `/s` behind it or not."""
+DurationBuckets = Annotated[tuple[Duration, ...], AfterValidator(_ascending)]
+"""Upper bounds of the buckets of a histogram of durations."""
+SizeBuckets = Annotated[tuple[Size, ...], AfterValidator(_ascending)]
+"""Upper bounds of the buckets of a histogram of sizes."""
 Room = Annotated[Size, AfterValidator(_positive)]
 """Bytes from 1 on, written as a size."""
 Memory = Annotated[int, BeforeValidator(_memory), WithJsonSchema(_SIZE_SCHEMA)]

@@ -1,6 +1,7 @@
 """The admin listener: health, metrics, what runs, where a request would go, and the catalog page."""
 
 import asyncio
+import gzip
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -8,6 +9,8 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest, gzip_accepted
+from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -30,7 +33,7 @@ from gateway.policy.limits import Limits
 from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
-from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
+from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.recent import RecentRequests
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
@@ -39,6 +42,8 @@ _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
 _UNTOLD = _OPEN_PATHS | {"/metrics"} | FILES
 LONGEST_QUESTION = 64 * 1024
 """Bytes of the longest request body."""
+_GZIP = 1
+"""Level of compression: a third of the time of the default one, for a tenth more bytes."""
 MOST_CONNECTIONS = 256
 """Connections to the admin port; those of clients must not want for open files because of them."""
 
@@ -240,9 +245,20 @@ class _Pages:
     async def is_started(self, request: Request) -> Response:
         return _health(request, good=self._watched.started, checks={"listener": str(self._watched.started).lower()})
 
-    async def show_metrics(self, _request: Request) -> Response:
-        body = await asyncio.to_thread(self._watched.metrics.render)
-        return Response(body, media_type=CONTENT_TYPE)
+    async def show_metrics(self, request: Request) -> Response:
+        # Exemplars are in OpenMetrics only.
+        is_open = "application/openmetrics-text" in request.headers.get("accept", "")
+        encode, content_type = (
+            (openmetrics.generate_latest, openmetrics.CONTENT_TYPE_LATEST)
+            if is_open
+            else (generate_latest, CONTENT_TYPE_PLAIN_0_0_4)
+        )
+        headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        body = await asyncio.to_thread(self._watched.metrics.render, encode)
+        if gzip_accepted(request.headers.get("accept-encoding", "")):
+            body = await asyncio.to_thread(gzip.compress, body, _GZIP)
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, headers=headers)
 
     async def config(self, _request: Request) -> Response:
         snapshot = self._watched.snapshot

@@ -255,9 +255,8 @@ class Usage(NamedTuple):
 
 def _usage(account: LimiterState, now: float) -> Iterator[Usage]:
     if account.requests is not None:
-        account.requests.delay(now)  # refills it
         note = f"{account.share.limit} in {account.share.window} s"
-        yield Usage("requests", account.requests.burst, account.requests.burst - account.requests.left, note)
+        yield Usage("requests", account.requests.burst, account.requests.used(now), note)
     if account.gate is not None:
         yield Usage("concurrency", account.gate.limit, account.gate.taken, f"{account.gate.waiting} waiting")
     if account.streams < math.inf:
@@ -265,9 +264,7 @@ def _usage(account: LimiterState, now: float) -> Iterator[Usage]:
     if account.body < math.inf:
         yield Usage("body", account.body, note="bytes of a request")
     if account.bandwidth is not None:
-        account.bandwidth.delay(now)
-        used = account.bandwidth.burst - account.bandwidth.left
-        yield Usage("bandwidth", account.bandwidth.rate, used, "bytes in a second")
+        yield Usage("bandwidth", account.bandwidth.rate, account.bandwidth.used(now), "bytes in a second")
 
 
 class OverRate(RateLimited):
@@ -523,6 +520,15 @@ class Limits:
         """
         account = (self._tenants if scope == "tenant" else self._agents).get(name)
         return [] if account is None else list(_usage(account, now))
+
+    def usages(self, now: float) -> Iterator[tuple[str, str, Usage]]:
+        """Yield scope, name and use of each limit of the configuration, as `usage`; any thread may ask.
+
+        Tenants without a name in the configuration are left out.
+        """
+        for account in (*list(self._tenants.values()), *list(self._agents.values())):
+            for usage in _usage(account, now):
+                yield account.scope, account.label, usage
 
     # ---- Waiting -------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,10 @@ class Bucket:
         owed = self._settle(now) - self.burst
         return owed / self.rate if owed > 0.0 else 0.0
 
+    def used(self, now: float) -> float:
+        """Return the spent tokens; unlike the other methods it changes nothing, so any thread may ask."""
+        return max(0.0, self._spent - max(0.0, now - self._seen) * self.rate)
+
     def mirror(self, now: float) -> None:
         """Spend one token that another bucket granted, or the rest if that is less."""
         spent = self._settle(now)

@@ -1,6 +1,6 @@
 """Holds requests to the limits: a tenant's rate before the body is read, all other limits before the agent is asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from gateway.a2a.call import Call
@@ -10,10 +10,11 @@ from gateway.config import effective
 from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
 from gateway.config.model import Config
-from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quota, ratelimit_headers
+from gateway.policy.limits import OTHER, UNNAMED, Limits, OverRate, Permit, Quota, ratelimit_headers
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.routing.route import backend_key
+from gateway.telemetry.metrics import Sample
 
 _TOLL = 64 * 1024
 """Bytes after which a stream is charged again."""
@@ -33,6 +34,7 @@ class Admission:
         self._limits = limits
         self._clock = clock
         self._named: frozenset[str] = frozenset()
+        self._most_open: Mapping[str, int] = {}
         self.processes = 1
 
     def configure(self, config: Config, quotas: "Quotas | None" = None) -> None:
@@ -43,7 +45,34 @@ class Admission:
         """
         quotas = quotas_of(config) if quotas is None else quotas
         self._named = frozenset(config.tenants)
+        bounds = {name: tenant.limits.open_tasks for name, tenant in config.tenants.items() if name != UNNAMED}
+        self._most_open = {name: most for name, most in bounds.items() if most is not None}
         self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
+
+    def samples(self, labelled: Collection[str], opened: Mapping[str, int]) -> Iterable[Sample]:
+        """Yield the metric of how much of each limit is used; any thread may ask.
+
+        Args:
+            labelled: Tenants with a label of their own; the others are `other`, as the fullest of them.
+            opened: Open tasks by tenant.
+        """
+        used = [
+            (usage.limit, scope, name, usage.used / usage.most)
+            for scope, name, usage in self._limits.usages(self._clock())
+            if usage.used is not None
+        ]
+        used += [("open_tasks", "tenant", name, opened.get(name, 0) / most) for name, most in self._most_open.items()]
+        ratios: dict[tuple[str, str, str], float] = {}
+        for limit, scope, name, ratio in used:
+            key = (limit, scope, name if scope == "agent" or name in labelled else OTHER)
+            ratios[key] = max(ratios.get(key, 0.0), ratio)
+        yield Sample(
+            "limit_usage_ratio",
+            "Used part of each limit: 1 is all of it. Series: 5 limits (requests, concurrency, streams, bandwidth, "
+            "open_tasks) x names of the configuration and other.",
+            ("limit", "scope", "name"),
+            tuple(ratios.items()),
+        )
 
     async def arrive(self, request: RequestContext, client: Responder) -> None:
         """Charge the caller with one request; the answer has its rate limit headers.

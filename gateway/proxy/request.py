@@ -24,6 +24,7 @@ from gateway.push.webhooks import Pushing
 from gateway.routing.route import Rule
 from gateway.tasks.ownership import Ownership
 from gateway.tasks.skill_affinity import SkillCall
+from gateway.tasks.store import OPEN
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
 
@@ -183,10 +184,23 @@ class RequestContext:
             if self.fault.reason == "task_not_owned":
                 meter.task_denied(operation)
         kind = Kind.OTHER if self.operation is None else self.operation.kind
-        meter.timed(kind, duration, first_byte, overhead)
-        if self.progress.state is not None and self.operation is not None and self.operation.sends:
-            meter.task(self.progress.state)
+        meter.timed(kind, duration, first_byte, overhead, self.trace_id)
+        meter.sized(self.bytes_in, self.bytes_out)
+        if self.progress.state is not None and self.operation is not None:
+            self._count_task(self.progress.state, self.operation, duration)
         return self._line(duration, first_byte, overhead, outcome)
+
+    def _count_task(self, state: str, operation: Operation, duration: float) -> None:
+        if operation.sends:
+            self.meter.task(state)
+        if state in OPEN or operation is Operation.LIST_TASKS:
+            return
+        age = None if self.ownership is None else self.ownership.open_for
+        if age is None and operation.sends:
+            # It made the task, or the ledger does not know the task.
+            age = duration
+        if age is not None:
+            self.meter.task_ended(age, self.trace_id)
 
     def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
         call, told, fault = self.call, self.progress, self.fault

@@ -118,7 +118,7 @@ class Stream:
             request.closed_by = closed_by
             request.upstream = self._clock() - (request.sent or request.started)
             meter.streaming(-1)
-            meter.stream_closed(closed_by)
+            meter.stream_closed(closed_by, self._clock() - request.started, request.trace_id)
 
     def _begin(self) -> None:
         request = self._request

@@ -3,7 +3,8 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
@@ -18,6 +19,7 @@ from gateway.push.usage import Quota, Usage
 from gateway.tasks.store import Store
 from gateway.telemetry.access_log import short
 from gateway.telemetry.audit_log import Event
+from gateway.telemetry.metrics import NO_AGENT, Sample
 from gateway.upstream.connection_pool import client_tls
 
 
@@ -114,7 +116,37 @@ class PushService:
             return
         async with asyncio.TaskGroup() as group:
             group.create_task(self._usage.run(), name="push usage")
+            group.create_task(self._usage.watch(), name="push figures")
             group.create_task(self._queue.run(), name="push queue")
+
+    @property
+    def key_expires(self) -> float | None:
+        """Return when the last key for notifications stops signing, in Unix seconds; None where none has signed."""
+        return None if self._signer is None else self._signer.expires
+
+    def samples(self, agents: Collection[str]) -> Iterable[Sample]:
+        """Yield the metrics of the queue; nothing where agents call webhooks themselves.
+
+        Args:
+            agents: Those of the configuration. Notifications of others count as those of `-`.
+        """
+        if self.relay is None:
+            return
+        waiting = Counter[str]()
+        for agent, count in self._usage.waiting.items():
+            waiting[agent if agent in agents else NO_AGENT] += count
+        yield Sample(
+            "push_queue",
+            "Push notifications that wait for delivery, of all gateways that share the store. Series: agents.",
+            ("agent",),
+            tuple(((agent,), float(count)) for agent, count in waiting.items()),
+        )
+        oldest = self._usage.oldest
+        now = time.time()  # noqa: TID251 - notifications outlive the process
+        age = 0.0 if oldest is None else max(now - oldest, 0.0)
+        yield Sample(
+            "push_oldest_seconds", "Age of the oldest push notification in the queue, in seconds.", (), (((), age),)
+        )
 
     async def jwks(self) -> Tree | None:
         """Return the key set by which receivers verify notifications; None where nothing is signed.

@@ -36,6 +36,11 @@ class Signer:
         self._issuer = issuer
         self._wall = wall
 
+    @property
+    def expires(self) -> float | None:
+        """Return when the last key stops signing, as `KeyRing.expires`."""
+        return self._ring.expires
+
     async def jwks(self) -> Tree:
         """Return the key set that receivers verify by; the key that signs comes first.
 

@@ -1,11 +1,14 @@
 """Counts of subscriptions and notifications in the store by tenant, so that none can fill it.
 
 Subscriptions and entries are counted where they are written and deleted. Nobody tells of those that expire, or that
-another gateway of the store writes: so all are counted anew each hour, and within a minute after one was refused.
+another gateway of the store writes: so all are counted anew each hour, and within a minute after one was refused; the
+entries each half minute, also for the metrics.
 """
 
 import asyncio
+import math
 from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -13,7 +16,7 @@ import msgspec
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.push.subscription import KIND as SUBSCRIPTION
-from gateway.tasks.store import Store
+from gateway.tasks.store import Note, Store
 
 ENTRY: Final = "outbox"
 """The kind of the notes that are entries of the queue (`queue.py`)."""
@@ -22,6 +25,7 @@ BODY: Final = "body"
 
 _EVERY: Final = 3600.0
 _AT_MOST: Final = 60.0
+_ENTRIES_EVERY: Final = 30.0
 _PAGE: Final = 500
 
 
@@ -38,6 +42,8 @@ class Usage:
 
     Attributes:
         quota: Replaced when the configuration is reloaded.
+        waiting: Notifications in the queue, by agent, when they were counted last.
+        oldest: When the oldest of them was enqueued, in Unix seconds; None where there is none.
     """
 
     def __init__(self, store: Store, quota: Quota | None = None) -> None:
@@ -47,6 +53,8 @@ class Usage:
         self._waiting: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._refused = asyncio.Event()
+        self.waiting: Mapping[str, int] = {}
+        self.oldest: float | None = None
 
     def has_room(self, tenant: str) -> bool:
         """Return whether a tenant may have one more subscription."""
@@ -67,6 +75,13 @@ class Usage:
         _change(self._waiting, tenant, change)
         _change(self._bytes, tenant, change * size)
 
+    async def watch(self) -> None:
+        """Count the entries each half minute until cancelled."""
+        while True:
+            await asyncio.sleep(_ENTRIES_EVERY)
+            with suppress(StateUnavailable):
+                await self.count_entries()
+
     async def run(self) -> None:
         """Count the store anew at once, each hour, and within a minute after a refusal; until cancelled."""
         while True:
@@ -84,24 +99,24 @@ class Usage:
             StateUnavailable: it does not answer; the counts stay as they are.
         """
         self._refused.clear()
-        subscriptions: Counter[str] = Counter()
-        waiting: Counter[str] = Counter()
-        sizes: Counter[str] = Counter()
-        for kind in (SUBSCRIPTION, ENTRY):
-            after = (kind, "")
-            while notes := await self._store.notes(after, _PAGE):
-                for note in notes:
-                    if note.kind == SUBSCRIPTION == kind:
-                        subscriptions[note.tenant] += 1
-                    elif note.kind == ENTRY == kind:
-                        waiting[note.tenant] += 1
-                        sizes[note.tenant] += _size(note.value)
-                after = (notes[-1].kind, notes[-1].key)
-                if after[0] != kind:
-                    break
-                # Others have their turn between two pages.
-                await asyncio.sleep(0)
-        self._subscriptions, self._waiting, self._bytes = subscriptions, waiting, sizes
+        self._subscriptions = Counter([note.tenant async for note in _notes(self._store, SUBSCRIPTION)])
+        await self.count_entries()
+
+    async def count_entries(self) -> None:
+        """Count the notifications in the queue anew.
+
+        Raises:
+            StateUnavailable: as `count`.
+        """
+        waiting, sizes, agents = Counter[str](), Counter[str](), Counter[str]()
+        oldest: float | None = None
+        async for note in _notes(self._store, ENTRY):
+            entry = _read(note.value)
+            waiting[note.tenant] += 1
+            sizes[note.tenant] += entry.size
+            agents[entry.agent] += 1
+            oldest = entry.made if oldest is None else min(oldest, entry.made)
+        self._waiting, self._bytes, self.waiting, self.oldest = waiting, sizes, agents, oldest
 
     def _answer(self, *, fits: bool) -> bool:
         if not fits:
@@ -115,13 +130,28 @@ def _change(counts: Counter[str], tenant: str, change: int) -> None:
         del counts[tenant]
 
 
-class _Sized(msgspec.Struct):
+async def _notes(store: Store, kind: str) -> AsyncIterator[Note]:
+    """Yield the notes of a kind."""
+    after = (kind, "")
+    while notes := await store.notes(after, _PAGE):
+        for note in notes:
+            if note.kind != kind:
+                return
+            yield note
+        after = (kind, notes[-1].key)
+        # Others have their turn between two pages.
+        await asyncio.sleep(0)
+
+
+class _Entry(msgspec.Struct):
+    agent: str = ""
+    made: float = math.inf
     size: int = 0
 
 
-def _size(entry: bytes) -> int:
-    """Return the bytes of an entry's body; 0 where the entry cannot be read."""
+def _read(entry: bytes) -> _Entry:
+    """Return what is counted of an entry; of one that cannot be read, an empty one."""
     try:
-        return msgspec.json.decode(entry, type=_Sized).size
+        return msgspec.json.decode(entry, type=_Entry)
     except msgspec.MsgspecError:
-        return 0
+        return _Entry()

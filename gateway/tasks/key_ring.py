@@ -40,6 +40,8 @@ MOST: Final = 100
 """Keys that are published at most; only an operator makes more than two."""
 
 _KIND: Final = "secret"
+# Seconds after which keys that nobody reads are not known any more, for another gateway may have rotated them.
+_USED: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,12 @@ class KeyRing:
         self._wall = wall
         self._known: Sequence[Key] = ()
         self._read_at = -math.inf
+
+    @property
+    def expires(self) -> float | None:
+        """Return when the last key stops signing, in Unix seconds; None where none was used within an hour."""
+        is_used = self._wall() - self._read_at < _USED
+        return self._known[-1].signs_from + SIGNS_FOR if self._known and is_used else None
 
     async def published(self) -> list[Key]:
         """Return the keys of the key set, the one that signs first.

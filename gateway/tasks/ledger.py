@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 
 from gateway.a2a.fault import StateUnavailable
@@ -37,6 +37,7 @@ class Ledger:
         known_cipher: As `cipher`; None if the store has not told the secret yet.
         refuses: Whether a new task could not be written, and none has been since.
         wall: As the argument.
+        open_tasks: Tasks that have not ended, by tenant and scope, when they were counted last.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Ledger:
         self.wall = wall
         self._clock = clock
         self._secret: bytes | None = None
+        self.open_tasks: Mapping[tuple[str, str], int] = {}
         self.known_cipher: TokenCipher | None = None
         self._prefixes: dict[tuple[str, str, str], str] = {}
 
@@ -114,6 +116,8 @@ class Ledger:
     async def run(self) -> None:
         """Forget what has expired, and what a tenant has too much of, for ever."""
         for number in itertools.count(1):
+            with suppress(StateUnavailable):
+                self.open_tasks = await self.store.open_by_scope()
             await asyncio.sleep(_RENEW_EVERY)
             with suppress(StateUnavailable):
                 await self.renew()

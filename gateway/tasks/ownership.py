@@ -199,6 +199,8 @@ class Ownership(msgspec.Struct, eq=False):
     _label: str
     prefix: ContextPrefix = NO_PREFIX
     is_foreign: bool = False
+    # When the task was made that the call names, in Unix seconds; 0 where it is unknown, or had ended before.
+    _made: int = 0
     # The task and the context that are known to be the caller's.
     _task: str = ""
     _state: str = ""
@@ -581,6 +583,11 @@ class Ownership(msgspec.Struct, eq=False):
         owner, isolation = self.owner, self.isolation
         return isolation.scope, owner.tenant, owner.principal if isolation.by_principal else ""
 
+    @property
+    def open_for(self) -> float | None:
+        """Return the age in seconds of the task that the call names, if that was open when the call came."""
+        return max(self.isolation.ledger.wall() - self._made, 0.0) if self._made else None
+
     def owns(self, owner: Owner) -> bool:
         """Return whether what belongs to an owner is the caller's."""
         return self.isolation.is_owned(owner, self.owner)
@@ -592,6 +599,7 @@ class Ownership(msgspec.Struct, eq=False):
 
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the protocol's word
         self._task, self._state, self._context = id, task.state, task.context
+        self._made = task.made if task.state in OPEN else 0
         self._stale = self.isolation.ledger.now() - task.seen >= SEEN_AGAIN
         self._note_prefix()
 

@@ -24,7 +24,7 @@ from gateway.tasks import redis_entry as entry
 from gateway.tasks import redis_scripts as scripts
 from gateway.tasks.redis_address import read_address
 from gateway.tasks.redis_client import RedisClient, Reply
-from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short
+from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short, split
 from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Decision, Figures, Note, Observed, Owner, Row, Task
 
 LARGE: Final = 32 * 1024
@@ -117,6 +117,15 @@ class RedisStore:
     async def open_tasks(self, tenant: str) -> int:
         """Return the number of a tenant's tasks that are not over."""
         return as_number(await self.client.ask("ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
+
+    async def open_by_scope(self) -> dict[tuple[str, str], int]:
+        """Return the number of tasks that are not over, by tenant and scope."""
+        found: Counter[tuple[str, str]] = Counter()
+        async for tenants in self._scan("SSCAN", self._named("tenants")):
+            for tenant in map(bytes.decode, tenants):
+                async for page in self._scan("ZSCAN", self._keys(tenant)[len(scripts.SHARED)]):
+                    found.update((tenant, split(name.decode())[0]) for name, _ in page)
+        return found
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """Return the number of an owner's tasks in a scope, or in one context."""

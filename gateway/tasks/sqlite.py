@@ -103,6 +103,12 @@ _OLD_TASKS = """
     SELECT scope, id, seen FROM tenants CROSS JOIN task ON tenant = name AND open = 0 AND seen < :ended
     UNION ALL SELECT scope, id, seen FROM tenants CROSS JOIN task ON tenant = name AND open = 1 AND seen < :open
     LIMIT :most"""
+_OPEN_BY_SCOPE = """
+    WITH RECURSIVE tenants(name) AS (
+        SELECT min(tenant) FROM task
+        UNION ALL SELECT (SELECT min(tenant) FROM task WHERE tenant > name) FROM tenants WHERE name IS NOT NULL
+    )
+    SELECT tenant, scope, count(*) FROM tenants CROSS JOIN task ON tenant = name AND open = 1 GROUP BY tenant, scope"""
 # A file has no index of contexts by time, which would be one more page to write for each new one.
 _OLD_CONTEXTS = """
     SELECT scope, id, seen FROM (
@@ -194,6 +200,11 @@ class SqliteStore:
     async def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`."""
         return await self._count(_OPEN_TASKS, (tenant,))
+
+    async def open_by_scope(self) -> dict[tuple[str, str], int]:
+        """As `Store.open_by_scope`."""
+        found = await self._in_thread(lambda db: db.execute(_OPEN_BY_SCOPE).fetchall())
+        return {(tenant, scope): count for tenant, scope, count in found}
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """As `Store.count`."""

@@ -240,6 +240,9 @@ class Store(Protocol):
     async def open_tasks(self, tenant: str) -> int:
         """Return how many tasks of a tenant have not ended, in all scopes."""
 
+    async def open_by_scope(self) -> dict[tuple[str, str], int]:
+        """Return how many tasks have not ended, by tenant and scope; they are not counted in one step."""
+
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """Return how many tasks of an owner a scope has, or a context if one is given.
 

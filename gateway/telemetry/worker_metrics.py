@@ -2,7 +2,8 @@
 
 Each worker writes its metrics to a file of its own once a second, and when it ends. Counters and histograms are added
 up, and counts of workers that ended are kept, so that no counter goes back. At most the last second of a killed worker
-is lost. Gauges are added up too, but for those that describe the whole gateway (`_COMBINE`).
+is lost. Gauges are added up too, but for those that describe the whole gateway (`_COMBINE`). Of the exemplars of one
+bucket that of one worker is shown.
 
 prometheus-client can do this with memory-mapped values; they cost a request 70 µs more than those of `counters`.
 """
@@ -17,8 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Exemplar, Metric
 from prometheus_client.registry import Collector
 
 _EVERY = 1.0
@@ -28,6 +29,14 @@ _COMBINE: Mapping[str, Callable[[float, float], float]] = {
     _PREFIX + "build_info": max,
     _PREFIX + "draining": max,
     _PREFIX + "card_age_seconds": max,
+    _PREFIX + "config_info": max,
+    _PREFIX + "credential_expiry_timestamp_seconds": min,
+    # Each worker counts the store that all of them share.
+    _PREFIX + "tasks_open": max,
+    _PREFIX + "push_queue": max,
+    _PREFIX + "push_oldest_seconds": max,
+    # Calls are refused where one worker has used up its share.
+    _PREFIX + "limit_usage_ratio": max,
     _PREFIX + "config_last_reload_success_timestamp_seconds": max,
     _PREFIX + "config_last_reload_successful": min,
     _PREFIX + "backend_up": min,
@@ -43,6 +52,10 @@ _ENDED, _LOCK = "ended", "lock"
 _Labels = tuple[tuple[str, str], ...]
 _Metrics = dict[tuple[str, str, str], dict[tuple[str, _Labels], float]]
 """By name, type and help: the value of each series, by its name and labels."""
+_Exemplars = dict[tuple[str, _Labels], tuple[str, float]]
+"""By the name and labels of a series: the trace id of its exemplar, and the value."""
+Encode = Callable[[Collector], bytes]
+"""Returns the metrics in one of the formats of Prometheus."""
 
 
 class WorkerMetrics:
@@ -59,7 +72,7 @@ class WorkerMetrics:
     def write(self, registry: CollectorRegistry) -> None:
         """Write the metrics of this process."""
         with self._writing:
-            self._write(str(os.getpid()), _collected(registry))
+            self._write(str(os.getpid()), *_collected(registry))
 
     async def keep_writing(self, registry: CollectorRegistry) -> None:
         """Write them once a second until cancelled, and once more then."""
@@ -78,35 +91,38 @@ class WorkerMetrics:
             OSError: they are lost.
         """
         with self._locked(fcntl.LOCK_EX):
-            counts = {metric: series for metric, series in self._read(str(pid)).items() if metric[1] != "gauge"}
-            self._write(_ENDED, _merged([self._read(_ENDED), counts]))
+            metrics, _ = self._read(str(pid))
+            counts = {metric: series for metric, series in metrics.items() if metric[1] != "gauge"}
+            self._write(_ENDED, _merged([self._read(_ENDED)[0], counts]), {})
             for left in (str(pid), f"{pid}.new"):
                 (self._folder / left).unlink(missing_ok=True)
 
-    def render(self, registry: CollectorRegistry) -> bytes:
-        """Return the metrics of all workers in the text format; those of this one as they are now.
+    def render(self, registry: CollectorRegistry, encode: Encode) -> bytes:
+        """Return the metrics of all workers; those of this one as they are now.
 
         They are written first: what one answer has shown, the next one has too, whichever worker gives it.
         """
         with self._writing:
             living = [_collected(registry)]
             with suppress(OSError):
-                self._write(str(os.getpid()), living[0])
+                self._write(str(os.getpid()), *living[0])
         with self._locked(fcntl.LOCK_SH):
             names = {path.name for path in self._folder.iterdir() if path.name.isdigit()} - {str(os.getpid())}
             living += [self._read(name) for name in sorted(names)]
-            ended = self._read(_ENDED)
-        return generate_latest(_Shown(_merged([*living, _of_known_agents(ended, living)])))
+            ended, _ = self._read(_ENDED)
+        metrics = [each for each, _ in living]
+        exemplars = {series: exemplar for _, each in living for series, exemplar in each.items()}
+        return encode(_Shown(_merged([*metrics, _of_known_agents(ended, metrics)]), exemplars))
 
-    def _read(self, name: str) -> _Metrics:
+    def _read(self, name: str) -> tuple[_Metrics, _Exemplars]:
         try:
             return _decoder.decode((self._folder / name).read_bytes())
         except FileNotFoundError:
-            return {}
+            return {}, {}
 
-    def _write(self, name: str, metrics: _Metrics) -> None:
+    def _write(self, name: str, metrics: _Metrics, exemplars: _Exemplars) -> None:
         new = self._folder / f"{name}.new"
-        new.write_bytes(msgspec.msgpack.encode(metrics))
+        new.write_bytes(msgspec.msgpack.encode((metrics, exemplars)))
         new.replace(self._folder / name)
 
     @contextmanager
@@ -118,24 +134,31 @@ class WorkerMetrics:
 
 
 class _Shown(Collector):
-    def __init__(self, metrics: _Metrics) -> None:
+    def __init__(self, metrics: _Metrics, exemplars: _Exemplars) -> None:
         self._metrics = metrics
+        self._exemplars = exemplars
 
     def collect(self) -> Iterable[Metric]:
         for (name, kind, words), series in self._metrics.items():
             metric = Metric(name, words, kind)
             for (sample, labels), value in series.items():
-                metric.add_sample(sample, dict(labels), value)
+                trace = self._exemplars.get((sample, labels))
+                exemplar = None if trace is None else Exemplar({"trace_id": trace[0]}, trace[1])
+                metric.add_sample(sample, dict(labels), value, exemplar=exemplar)
             yield metric
 
 
-def _collected(registry: CollectorRegistry) -> _Metrics:
-    return {
-        (metric.name, metric.type, metric.documentation): {
-            (sample.name, tuple(sample.labels.items())): sample.value for sample in metric.samples
-        }
-        for metric in registry.collect()
-    }
+def _collected(registry: CollectorRegistry) -> tuple[_Metrics, _Exemplars]:
+    metrics: _Metrics = {}
+    exemplars: _Exemplars = {}
+    for metric in registry.collect():
+        series = metrics[metric.name, metric.type, metric.documentation] = {}
+        for sample in metric.samples:
+            key = (sample.name, tuple(sample.labels.items()))
+            series[key] = sample.value
+            if sample.exemplar is not None:
+                exemplars[key] = (sample.exemplar.labels["trace_id"], sample.exemplar.value)
+    return metrics, exemplars
 
 
 def _merged(workers: Iterable[_Metrics]) -> _Metrics:
@@ -162,4 +185,4 @@ def _of_known_agents(ended: _Metrics, living: Iterable[_Metrics]) -> _Metrics:
     }
 
 
-_decoder = msgspec.msgpack.Decoder(_Metrics)
+_decoder = msgspec.msgpack.Decoder(tuple[_Metrics, _Exemplars])

@@ -114,6 +114,16 @@ CASES = {
         {AUTH.format("invalid"): "0+120x60", AUTH.format("ok"): "0+60x60"},
         {AUTH.format("invalid"): "0+120x60", AUTH.format("ok"): "0+600x60"},
     ),
+    # Time begins at 0.
+    "A2ACredentialExpires": Case(
+        {P + 'credential_expiry_timestamp_seconds{kind="tls",name="gateway"}': "86400x60"},
+        # A signing key is replaced a day before.
+        {
+            P + 'credential_expiry_timestamp_seconds{kind="tls",name="gateway"}': "8640000x60",
+            P + 'credential_expiry_timestamp_seconds{kind="signing_key",name="cards"}': "86400x60",
+        },
+        {"kind": "tls", "name": "gateway"},
+    ),
     "A2AForeignTasks": Case(
         {P + 'task_access_denied_total{agent="crm",operation="GetTask"}': "0+10x60"},
         {P + 'task_access_denied_total{agent="crm",operation="GetTask"}': "0+1x60"},
@@ -123,6 +133,9 @@ CASES = {
         {P + 'limit_hits_total{limit="requests",scope="tenant",name="acme"}': "0+120x60"},
         {P + 'limit_hits_total{limit="requests",scope="tenant",name="acme"}': "0+6x60"},
         {"limit": "requests", "name": "acme"},
+    ),
+    "A2ANotificationsLate": Case(
+        {P + 'push_oldest_seconds{instance="one"}': "25000x60"}, {P + 'push_oldest_seconds{instance="one"}': "300x60"}
     ),
     "A2ANotificationsLost": Case(
         {P + 'push_deliveries_total{agent="crm",result="dead"}': "0+1x60"},

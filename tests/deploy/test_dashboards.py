@@ -31,6 +31,7 @@ auth:
   api_keys:
     batch: {{ sha256: c775e7b757ede630cd0aa1113bd102661ab38829ca52a6422ab782862f268646, tenant: acme }}
 tenants: {{ acme: [notes] }}
+push: {{ mode: relay }}
 agents:
   notes:
     backend: {{ stdio: {{ command: [{python}, -m, gateway.demo.stdio_agent], env: {{ PYTHONPATH: {root} }} }} }}
@@ -93,6 +94,10 @@ def test_every_expression_is_promql(tmp_path: Path) -> None:
 def test_every_series_is_one_that_a_gateway_exports(tmp_path: Path) -> None:
     with gateway(tmp_path) as (_, admin):
         text = httpx.get(f"http://{admin}/metrics").text
+    if PROMTOOL is not None:
+        command = [PROMTOOL, "check", "metrics"]
+        linted = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
+        assert linted.returncode == 0, linted.stdout + linted.stderr
     families = dict(re.findall(r"^# TYPE (\S+) (\w+)$", text, re.MULTILINE))
     known = {name for name, kind in families.items() if kind != "histogram"}
     known |= {

@@ -41,7 +41,7 @@ LABELS = {
 """Every value that a label may have at this gateway; `acme` alone is named, by `max_tenants`."""
 
 STATUSES = (200, 299, 404, 499, 500, 599)
-_UNBOUNDED = {"le", "version"}
+_UNBOUNDED = {"le", "version", "hash"}
 
 
 class Chaos:

@@ -1,9 +1,11 @@
 """The admin port: health for everybody, the rest for operators, and no secret in any answer."""
 
+import gzip
 import json
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.gateway import (
@@ -311,6 +313,37 @@ async def test_metrics_are_in_the_text_format(site: Site) -> None:
     [build] = families["a2a_gateway_build_info"].samples
     assert build.value == 1
     assert {"a2a_gateway_draining", "a2a_gateway_backend_connections"} <= families.keys()
+
+
+async def test_metrics_are_in_openmetrics_with_exemplars_and_compressed_where_that_is_accepted(site: Site) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    await site.gateway.post(
+        "/support", CALL, [bearer("acme"), (b"traceparent", f"00-{trace}-b7ad6b7169203331-01".encode())]
+    )
+    await site.gateway.rested()
+    accept = (b"Accept", b"application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+    answer = await site.get("/metrics", AUTH, accept, (b"Accept-Encoding", b"gzip, br"))
+    assert answer.header("content-type") == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert answer.header("content-encoding") == "gzip"
+    text = gzip.decompress(answer.body).decode()
+    read = openmetrics.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in read}
+    for name in ("request_duration_seconds", "first_byte_seconds"):
+        exemplars = [
+            sample.exemplar
+            for sample in families[f"a2a_gateway_{name}"].samples
+            if sample.labels["agent"] == "support" and sample.exemplar is not None
+        ]
+        assert [exemplar.labels for exemplar in exemplars] == [{"trace_id": trace}]
+    sizes = {
+        sample.name.removeprefix("a2a_gateway_"): sample.value
+        for name in ("request_body_bytes", "response_body_bytes")
+        for sample in families[f"a2a_gateway_{name}"].samples
+        if sample.labels["agent"] == "support" and "le" not in sample.labels
+    }
+    assert sizes["request_body_bytes_count"] == sizes["response_body_bytes_count"] >= 1
+    assert sizes["request_body_bytes_sum"] >= len(CALL)
+    assert sizes["response_body_bytes_sum"] > 0
 
 
 # ---- Where a request would go --------------------------------------------------------------------------------------

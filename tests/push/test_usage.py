@@ -104,3 +104,17 @@ async def test_what_was_forgotten_meanwhile_is_found_out_when_it_is_counted(stor
     await usage.count()
     assert usage.has_room("acme")
     assert usage.has_room_for("acme", 100)
+
+
+async def test_what_waits_is_counted_by_agent_with_its_age(store: Store) -> None:
+    usage = Usage(store, FEW)
+    await usage.count_entries()
+    assert (usage.waiting, usage.oldest) == ({}, None)
+    for key, entry in (
+        ("2", Entry("s1", "crm", "acme", "t", "application/json", 200.0)),
+        ("1", Entry("s1", "crm", "acme", "t", "application/json", 100.0)),
+        ("3", Entry("s2", "hr", "globex", "t", "application/json", 300.0)),
+    ):
+        await store.keep(Note(ENTRY, key, entry.encode(), entry.tenant))
+    await usage.count_entries()
+    assert (usage.waiting, usage.oldest) == ({"crm": 2, "hr": 1}, 100.0)

@@ -348,6 +348,18 @@ class Contract:
         assert took == [10, 10, 3, 0]
         assert await which(store, [f"t{number}" for number in range(25)]) == [f"t{number}" for number in range(18, 25)]
 
+    async def test_open_tasks_are_counted_by_tenant_and_scope(self, store: Store) -> None:
+        for scope, owner, task, state in (
+            ("crm", ACME, "1", "working"),
+            ("crm", ACME, "2", ""),
+            ("crm", ACME, "3", "completed"),
+            ("crm/a", ACME, "1", "input-required"),
+            ("crm", GLOBEX, "4", "submitted"),
+            ("hr", GLOBEX, "5", "failed"),
+        ):
+            await store.record(scope, sighting(owner, task, "", state))
+        assert await store.open_by_scope() == {("acme", "crm"): 2, ("acme", "crm/a"): 1, ("globex", "crm"): 1}
+
     async def test_figures_tell_what_is_held_of_each_tenant(self, store: Store) -> None:
         await fill(store, ["t1", "t2"])
         await fill(store, ["t3"], state="completed")

@@ -1,5 +1,8 @@
 """The catalogue of metrics: its names, its labels from closed sets, and what a request costs."""
 
+import re
+
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -7,7 +10,8 @@ from gateway.a2a.fault import OUTCOMES, REASONS
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.paths import RESERVED
 from gateway.a2a.task_state import STATES
-from gateway.telemetry.metrics import CONTENT_TYPE, NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
+from gateway.config.model import Buckets
+from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
 from tests.table import for_each
 
 CATALOGUE = {
@@ -17,6 +21,10 @@ CATALOGUE = {
     "request_duration_seconds": {"agent", "kind"},
     "first_byte_seconds": {"agent", "kind"},
     "overhead_seconds": {"kind"},
+    "request_body_bytes": {"agent"},
+    "response_body_bytes": {"agent"},
+    "stream_duration_seconds": {"agent"},
+    "task_duration_seconds": {"agent"},
     "requests_in_flight": {"agent"},
     "streams_open": {"agent"},
     "stream_events": {"agent", "event"},
@@ -26,6 +34,7 @@ CATALOGUE = {
     "translations": {"agent", "from", "to"},
     "limit_hits": {"limit", "scope", "name"},
     "state_operations": {"operation", "result"},
+    "state_operation_seconds": {"operation"},
     "push_deliveries": {"agent", "result"},
     "backend_requests": {"agent", "backend", "status"},
     "backend_retries": {"agent", "backend", "reason"},
@@ -52,11 +61,14 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.timed(Kind.SEND, 2.0, 1.0, 0.0002)
     meter.forwarding(1)
     meter.streaming(1)
-    meter.stream_closed("agent")
+    meter.stream_closed("agent", 2.0)
+    meter.sized(100, 3000)
+    meter.task_ended(60.0)
     meter.task_denied("GetTask")
     meter.translated(Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.REST, Version.V1_0))
     metrics.limit_hits.add(("requests", "tenant", "acme"))
     metrics.state_operations.add(("meet", "ok"))
+    metrics.state_duration.of(("meet",)).observe(0.001)
     metrics.push_deliveries.add(("echo", "delivered"))
     meter.event("task")
     meter.task("completed")
@@ -172,6 +184,36 @@ def test_a_tenant_that_is_not_in_the_file_is_other() -> None:
     assert NO_TENANT in RESERVED
 
 
+def test_buckets_are_those_of_the_configuration() -> None:
+    metrics = Metrics("x", buckets={"request_body_bytes": (10.0, 1000.0)})
+    AgentMeter(metrics, "echo", frozenset()).sized(500, 500)
+    text = metrics.render().decode()
+    assert re.findall(r'request_body_bytes_bucket{agent="echo",le="(\S+)"} (\S+)', text) == [
+        ("10.0", "0.0"),
+        ("1000.0", "1.0"),
+        ("+Inf", "1.0"),
+    ]
+    histograms = {
+        family.name.removeprefix("a2a_gateway_") for family in metrics.registry.collect() if family.type == "histogram"
+    }
+    assert histograms == set(Buckets.model_fields)
+
+
+def test_the_last_trace_of_a_bucket_is_its_exemplar_in_openmetrics() -> None:
+    metrics = Metrics("x")
+    meter = AgentMeter(metrics, "echo", frozenset())
+    for seconds, trace in ((0.3, "a" * 32), (0.4, "b" * 32), (0.45, None), (3.0, "c" * 32)):
+        meter.timed(Kind.SEND, seconds, None, None, trace)
+    text = metrics.render(openmetrics.generate_latest).decode()
+    shown = [line for line in text.splitlines() if " # " in line]
+    assert [line.partition(" # ")[2] for line in shown] == [
+        f'{{trace_id="{"b" * 32}"}} 0.4',
+        f'{{trace_id="{"c" * 32}"}} 3.0',
+    ]
+    assert all("request_duration_seconds_bucket" in line for line in shown)
+    assert " # " not in metrics.render().decode()
+
+
 def test_times_that_were_never_reached_are_not_observed() -> None:
     metrics = Metrics("x")
     AgentMeter(metrics, "echo", frozenset()).timed(Kind.STREAM, 1.0, None, None)
@@ -259,7 +301,6 @@ def test_two_gateways_in_one_process_do_not_share_their_figures() -> None:
 def test_the_format_is_the_text_format_without_creation_times() -> None:
     metrics, _ = used()
     text = metrics.render().decode()
-    assert CONTENT_TYPE.startswith("text/plain; version=0.0.4")
     assert "_created" not in text
 
 

@@ -5,8 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.a2a.operation import Kind
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
@@ -65,6 +67,18 @@ def test_counts_are_added_up_and_what_describes_the_whole_gateway_is_not(workers
     assert found["config_last_reload_successful"] == 0
     assert found["config_last_reload_success_timestamp_seconds"] == 4
     assert found["build_info"] == 1
+
+
+def test_exemplars_of_other_workers_are_shown(workers: Workers) -> None:
+    workers.turn(1)
+    metrics = workers.busy(0)
+    AgentMeter(metrics, "echo", frozenset()).timed(Kind.SEND, 0.3, None, None, "a" * 32)
+    workers.files.write(metrics.registry)
+    workers.turn(2)
+    text = workers.busy(0).render(openmetrics.generate_latest).decode()
+    assert [line.partition(" # ")[2] for line in text.splitlines() if " # " in line] == [
+        f'{{trace_id="{"a" * 32}"}} 0.3'
+    ]
 
 
 def test_counts_of_workers_that_ended_stay_and_their_gauges_do_not(workers: Workers) -> None:

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from cryptography import x509
-
 from gateway.config import effective
 from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
+from gateway.config.certificate import read_certificate
 from gateway.config.finding import Findings
 from gateway.config.limit import Cors
 from gateway.config.model import Config, Gateway
@@ -353,19 +352,10 @@ _RENEW = "renew it; the gateway reads the new one without a restart"
 
 def _validity(config: Config, findings: Findings) -> None:
     """Warn of certificates of the gateway that have expired or are not valid yet."""
-    tls = config.gateway.tls
-    shown: list[tuple[KeyPath, str | None]] = [(("gateway", "tls"), None if tls is None else tls.cert)]
-    parts = [
-        (("defaults",), config.defaults.tls),
-        *((("agents", name), one.tls) for name, one in config.agents.items()),
-    ]
-    shown += [((*at, "tls"), None if own is None else own.cert) for at, own in parts]
     # Many certificates are valid for hours only.
     now = datetime.now(UTC)
     known: dict[Path, str] = {}
-    for at, file in shown:
-        if file is None:
-            continue
+    for at, file in effective.certificates(config).items():
         path = findings.marks.folder(at) / file
         if path not in known:
             known[path] = _why(path, now)
@@ -375,12 +365,8 @@ def _validity(config: Config, findings: Findings) -> None:
 
 def _why(file: Path, now: datetime) -> str:
     """Return the fact about the dates of the first certificate of a file; empty if it is good or cannot be read."""
-    try:
-        if not file.is_file():
-            return ""
-        found = x509.load_pem_x509_certificate(file.read_bytes())
-    except (OSError, ValueError, TypeError, x509.InvalidVersion, UserWarning):
-        # Loading it for TLS reports that.
+    found = read_certificate(file)
+    if found is None:
         return ""
     if found.not_valid_after_utc < now:
         return f"has expired: it was good until {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
