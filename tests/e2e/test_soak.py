@@ -159,6 +159,7 @@ async def soak(seconds: float, folder: Path) -> None:
             assert line["agent"] is None or line["agent"] == "crm" or line["agent"].endswith(line["tenant"]), line
 
 
+@pytest.mark.long
 async def test_two_tenants_never_meet_and_nothing_is_left_behind(tmp_path: Path) -> None:
     await soak(SHORT, tmp_path)
 

@@ -175,7 +175,7 @@ async def test_a_new_key_is_good_at_once() -> None:
 
 # ---- Storms --------------------------------------------------------------------------------------------------------
 
-STORM = 2000
+STORM = 1000
 CONNECTIONS = 8
 PROXIED = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", trusted_proxies: [127.0.0.0/8] }'
 

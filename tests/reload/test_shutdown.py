@@ -143,6 +143,7 @@ def test_files_that_do_not_answer_hold_up_neither_calls_nor_the_end(tmp_path: Pa
         process.close()
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_workers_that_hear_nothing_any_more(tmp_path: Path) -> None:
     process = GatewayProcess(write(configuration(), tmp_path), "--workers", "2").await_serving()
     try:
