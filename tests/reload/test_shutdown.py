@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.process import ROOT, WAIT, GatewayProcess, write
+from tests.table import cells
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 OPTIONS = [(), ("--workers", "2")]
@@ -52,8 +53,7 @@ def handles(pid: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("number", "options"), cells(SIGNALS, OPTIONS))
 def test_who_is_told_while_it_loads_ends_with_exit_code_0(
     tmp_path: Path, number: signal.Signals, options: tuple[str, ...]
 ) -> None:
