@@ -57,7 +57,6 @@ _AGENTS = "tests/e2e/test_agent_faults.py::"
 _ISSUERS = "tests/e2e/test_issuer_faults.py::"
 _AROUND = "tests/e2e/test_surroundings.py::"
 _CLIENTS = "tests/e2e/test_slow_clients.py::"
-_FAULTS = "tests/wire/test_upstream_faults.py"
 
 ROWS = (
     Row(
@@ -65,42 +64,42 @@ ROWS = (
         "an agent refuses connections",
         "`upstream_connect` in < 100 ms, and at most two repeats; others' p99 unchanged",
         (_AGENTS + "test_r1_an_agent_that_refuses_is_told_at_once_and_costs_others_nothing",),
-        (_FAULTS, "tests/replicas/test_retry.py"),
+        ("tests/replicas/test_retry.py",),
     ),
     Row(
         "R2",
         "it accepts, and resets or closes without a byte",
         "`upstream_reset` in < 100 ms; sent once; again only what may be repeated",
         (_AGENTS + "test_r2_an_agent_that_leaves_without_a_byte_is_told_at_once_and_asked_once",),
-        (_FAULTS, "tests/replicas/test_retry.py", "tests/wire/test_idempotency.py"),
+        ("tests/replicas/test_retry.py", "tests/wire/test_idempotency.py"),
     ),
     Row(
         "R3",
         "it hangs before or inside the head of its answer",
         "`upstream_timeout` at the limit ± 0.5 s; the place is free, the connection closed",
         (_AGENTS + "test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time",),
-        (_FAULTS,),
+        (),
     ),
     Row(
         "R4",
         "it hangs or dies in a body",
         "a fault where nothing was told yet; else a cut, never a clean end",
         (_AGENTS + "test_r4_an_agent_that_hangs_or_dies_in_a_body_is_told_whatever_had_come_of_it",),
-        (_FAULTS,),
+        (),
     ),
     Row(
         "R5",
         "it dies in a stream",
         "one error event with the request id, then the end; the client subscribes again",
         (_AGENTS + "test_r5_a_stream_that_dies_says_so_and_the_client_resumes",),
-        (_FAULTS, "tests/streams/test_stream.py"),
+        ("tests/streams/test_stream.py",),
     ),
     Row(
         "R6",
         "it drips a byte every 10 ms",
         "passes; the idle limit counts silence",
         (_AGENTS + "test_r6_a_slow_drip_passes_for_only_silence_counts",),
-        (_FAULTS,),
+        (),
     ),
     Row(
         "R7",
@@ -114,7 +113,7 @@ ROWS = (
         "it answers 5xx or 429",
         "passed on unchanged; counted against it are 502, 503, 504, failed connects and resets",
         (_AGENTS + "test_r8_an_agents_own_errors_pass_unchanged",),
-        (_FAULTS, "tests/upstream/test_circuit_breaker.py", "tests/replicas/test_balanced_calls.py"),
+        ("tests/upstream/test_circuit_breaker.py", "tests/replicas/test_balanced_calls.py"),
     ),
     Row(
         "R9",
@@ -137,7 +136,7 @@ ROWS = (
         "clients leave in the middle of a call or a stream",
         "the agent's connection closed ≤ 200 ms later, the worst of ten; 200 of 200 gone after 2 s; no task cancelled",
         (_AGENTS + "test_r11_the_agents_connection_closes_when_the_client_leaves",),
-        (_FAULTS, "tests/wire/test_leaving_clients.py"),
+        ("tests/wire/test_leaving_clients.py",),
     ),
     Row(
         "R12",

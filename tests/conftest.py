@@ -16,8 +16,8 @@ from tests.loops import LEFT_OPEN, PLAIN, Policy
 from tests.support.kept import keeping
 
 # A busy machine is no defect: neither a slow example nor a slow draw fails a test. Each run draws other examples, but
-# in CI; tests/long draws twenty times as many.
-_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=15)
+# in CI; tests/long draws sixty times as many.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=5)
 settings.register_profile("here", _PATIENT)
 settings.register_profile("ci", _PATIENT, derandomize=True)
 settings.register_profile("long", _PATIENT, max_examples=300)

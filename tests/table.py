@@ -1,8 +1,9 @@
-"""Tables of rows that show one promise: one collected test that runs every row and names the row that fails."""
+"""Tables of rows that show one promise in one collected test, and products of which `tests/check` takes some cells."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -45,6 +46,22 @@ def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[_Te
         return cast("_Test", made)
 
     return over
+
+
+def cells(*axes: Sequence[Any]) -> list[Any]:
+    """Return every combination as a parameter: each value of each axis is in `tests/check`, the rest in `tests/long`.
+
+    Combine only axes that do not depend on one another, such as the way to an agent and the binding of the call.
+    """
+    longest = max(map(len, axes))
+    taken = {tuple(turn % len(axis) for axis in axes) for turn in range(longest)}
+    return [
+        pytest.param(
+            *(axis[place] for axis, place in zip(axes, places, strict=True)),
+            marks=[] if places in taken else pytest.mark.long,
+        )
+        for places in product(*map(range, map(len, axes)))
+    ]
 
 
 def _values(row: Any) -> tuple[Any, ...]:

@@ -78,9 +78,10 @@ class Sink(Generic[Item]):
     def _run(self) -> None:
         while True:
             self._wanted.wait()
-            closing = self._closing.wait(_GATHER)
-            # Before anything is taken: what is queued from here on wakes this thread again.
+            self._closing.wait(_GATHER)
+            # Before anything is taken or the end is looked for: what comes from here on wakes this thread again.
             self._wanted.clear()
+            closing = self._closing.is_set()
             self._woken = False
             while count := min(len(self._queued), _BATCH):
                 items = self._queued[:count]

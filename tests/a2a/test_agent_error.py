@@ -132,13 +132,6 @@ def test_every_error_of_every_dialect_is_told_to_every_other(
             assert {**shape, "message": words}.items() <= superset.items()
 
 
-def test_a_client_gets_its_own_id_back_to_the_byte() -> None:
-    error = rpc({"code": -32001, "message": "no"})
-    for identity in (b'"c-1"', b"null", b"9007199254740993", b'"\\u0041"'):
-        written = write_jsonrpc(error, id=identity, version=V1_0)
-        assert written.startswith(b'{"jsonrpc":"2.0","id":' + identity + b',"error":{"code":-32001,')
-
-
 # ---- What tells what it is -------------------------------------------------------------------------------------------
 
 
@@ -299,11 +292,6 @@ def test_a_problem_of_the_drafts_is_read() -> None:
     assert rest({"type": "about:blank", "title": "Conflict"}, 409).code == -32002
 
 
-def test_an_envelope_of_json_rpc_is_read_over_rest_too() -> None:
-    found = rest({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "so", "data": {"a": 1}}}, 404, V0_3)
-    assert (found.code, found.data) == (-32601, {"a": 1})
-
-
 @for_each(
     "body",
     [
@@ -385,15 +373,6 @@ def test_members_that_are_missing_or_of_another_type_cost_no_more_than_themselve
 def test_an_event_that_is_no_error_is_none(data: bytes, binding: Binding) -> None:
     for version in Version:
         assert read_event(data, binding, version) is None
-
-
-def test_an_error_in_a_stream_is_told_from_events() -> None:
-    error = rpc({"code": -32001, "message": "so"})
-    assert read_event(write_jsonrpc(error, id=b"1", version=V1_0), Binding.JSONRPC, V1_0) == error
-    assert read_event(write_rest(error, version=V1_0)[1], Binding.REST, V1_0) == error
-    older = read_event(b'{"jsonrpc":"2.0","error":{"code":-32006,"message":"no streams"}}', Binding.JSONRPC, V0_1)
-    assert older is not None
-    assert older.code == -32004
 
 
 # ---- Bounds ---------------------------------------------------------------------------------------------------------

@@ -26,10 +26,6 @@ TAKEN = {name: body for name, body in BODIES.items() if taken(name)}
 REFUSED = {name: body for name, body in BODIES.items() if not taken(name)}
 
 
-def cases(bodies: dict[str, bytes]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in bodies.items()])
-
-
 def read(body: bytes) -> Call:
     return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
 
@@ -40,7 +36,7 @@ def test_there_is_enough_of_it() -> None:
     assert all(name.endswith(("_taken", "_refused")) for name in BODIES if name[0] == "i")
 
 
-@cases(TAKEN)
+@for_each("body", TAKEN.values())
 def test_what_is_taken_is_read_by_others_too(body: bytes) -> None:
     call = read(body)
     assert call.body == body
@@ -60,7 +56,7 @@ def test_what_is_refused_is_refused_for_what_it_is(name: str, body: bytes) -> No
         assert caught.type is faults.BadRequest
 
 
-@cases({name: body for name, body in REFUSED.items() if len(body) > 5000})
+@for_each("body", [body for body in REFUSED.values() if len(body) > 5000])
 def test_a_long_text_that_is_refused_costs_less_than_50_ms(body: bytes) -> None:
     def refused() -> None:
         with pytest.raises(faults.BadRequest):
@@ -69,21 +65,21 @@ def test_a_long_text_that_is_refused_costs_less_than_50_ms(body: bytes) -> None:
     assert cpu_seconds(refused) < 0.05
 
 
-@cases(DOUBLED | {name: ENVELOPE % params for name, params in PARAMS.items()})
+@for_each("body", [*DOUBLED.values(), *(ENVELOPE % params for params in PARAMS.values())])
 def test_a_member_in_two_guises_is_refused(body: bytes) -> None:
     with pytest.raises(faults.DuplicateKey):
         read(body)
 
 
-@cases(PARAMS)
-@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
-@pytest.mark.parametrize("version", [Version.V1_0, Version.V0_3])
+@for_each("body", PARAMS.values())
+@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
+@for_each("version", [Version.V1_0, Version.V0_3])
 def test_a_member_in_two_guises_is_refused_over_rest(body: bytes, operation: Operation, version: Version) -> None:
     with pytest.raises(faults.DuplicateKey):
         rest.read_call(PathCall(operation), body, b"", version)
 
 
-@cases(TENANTS)
+@for_each("body", TENANTS.values())
 def test_a_tenant_that_is_none_is_read_exactly_or_refused(body: bytes) -> None:
     for place in (b'{"tenant":%b}', b'{"configuration":{"taskPushNotificationConfig":{"tenant":%b}}}'):
         params = place % body

@@ -34,6 +34,7 @@ def test_answers_of_another_kind_are_no_figure(tmp_path: Path) -> None:
         load.calls(f"http://127.0.0.1:{port}/", {}, call(), answer(4096), connections=1, seconds=1, folder=tmp_path)
 
 
+@pytest.mark.long
 def test_the_gateway_takes_part_over_grpc(tmp_path: Path) -> None:
     with (
         grpc_agent.running(tmp_path, ROOT, events=3, every=0.001) as agents,

@@ -86,7 +86,9 @@ def test_another_site_cannot_use_the_session_of_a_browser(site: Site) -> None:
 # ---- The list --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["script", "no script"])
+@pytest.mark.parametrize(
+    "scripts", [pytest.param(True, id="script"), pytest.param(False, marks=pytest.mark.long, id="no script")]
+)
 def test_agents_are_searched_and_narrowed_by_facets(site: Site, visit: Visits, scripts: bool) -> None:  # noqa: FBT001
     page = signed_in(visit, site, java_script_enabled=scripts)
     assert names(page) == ["away", "clock", "echo", "flaky", "hostile", "travel"]
@@ -159,6 +161,7 @@ def test_a_message_is_answered_live_and_a_question_is_answered_back(site: Site, 
     expect(log).to_be_empty()
 
 
+@pytest.mark.long
 def test_events_arrive_one_by_one_and_can_be_stopped(site: Site, visit: Visits) -> None:
     page = signed_in(visit, site, "/agent?name=clock")
     page.get_by_label("Act as tenant").select_option("acme")
@@ -216,7 +219,9 @@ def test_without_a_token_nobody_acts_as_a_tenant(open_to_all: Site, visit: Visit
 MESSAGE = 'It\'s "quoted" \\ $HOME `id` é\nand has two lines'
 
 
-@pytest.mark.parametrize("language", ["curl", "python", "javascript"])
+@pytest.mark.parametrize(
+    "language", ["curl", *(pytest.param(each, marks=pytest.mark.long) for each in ("python", "javascript"))]
+)
 def test_the_copied_call_runs(site: Site, visit: Visits, tmp_path: Path, language: str) -> None:
     page = signed_in(visit, site, "/agent?name=echo", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_label("Message").fill(MESSAGE)
@@ -228,6 +233,7 @@ def test_the_copied_call_runs(site: Site, visit: Visits, tmp_path: Path, languag
     assert json.dumps(MESSAGE, ensure_ascii=False)[1:-1] in said or 'It\\\'s \\"quoted\\" \\\\ $HOME `id`' in said, said
 
 
+@pytest.mark.long
 def test_the_copied_call_to_an_agent_on_a_shared_path_names_its_tenant(
     site: Site, visit: Visits, tmp_path: Path
 ) -> None:
@@ -276,7 +282,9 @@ SDK = Path(__file__).parents[1] / "javascript" / "node_modules" / "a2a-1.3"
 # ---- Routes and live requests ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["script", "no script"])
+@pytest.mark.parametrize(
+    "scripts", [pytest.param(True, id="script"), pytest.param(False, marks=pytest.mark.long, id="no script")]
+)
 def test_the_route_of_a_request_is_explained(site: Site, visit: Visits, scripts: bool) -> None:  # noqa: FBT001
     page = signed_in(visit, site, "/routes", java_script_enabled=scripts)
     page.get_by_label("Path").fill("/a2a")
@@ -325,6 +333,7 @@ def test_requests_are_followed_live_and_filtered(site: Site, visit: Visits) -> N
 # ---- For everybody ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_it_is_dark_where_the_system_is_and_where_the_button_says(site: Site, visit: Visits) -> None:
     def back(page: Page) -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -343,6 +352,7 @@ def test_it_is_dark_where_the_system_is_and_where_the_button_says(site: Site, vi
     expect(without.locator("#theme")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_keyboard_is_enough(site: Site, visit: Visits) -> None:
     page = signed_in(visit, site)
 
@@ -399,6 +409,7 @@ def test_a_hostile_card_stays_a_text(site: Site, visit: Visits) -> None:
     assert "unsafe" not in headers["content-security-policy"]
 
 
+@pytest.mark.long
 def test_it_works_below_a_prefix(site: Site, visit: Visits) -> None:
     with below_prefix(site.admin, "/ops/gw") as url:
         page = visit().page

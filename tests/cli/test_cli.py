@@ -176,7 +176,7 @@ def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:
 # ---- demo, serve, send, init, health ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_the_demo_needs_nothing_and_its_commands_work_when_pasted(tmp_path: Path, ending: signal.Signals) -> None:
     with running("demo", cwd=tmp_path) as demo:
         welcome = until(demo.stdout, "Ctrl-C ends the demo")

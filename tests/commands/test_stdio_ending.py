@@ -17,7 +17,6 @@ from tests.support.bridged import bridged, fronting, scripted, served, sse
 from tests.support.gateway import RESULT, agent, card_of, secret
 from tests.support.scripted import SSE, WAIT, ScriptedBackend, Wire, answers, chunk, refused_port, whole
 from tests.support.stdio_host import ProcessHost, frame, hosting, message
-from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -142,7 +141,7 @@ async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_e
             assert await host.ended() == 0
 
 
-@for_each("ending", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signals) -> None:
     async def never(wire: Wire) -> None:
         await wire.request()

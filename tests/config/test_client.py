@@ -46,7 +46,7 @@ def test_a_pattern_fits_names_of_its_kind(kind: str, pattern: str, name: str, te
         assert found.tenant_of(ClientName(other, name)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "spiffe://mesh.test/ns/acme/sa",
@@ -108,7 +108,7 @@ def test_what_fits_has_the_texts_of_the_pattern_and_no_slash_elsewhere(name: str
             assert text.isprintable()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "text", "fact"),
     [
         ("uri", "spiffe://mesh.test/ns/a*", "has a wildcard that is a part of something"),

@@ -150,6 +150,7 @@ def rules() -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: apt install prometheus)")
 def test_each_alert_fires_on_its_fault_and_is_quiet_without(tmp_path: Path) -> None:
     assert PROMTOOL is not None

@@ -1,7 +1,7 @@
 """What a gateway process makes of agents that refuse, leave, hang, die, drip or lie, and of clients that leave them.
 
-R1 to R8 and R11, each with its figure. What is told in which dialect, and every way to go wrong, is in
-`tests/wire/test_upstream_faults.py` and `tests/wire/test_hostile_agents.py`; here it is the process that is looked at.
+R1 to R8 and R11, each with its figure. Every way to go wrong is in `tests/wire/test_hostile_agents.py`; here it is the
+process that is looked at.
 """
 
 import asyncio

@@ -25,6 +25,7 @@ from tests.e2e.process import ROOT, WAIT
 from tests.e2e.sdk import saying
 from tests.support.gateway import CALL, RESULT, agent, keys, secret
 from tests.support.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
+from tests.table import cells
 
 pytestmark = pytest.mark.anyio
 
@@ -115,8 +116,7 @@ async def test_a_config_is_served_as_it_is(tmp_path: Path) -> None:
 # ---- Mounted ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("public_url", ["", "http://gw.test/agents"])
-@pytest.mark.parametrize("framework", ["starlette", "fastapi"])
+@pytest.mark.parametrize(("framework", "public_url"), cells(("starlette", "fastapi"), ("", "http://gw.test/agents")))
 async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_url: str) -> None:
     async with ScriptedBackend(answers(whole(RESULT))) as backend:
         named = {"public_url": public_url} if public_url else {}
@@ -244,7 +244,13 @@ async def talks(wire: Wire) -> None:
 
 @pytest.mark.parametrize(
     ("server", "http2"),
-    [("uvicorn", False), ("hypercorn", False), ("hypercorn", True), ("granian", False), ("granian", True)],
+    [
+        ("uvicorn", False),
+        pytest.param("hypercorn", False, marks=pytest.mark.long),
+        ("hypercorn", True),
+        ("granian", False),
+        pytest.param("granian", True, marks=pytest.mark.long),
+    ],
 )
 async def test_clients_notice_nothing_under_another_server(server: str, http2: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a column
     async with ScriptedBackend(talks) as backend:

@@ -22,6 +22,7 @@ from tests.e2e.process import gateway_process
 from tests.e2e.sdk import COMPLETED, open_http, saying, send, texts, told
 from tests.e2e.wire import V1, frame, message, old_message
 from tests.support.ancient_client import AncientClient, Failed
+from tests.table import cells
 
 pytestmark = pytest.mark.skipif(bool(SDK_0_3.missing), reason=SDK_0_3.missing)
 
@@ -32,15 +33,20 @@ CHUNKS = ["one ", "two"]
 OLD_REST_MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "content": [{"text": "echo this"}]}
 NARROWED = {"rpc-only": JSONRPC, "rest-only": REST}
 
+
+def _named(each: Software | str) -> str:
+    return each if isinstance(each, str) else slug(each)
+
+
 # Those of 1.0 are run by the interpreter of the tests.
 SOFTWARE = tuple(
     replace(each, environment=Environment("", "a2a-sdk")) if each.environment == SDK_1_3 else each
     for each in AGENTS
     if each.environment in (SDK_1_3, SDK_0_3, DOUBLES)
 )
-EVERY_AGENT = pytest.mark.parametrize("agent", SOFTWARE, ids=slug)
-EVERY_WAY = pytest.mark.parametrize("way", ["{}", "a2a/{}", "crm/{}"], ids=["by path", "by tenant", "a tenant's own"])
-"""Where the card is. Clients of 1.0 call the second and third at `/a2a` and `/crm`, with a tenant in the message."""
+WAYS = ("{}", "a2a/{}", "crm/{}")
+EVERY_AGENT_AND_WAY = pytest.mark.parametrize(("agent", "way"), cells(SOFTWARE, WAYS), ids=_named)
+"""`way` is where the card is. Clients of 1.0 call the second and third at `/a2a` and `/crm`, with a tenant."""
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +77,7 @@ def test_there_are_agents_of_every_generation_over_every_binding_of_it() -> None
 
 
 @pytest.mark.anyio
-@EVERY_WAY
-@EVERY_AGENT
+@EVERY_AGENT_AND_WAY
 async def test_a_client_of_1_0_may_take_any_interface_of_either_card(gateway: str, agent: Software, way: str) -> None:
     url = f"{gateway}/{way.format(slug(agent))}"
     async with open_http() as http:
@@ -89,8 +94,7 @@ async def test_a_client_of_1_0_may_take_any_interface_of_either_card(gateway: st
                     await talk(*clients)
 
 
-@EVERY_WAY
-@EVERY_AGENT
+@EVERY_AGENT_AND_WAY
 @pytest.mark.parametrize("path", [NEW, OLD])
 def test_a_client_of_0_3_may_take_any_interface_of_either_card(
     gateway: str, previous: PreviousClient, agent: Software, way: str, path: str
@@ -116,8 +120,7 @@ def test_a_client_of_0_3_may_take_any_interface_of_either_card(
 
 
 @pytest.mark.anyio
-@EVERY_WAY
-@EVERY_AGENT
+@EVERY_AGENT_AND_WAY
 async def test_a_client_of_0_1_calls_what_its_card_says(gateway: str, agent: Software, way: str) -> None:
     async with open_http() as http:
         card = (await http.get(f"{gateway}/{way.format(slug(agent))}/{OLD}")).json()
@@ -137,8 +140,7 @@ async def test_a_client_of_0_1_calls_what_its_card_says(gateway: str, agent: Sof
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("exposed", NARROWED)
-@EVERY_AGENT
+@pytest.mark.parametrize(("agent", "exposed"), cells(SOFTWARE, tuple(NARROWED)), ids=_named)
 async def test_a_narrowed_card_lists_one_binding_and_the_other_still_answers(
     gateway: str, agent: Software, exposed: str
 ) -> None:

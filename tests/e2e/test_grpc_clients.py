@@ -23,7 +23,10 @@ from tests.e2e.agents.agent import SECRET_SKILL
 from tests.e2e.grpc_site import BINDINGS, calling, site
 from tests.e2e.sdk import COMPLETED, WORKING, kinds, saying, send, texts, told
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("name", BINDINGS)]
+SOME_AGENTS = [
+    pytest.param(name, marks=[] if name in ("over-rpc", "over-grpc") else pytest.mark.long) for name in BINDINGS
+]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("name", SOME_AGENTS)]
 
 
 async def test_the_card_says_where_grpc_is_and_what_the_agent_is_called_there(tmp_path: Path, name: str) -> None:

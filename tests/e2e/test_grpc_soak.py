@@ -354,6 +354,7 @@ def show(done: Counter[str], told: Mapping[str, Standing]) -> None:
         print(f"  {moment}: {held}")  # noqa: T201 - see above
 
 
+@pytest.mark.long
 async def test_nothing_is_lost_and_nothing_left_of_a_hundred_idle_streams(tmp_path: Path) -> None:
     await soak(SHORT, tmp_path)
 

@@ -32,7 +32,7 @@ async def ended(process: GatewayProcess) -> int:
     return await asyncio.to_thread(process.wait)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [SIGNALS[0], pytest.param(SIGNALS[1], marks=pytest.mark.long)])
 async def test_a_signal_ends_an_idle_gateway_with_exit_code_0(
     agent: Agent, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -24,11 +24,11 @@ from a2a.utils.errors import (
 from tests.e2e.agents.agent import SECRET_SKILL
 from tests.e2e.sdk import BINDINGS, COMPLETED, WORKING, calling, kinds, saying, send, texts, told
 from tests.e2e.site import HOOK, WAYS, Site, Way
+from tests.table import cells
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.parametrize("way", WAYS, ids=str),
-    pytest.mark.parametrize("binding", BINDINGS),
+    pytest.mark.parametrize(("way", "binding"), cells(WAYS, BINDINGS), ids=str),
 ]
 
 

@@ -18,6 +18,7 @@ from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send, texts, t
 from tests.e2e.site import ACME_KEY, DESK_KEY, FORGED, HOOK, HOOKS, api_key
 from tests.e2e.wire import V1, error, frame, old_message, reasons
 from tests.identity.issuance import sha256
+from tests.table import cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,7 @@ def past(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             yield Past(gateway, old, new, client)
 
 
-@pytest.fixture(params=BINDINGS)
-def binding(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=ROADS, ids=str)
-def road(request: pytest.FixtureRequest) -> Road:
-    found: Road = request.param
-    return found
+every_road = pytest.mark.parametrize(("road", "binding"), cells(ROADS, BINDINGS), ids=str)
 
 
 @pytest.fixture
@@ -104,6 +97,7 @@ def client(past: Past, road: Road, binding: str) -> PreviousClient:
     return past.client
 
 
+@every_road
 def test_a_message_of_0_3_is_answered(past: Past, client: PreviousClient, binding: str) -> None:
     text = f"hello {uuid.uuid4()}"
     [task] = client.do("send", text=text)
@@ -115,6 +109,7 @@ def test_a_message_of_0_3_is_answered(past: Past, client: PreviousClient, bindin
     assert not {"x-api-key", "authorization", "cookie", "x-anything", "a2a-version"} & set(call["headers"])
 
 
+@every_road
 def test_a_stream_of_0_3_ends_with_a_final_event(client: PreviousClient) -> None:
     first, *events, last = client.do("send", text="stream 3", how="streaming")
     assert first["kind"] == "task"
@@ -123,11 +118,13 @@ def test_a_stream_of_0_3_ends_with_a_final_event(client: PreviousClient) -> None
     assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
 
 
+@every_road
 def test_an_agent_of_0_3_may_answer_with_a_message_alone(client: PreviousClient) -> None:
     [event] = client.do("send", text="talk to me", how="streaming")
     assert (event["kind"], event["parts"][0]["text"]) == ("message", "old: talk to me")
 
 
+@every_road
 def test_a_question_of_0_3_is_answered_in_a_second_turn(client: PreviousClient) -> None:
     [task] = client.do("send", text="ask")
     assert task["status"]["state"] == "input-required"
@@ -136,17 +133,20 @@ def test_a_question_of_0_3_is_answered_in_a_second_turn(client: PreviousClient) 
     assert again["artifacts"][0]["parts"][0]["text"] == "old: told blue"
 
 
+@every_road
 def test_a_task_of_0_3_is_found_again(client: PreviousClient) -> None:
     [task] = client.do("send", text="hello")
     found = client.do("get", task=task["id"])
     assert (found["id"], found["status"]["state"], found["artifacts"]) == (task["id"], "completed", task["artifacts"])
 
 
+@every_road
 def test_a_running_task_of_0_3_is_cancelled(client: PreviousClient) -> None:
     [task] = client.do("send", text="wait", how="polling")
     assert client.do("cancel", task=task["id"])["status"]["state"] == "canceled"
 
 
+@every_road
 def test_a_running_task_of_0_3_is_joined(client: PreviousClient) -> None:
     [task] = client.do("send", text="wait", how="polling")
     first, *_, last = client.do("resubscribe", task=task["id"])
@@ -154,6 +154,7 @@ def test_a_running_task_of_0_3_is_joined(client: PreviousClient) -> None:
     assert (last["kind"], last["final"], last["status"]["state"]) == ("status-update", True, "completed")
 
 
+@every_road
 def test_push_configurations_of_0_3_are_kept_and_read(client: PreviousClient) -> None:
     [task] = client.do("send", text="hello")
     made = client.do("set_push", task=task["id"], name="hook", url=HOOK)
@@ -161,6 +162,7 @@ def test_push_configurations_of_0_3_are_kept_and_read(client: PreviousClient) ->
     assert client.do("get_push", task=task["id"], name="hook") == made
 
 
+@every_road
 def test_the_extended_card_of_0_3_is_rebuilt_like_any_other(past: Past, client: PreviousClient, road: Road) -> None:
     card = client.do("extended")
     assert SECRET_SKILL in {skill["id"] for skill in card["skills"]}
@@ -168,6 +170,7 @@ def test_the_extended_card_of_0_3_is_rebuilt_like_any_other(past: Past, client: 
     assert past.old.port not in str(card)
 
 
+@every_road
 def test_what_an_agent_of_0_3_refuses_reaches_the_client(client: PreviousClient, binding: str) -> None:
     with pytest.raises(SdkFailed) as refused:
         client.do("get", task="no-such-task")
@@ -179,6 +182,7 @@ def test_what_an_agent_of_0_3_refuses_reaches_the_client(client: PreviousClient,
 # ---- One generation meets the other --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
 def test_a_client_of_0_3_notices_nothing_of_an_agent_of_1_0(past: Past, binding: str) -> None:
     client = past.client
     card = client.do("connect", url=past.gateway.url + "/new", binding=binding, headers=api_key(ACME_KEY))
@@ -186,6 +190,7 @@ def test_a_client_of_0_3_notices_nothing_of_an_agent_of_1_0(past: Past, binding:
     asks_all(client, "new", binding)
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.anyio
 async def test_a_client_of_1_0_notices_nothing_of_an_agent_of_0_3(past: Past, binding: str) -> None:
     async with open_http(api_key(ACME_KEY)) as http:

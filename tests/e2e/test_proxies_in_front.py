@@ -17,18 +17,16 @@ from a2a.utils.errors import A2AError
 from tests.e2e.grpc_site import OPEN, Place, Site, site
 from tests.e2e.proxy_in_front import PROGRAMS, Front, Ports, in_front, reserved_ports
 from tests.e2e.sdk import COMPLETED, kinds, saying, send, texts
+from tests.table import cells
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.parametrize(
-        "program",
-        [
-            pytest.param(name, marks=pytest.mark.skipif(found is None, reason=f"{name} is not installed"))
-            for name, found in PROGRAMS.items()
-        ],
-    ),
+    pytest.mark.skipif(None in PROGRAMS.values(), reason="nginx or HAProxy is not installed"),
 ]
-every_binding = pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+every_program = pytest.mark.parametrize("program", PROGRAMS)
+every_program_and_binding = pytest.mark.parametrize(
+    ("program", "binding"), cells(tuple(PROGRAMS), ("JSONRPC", "HTTP+JSON", "GRPC"))
+)
 
 PATIENCE = 30.0
 """Seconds after which what is waited for will not happen any more."""
@@ -93,6 +91,7 @@ async def calling(here: Standing, binding: str) -> AsyncIterator[tuple[Client, C
             await client.close()
 
 
+@every_program
 async def test_the_card_has_the_public_urls_only(program: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, "JSONRPC") as (_, _, card):
         found = {(each.protocol_binding, each.url) for each in card.supported_interfaces}
@@ -104,7 +103,7 @@ async def test_the_card_has_the_public_urls_only(program: str, tmp_path: Path) -
         assert f":{ports.grpc}" not in shown
 
 
-@every_binding
+@every_program_and_binding
 async def test_a_message_is_answered(program: str, binding: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, binding) as (_, unary, _):
         # More than one connection, and one connection more than once.
@@ -113,7 +112,7 @@ async def test_a_message_is_answered(program: str, binding: str, tmp_path: Path)
             assert [texts(task) for task in tasks] == [[f"{AGENT}: call {number}"] for number in range(5)]
 
 
-@every_binding
+@every_program_and_binding
 async def test_an_event_comes_before_the_next_one_is_said(program: str, binding: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, binding) as (streaming, _, _):
         events: list[StreamResponse] = []
@@ -127,7 +126,7 @@ async def test_an_event_comes_before_the_next_one_is_said(program: str, binding:
         assert events[-1].status_update.status.state == COMPLETED
 
 
-@every_binding
+@every_program_and_binding
 async def test_a_client_that_leaves_a_stream_is_noticed_by_the_agent(
     program: str, binding: str, tmp_path: Path
 ) -> None:
@@ -141,7 +140,7 @@ async def test_a_client_that_leaves_a_stream_is_noticed_by_the_agent(
         await left(here, asyncio.ensure_future(follow()), begun)
 
 
-@every_binding
+@every_program_and_binding
 async def test_a_client_that_leaves_a_call_is_noticed_by_the_agent(program: str, binding: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, binding) as (_, unary, _):
         begun = asyncio.Event()
@@ -161,6 +160,7 @@ async def left(here: Standing, calling: "asyncio.Future[object]", begun: asyncio
     place.agent.let_go(task_id)
 
 
+@every_program
 async def test_the_agent_is_told_of_the_client_and_not_of_what_it_says_of_itself(program: str, tmp_path: Path) -> None:
     told = {"x-forwarded-for": "203.0.113.9", "forwarded": "for=203.0.113.9", "a2a-version": "1.0"}
     body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
@@ -172,6 +172,7 @@ async def test_the_agent_is_told_of_the_client_and_not_of_what_it_says_of_itself
         assert "203.0.113.9" not in str(call.headers)
 
 
+@every_program
 @pytest.mark.parametrize("announced", [True, False])
 async def test_a_body_beyond_the_limit_is_refused(program: str, announced: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a column
     async with standing(program, tmp_path) as here:
@@ -198,6 +199,7 @@ def sends_all_first(front: Front, size: int) -> int:
         return client.getresponse().status
 
 
+@every_program
 async def test_a_client_that_sends_all_of_a_body_that_is_too_long_is_told_so(program: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here:
         for size in (BODY_LIMIT + 1, 14 * 1024 * 1024):
@@ -205,6 +207,7 @@ async def test_a_client_that_sends_all_of_a_body_that_is_too_long_is_told_so(pro
         assert here.agent.agent.calls == []
 
 
+@every_program
 async def test_a_message_of_grpc_beyond_the_limit_is_refused(program: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here, calling(here, "GRPC") as (_, unary, _):
         with pytest.raises(A2AError):

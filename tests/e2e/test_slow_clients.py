@@ -140,6 +140,7 @@ def open_files(wanted: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.long
 async def test_r25_idle_connections_by_the_thousand_do_not_matter(tmp_path: Path) -> None:
     with open_files(IDLE + 500):
         async with serving(tmp_path) as (caller, _):

@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
 from tests.e2e.wire import V1, check_request_id, error, frame, message, old_message, reasons
+from tests.support.gateway import Scripted, scripted
 from tests.support.scripted import (
     Script,
     Wire,
@@ -52,7 +52,7 @@ UNARY = [
 
 
 @asynccontextmanager
-async def streaming(gateway: Running, path: str, body: bytes) -> AsyncIterator[httpx.Response]:
+async def streaming(gateway: Scripted, path: str, body: bytes) -> AsyncIterator[httpx.Response]:
     async with open_http(V1) as http, http.stream("POST", gateway.url + path, content=body) as answer:
         yield answer
 
@@ -76,7 +76,7 @@ async def test_each_event_goes_out_before_the_next_comes_in(
         await wire.send(chunk(b""))
         await wire.hang()
 
-    async with running(script, tmp_path) as gateway, streaming(gateway, path, body) as answer:
+    async with scripted(script, tmp_path) as gateway, streaming(gateway, path, body) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-accel-buffering"] == "no"
@@ -99,7 +99,7 @@ async def test_an_event_in_pieces_goes_out_whole(tmp_path: Path, path: str, body
         await wire.send(chunk(b""))
         await wire.hang()
 
-    async with running(script, tmp_path) as gateway, streaming(gateway, path, body) as answer:
+    async with scripted(script, tmp_path) as gateway, streaming(gateway, path, body) as answer:
         pieces = [piece async for piece in answer.aiter_raw()]
     assert b"".join(pieces).replace(b": ping\r\n\r\n", b"") == whole_event * 2
     assert all(piece.endswith(b"\r\n\r\n") for piece in pieces)
@@ -116,7 +116,7 @@ def _leaves(port: int, path: str, body: bytes) -> socket.socket:
     return sock
 
 
-async def _told_within(gateway: Running, leave: Callable[[], Awaitable[None] | None]) -> float:
+async def _told_within(gateway: Scripted, leave: Callable[[], Awaitable[None] | None]) -> float:
     """Leave, and give how long it took until the agent's connection was closed."""
     [wire] = gateway.backend.wires
     left = asyncio.get_running_loop().time()
@@ -137,7 +137,7 @@ async def test_a_client_that_leaves_a_stream_closes_it_at_the_agent(
     rpc: bool,  # noqa: FBT001 - a column of STREAMS
 ) -> None:
     script = answers_and_hangs(EVENT_STREAM + chunk(working(1, rpc=rpc)))
-    async with running(script, tmp_path) as gateway:
+    async with scripted(script, tmp_path) as gateway:
         sock = await asyncio.to_thread(_leaves, gateway.port, path, body)
         got = b""
         while working(1, rpc=rpc) not in got:
@@ -155,7 +155,7 @@ async def test_a_client_that_leaves_a_stream_closes_it_at_the_agent(
 async def test_a_client_that_leaves_a_unary_call_closes_it_at_the_agent(
     tmp_path: Path, path: str, body: bytes, answered: bytes
 ) -> None:
-    async with running(answers_and_hangs(answered), tmp_path) as gateway:
+    async with scripted(answers_and_hangs(answered), tmp_path) as gateway:
         sock = await asyncio.to_thread(_leaves, gateway.port, path, body)
         await gateway.backend.until(lambda: len(gateway.backend.requests) == 1)
         assert await _told_within(gateway, sock.close) < PROMPT
@@ -166,7 +166,7 @@ async def test_a_client_that_leaves_a_unary_call_closes_it_at_the_agent(
 
 @pytest.mark.parametrize(("path", "body"), UNARY)
 async def test_half_a_request_that_is_abandoned_reaches_no_agent(tmp_path: Path, path: str, body: bytes) -> None:
-    async with running(answers(whole()), tmp_path) as gateway:
+    async with scripted(answers(whole()), tmp_path) as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(b"POST /agent%b HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" % path.encode() + body)
         await writer.drain()
@@ -192,7 +192,7 @@ async def test_a_connection_that_carried_an_abandoned_call_is_not_used_again(
             await wire.send(answer)
             await wire.hang()
 
-    async with running(script, tmp_path) as gateway:
+    async with scripted(script, tmp_path) as gateway:
         sock = await asyncio.to_thread(_leaves, gateway.port, path, body)
         await gateway.backend.until(lambda: len(gateway.backend.requests) == 1)
         sock.close()
@@ -213,7 +213,7 @@ async def test_a_stream_that_breaks_off_ends_with_an_error(
 ) -> None:
     first = working(1, rpc=rpc)
     async with (
-        running(breaks(EVENT_STREAM + chunk(first)), tmp_path) as gateway,
+        scripted(breaks(EVENT_STREAM + chunk(first)), tmp_path) as gateway,
         streaming(gateway, path, body) as answer,
     ):
         got = b"".join([piece async for piece in answer.aiter_raw()])
@@ -243,7 +243,7 @@ async def test_a_gateway_that_stops_ends_a_stream_with_an_error(
 ) -> None:
     first = working(1, rpc=rpc)
     async with (
-        running(answers_and_hangs(EVENT_STREAM + chunk(first)), tmp_path) as gateway,
+        scripted(answers_and_hangs(EVENT_STREAM + chunk(first)), tmp_path) as gateway,
         streaming(gateway, path, body) as answer,
     ):
         pieces = answer.aiter_raw()
@@ -271,7 +271,7 @@ async def test_a_stream_of_0_3_over_http_json_that_breaks_off_has_no_clean_end(t
             async for piece in answer.aiter_raw():
                 got.extend(piece)
 
-    async with running(script, tmp_path) as gateway:
+    async with scripted(script, tmp_path) as gateway:
         with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
             await read(gateway.url)
     assert got == first
@@ -280,7 +280,7 @@ async def test_a_stream_of_0_3_over_http_json_that_breaks_off_has_no_clean_end(t
 async def test_a_stream_of_0_3_over_json_rpc_that_breaks_off_ends_with_an_error(tmp_path: Path) -> None:
     first = b'data: {"jsonrpc":"2.0","id":"same","result":{"kind":"status-update","taskId":"t1"}}\n\n'
     script = answers_and_resets(EVENT_STREAM + chunk(first))
-    async with running(script, tmp_path) as gateway, open_http() as http:
+    async with scripted(script, tmp_path) as gateway, open_http() as http:
         answer = await http.post(gateway.url, content=frame("message/stream", old_message(), id="same"))
     data = answer.content.removeprefix(first)
     assert data.startswith(b"data: {")
@@ -315,7 +315,7 @@ async def test_an_agent_that_answers_wrongly_is_reported_and_not_shown(
     tmp_path: Path, wrong: str, path: str, body: bytes
 ) -> None:
     script, code, status, reason = WRONG[wrong]
-    async with running(script, tmp_path) as gateway, open_http(V1) as http:
+    async with scripted(script, tmp_path) as gateway, open_http(V1) as http:
         answer = await http.post(gateway.url + path, content=body)
         assert (answer.status_code, error(answer)["code"]) == ((status, status) if path else (200, code))
         assert reason in reasons(answer)
@@ -329,7 +329,7 @@ async def test_an_agent_that_answers_wrongly_is_reported_and_not_shown(
 async def test_an_agent_that_is_not_there_is_reported_and_not_shown(tmp_path: Path, path: str, body: bytes) -> None:
     port = refused_port()
     async with (
-        running(answers(), tmp_path, url=f"http://127.0.0.1:{port}") as gateway,
+        scripted(answers(), tmp_path, url=f"http://127.0.0.1:{port}") as gateway,
         open_http(V1) as http,
     ):
         answer = await http.post(gateway.url + path, content=body)
@@ -341,7 +341,7 @@ async def test_an_agent_that_is_not_there_is_reported_and_not_shown(tmp_path: Pa
 @pytest.mark.parametrize(("path", "body"), UNARY)
 async def test_an_agent_that_does_not_answer_in_time_is_given_up(tmp_path: Path, path: str, body: bytes) -> None:
     async with (
-        running(answers_and_hangs(), tmp_path, timeouts={"send": "100ms"}) as gateway,
+        scripted(answers_and_hangs(), tmp_path, timeouts={"send": "100ms"}) as gateway,
         open_http(V1) as http,
     ):
         answer = await http.post(gateway.url + path, content=body)
@@ -364,7 +364,7 @@ async def test_headers_of_an_agent_pass_by_allow_list(tmp_path: Path) -> None:
         b"cache-control: no-store",
         b"a2a-version: 1.0",
     )
-    async with running(answers(whole(body, *fields)), tmp_path) as gateway, open_http(V1) as http:
+    async with scripted(answers(whole(body, *fields)), tmp_path) as gateway, open_http(V1) as http:
         answer = await http.post(gateway.url, content=frame("GetTask", {"id": "t"}, id="same"))
     assert answer.content == body
     assert set(answer.headers) == {
@@ -380,7 +380,7 @@ async def test_bytes_are_relayed_untouched_in_both_directions(tmp_path: Path, id
         % identity.encode()
     )
     told = b'{"id":%b, "jsonrpc":"2.0" ,"result":{"id":"\\u0074","n":1.0, "u":{"k":[1,  2]}}}' % identity.encode()
-    async with running(answers(whole(told)), tmp_path) as gateway, open_http(V1) as http:
+    async with scripted(answers(whole(told)), tmp_path) as gateway, open_http(V1) as http:
         answer = await http.post(gateway.url, content=asked)
         [received] = gateway.backend.requests
     assert (answer.content, received.body) == (told, asked)

@@ -111,6 +111,7 @@ async def knocks(caller: Caller, count: int, clients: int = 8) -> list[float]:
     return times
 
 
+@pytest.mark.long
 async def test_r18_a_log_that_nobody_takes_costs_lines_and_no_calls(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

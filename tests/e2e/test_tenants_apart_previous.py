@@ -17,6 +17,7 @@ from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.shared_site import ACME, GLOBEX, Witness, found_by_key, key_of, new_id, picked, tenancy
 from tests.e2e.site import HOOK, api_key
 from tests.support.mark import shows_mark
+from tests.table import cells
 
 TENANTS = ("acme", "globex")
 CARD = "/.well-known/agent-card.json"
@@ -75,8 +76,7 @@ def shared(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield Shared(gateway, new, old, acme, globex)
 
 
-every_binding = pytest.mark.parametrize("binding", NOT_FOUND)
-every_agent = pytest.mark.parametrize("agent", ["new", "old", "old-grpc"])
+every_agent = pytest.mark.parametrize(("agent", "binding"), cells(("new", "old", "old-grpc"), tuple(NOT_FOUND)))
 
 
 def attempts(task: str, agent: str, binding: str) -> dict[str, dict[str, Any]]:
@@ -117,7 +117,6 @@ def calls(client: PreviousClient, agent: Witness) -> int:
 
 
 @every_agent
-@every_binding
 def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(shared: Shared, agent: str, binding: str) -> None:
     witness, acme, globex = shared.connect(agent, binding), shared.acme, shared.globex
     [working] = acme.do("send", text="wait", how="polling")
@@ -151,7 +150,6 @@ def check_owned(owner: PreviousClient, tasks: list[str], agent: str, binding: st
 
 
 @every_agent
-@every_binding
 def test_one_word_for_a_context_is_two_conversations(shared: Shared, agent: str, binding: str) -> None:
     witness = shared.connect(agent, binding)
     context = f"chat-{uuid.uuid4().hex[:6]}"

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.e2e.running import running
 from tests.e2e.sdk import open_http
+from tests.support.gateway import scripted
 from tests.support.scripted import Script, answers, chunk, head
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ async def test_a_vector_is_relayed_as_it_is(case: Case, tmp_path: Path) -> None:
         settings["upstream_tenant"] = "keep"
     at = "" if modern and not rest else "/acme"
     async with (
-        running(case.script, tmp_path, below=below, speaks=(case.binding, case.version), **settings) as gateway,
+        scripted(case.script, tmp_path, below=below, speaks=(case.binding, case.version), **settings) as gateway,
         open_http() as http,
     ):
         answer = await http.request(

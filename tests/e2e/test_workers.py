@@ -303,7 +303,7 @@ async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
         assert await asyncio.to_thread(process.wait) == 0
 
 
-@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.long), ("--workers", "2")])
 def test_a_sighup_that_comes_while_they_start_is_heard_once_they_serve(
     fleet: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

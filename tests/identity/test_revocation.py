@@ -224,4 +224,4 @@ agents:
             await gateway.gateway.use(examined(text.replace("acme: [echo]", "acme: []")))
             told = await streams[0].end()
             assert (told.code, told.reasons) == ("PERMISSION_DENIED", ["TENANT_DENIED"])
-            assert gateway.gateway._pipeline.open == 1
+            assert gateway.metric("streams_open") == 1

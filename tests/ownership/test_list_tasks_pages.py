@@ -1,9 +1,8 @@
 """Who lists tasks on an agent that several share sees all of their own, each once, and nothing of anybody else's."""
 
 import asyncio
-import threading
 from base64 import b64encode, urlsafe_b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -19,7 +18,6 @@ from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import Listing
-from gateway.proxy import list_tasks as module
 from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
 from tests.support.shared_agent import (
@@ -370,27 +368,3 @@ def test_a_ledger_that_does_not_answer_is_told() -> None:
 
 
 # ---- Where it is done ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("length", "aside"), [(1, False), (module._LONG, True)])
-def test_long_pages_are_read_and_written_in_a_thread(
-    length: int,
-    aside: bool,  # noqa: FBT001 - a parameter of the test
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    threads: list[threading.Thread] = []
-    for name in ("read", "answer"):
-        original = getattr(Listing, name)
-
-        def noted(*given: Any, original: Callable[..., Any] = original) -> Any:
-            threads.append(threading.current_thread())
-            return original(*given)
-
-        monkeypatch.setattr(Listing, name, noted)
-    task = {**task_of("acme", "acme-1"), "metadata": {"text": "x" * length}}
-
-    async def ask(call: Call) -> bytes:
-        return page_of(JSONRPC, [task])
-
-    assert page(listed(), ask)["tasks"] == [task]
-    assert [thread is not threading.main_thread() for thread in threads] == [aside, aside]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.process import ROOT, WAIT, GatewayProcess, write
+from tests.table import cells
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 OPTIONS = [(), ("--workers", "2")]
@@ -52,8 +53,7 @@ def handles(pid: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("number", "options"), cells(SIGNALS, OPTIONS))
 def test_who_is_told_while_it_loads_ends_with_exit_code_0(
     tmp_path: Path, number: signal.Signals, options: tuple[str, ...]
 ) -> None:
@@ -143,6 +143,7 @@ def test_files_that_do_not_answer_hold_up_neither_calls_nor_the_end(tmp_path: Pa
         process.close()
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_workers_that_hear_nothing_any_more(tmp_path: Path) -> None:
     process = GatewayProcess(write(configuration(), tmp_path), "--workers", "2").await_serving()
     try:

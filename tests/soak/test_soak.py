@@ -1,7 +1,4 @@
-"""Soaks of twenty seconds and of two minutes: replies, memory and descriptors, with figures (`-rP`).
-
-Every run of the tests has the short one of `tests/e2e/test_soak.py`.
-"""
+"""Soaks of twenty seconds and of two minutes: replies, memory and descriptors, with figures (`-rP`)."""
 
 from pathlib import Path
 

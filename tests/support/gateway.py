@@ -17,6 +17,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, BinaryIO, cast
 
+import yaml
+
 from gateway.app import Gateway
 from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
@@ -448,6 +450,68 @@ async def fronted(
             await gateway.forget()
             await backend.plays(agent(script, card))
         yield gateway, backend
+
+
+@dataclass
+class Scripted:
+    """A gateway in front of one scripted agent, as clients see it by its URL."""
+
+    running: Running
+    backend: ScriptedBackend
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.running.gateway
+
+    @property
+    def port(self) -> int:
+        return self.running.port
+
+    @property
+    def url(self) -> str:
+        """Where the only agent is."""
+        return f"http://127.0.0.1:{self.port}/agent"
+
+    @property
+    def access(self) -> list[dict[str, Any]]:
+        """The lines of the access log; complete once the gateway has stopped."""
+        return self.running.lines
+
+    async def stop(self) -> None:
+        """Stop it now, with the last words that open calls get."""
+        hurry = asyncio.Event()
+        hurry.set()
+        await self.gateway.stop(hurry)
+
+
+@asynccontextmanager
+async def scripted(
+    script: Script,
+    folder: Path,
+    *,
+    url: str | None = None,
+    below: str = "",
+    speaks: tuple[str, str] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Scripted]:
+    """A gateway in front of one scripted agent that speaks 1.0 and 0.3 over both bindings; its card is a file.
+
+    Args:
+        folder: Where that file is, and those that `settings` name.
+        url: Where the agent is, instead of where the script is played.
+        below: Path of the agent there.
+        speaks: The only protocol and version that it speaks, instead.
+        settings: More members of the agent in the file.
+    """
+    async with ScriptedBackend(script) as backend:
+        at = (url or backend.url) + below
+        dialects = [f"{binding} {version}" for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
+        (folder / "card.json").write_bytes(card_of(at, *dialects, capabilities={"streaming": True}))
+        protocol = {} if speaks is None else {"protocol": speaks[0], "a2a_version": speaks[1]}
+        member = {"backend": {"url": at, **protocol}, "card": "card.json", **settings}
+        text = yaml.safe_dump({"agents": {"agent": member}})
+        async with running(text, path=folder / "gateway.yaml") as gateway:
+            yield Scripted(gateway, backend)
 
 
 def _port(server: Any) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
+from tests.support.gateway import Scripted, scripted
 from tests.support.kept import shared
 from tests.support.scripted import Received, Script, Wire, chunk, head
 
@@ -74,11 +74,11 @@ def rpc_event(request: Received, tree: Any) -> bytes:
 @asynccontextmanager
 async def agent(
     script: Script, folder: Path, speaks: str, **settings: Any
-) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
+) -> AsyncIterator[tuple[Scripted, httpx.AsyncClient]]:
     @asynccontextmanager
-    async def opened() -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
+    async def opened() -> AsyncIterator[tuple[Scripted, httpx.AsyncClient]]:
         binding, _, version = speaks.partition(" ")
-        async with running(script, folder, speaks=(binding, version), **settings) as gateway, open_http() as client:
+        async with scripted(script, folder, speaks=(binding, version), **settings) as gateway, open_http() as client:
             yield gateway, client
 
     async with shared(("agent", speaks, repr(sorted(settings.items()))), opened) as ((gateway, client), used):
@@ -88,7 +88,7 @@ async def agent(
 
 
 async def call(
-    client: httpx.AsyncClient, gateway: Running, method: str, params: Any, identity: Any = 7
+    client: httpx.AsyncClient, gateway: Scripted, method: str, params: Any, identity: Any = 7
 ) -> dict[str, Any]:
     body = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
     answer = await client.post(gateway.url, json=body)

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from tests.e2e.running import Running
+from tests.support.gateway import Scripted
 from tests.support.scripted import Received, Wire, chunk, head
 from tests.support.translated import (
     MESSAGE_0_3,
@@ -267,7 +267,7 @@ async def test_a_call_is_counted_by_both_dialects_where_it_is_translated_and_not
     ]
 
 
-def translations(gateway: Running) -> list[Sample]:
+def translations(gateway: Scripted) -> list[Sample]:
     """The series of translated calls."""
     text = gateway.gateway.metrics.render().decode()
     [found] = [each for each in text_string_to_metric_families(text) if each.name == "a2a_gateway_translations"]

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.running import Running
+from tests.support.gateway import Scripted
 from tests.support.scripted import Received, whole
 from tests.support.translated import (
     MESSAGE_0_3,
@@ -63,7 +63,7 @@ def answered(written: bytes, *, wrapped: bool) -> Answer:
 
 
 @asynccontextmanager
-async def telling(task: Any, folder: Path, speaks: str) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
+async def telling(task: Any, folder: Path, speaks: str) -> AsyncIterator[tuple[Scripted, httpx.AsyncClient]]:
     """An agent that answers everything with a task."""
     async with agent(plays((plain if speaks.startswith("rest") else result)(task)), folder, speaks) as pair:
         yield pair

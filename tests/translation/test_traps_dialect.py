@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.running import Running, running
 from tests.e2e.sdk import open_http
+from tests.support.gateway import Scripted, scripted
 from tests.support.scripted import Received, Script
 from tests.support.translated import (
     MESSAGE_0_3,
@@ -61,10 +61,10 @@ def told(state: str, **members: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def described(
     script: Script, folder: Path, card: dict[str, Any], **settings: Any
-) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
+) -> AsyncIterator[tuple[Scripted, httpx.AsyncClient]]:
     """An agent that speaks what its card says and nothing else tells."""
     (folder / "told.json").write_text(json.dumps({**CARD, **card}))
-    async with running(script, folder, card="told.json", **settings) as gateway, open_http() as client:
+    async with scripted(script, folder, card="told.json", **settings) as gateway, open_http() as client:
         yield gateway, client
 
 

@@ -104,47 +104,11 @@ def where(agent: HttpUpstream, call: Call) -> Interface:
 # ---- The request -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_json_rpc_call_goes_to_the_interface_byte_for_byte() -> None:
-    call = rpc("SendMessage", {"message": {}}, query=b"assistant_id=7")
-    pool = await sent(call, cards=offers((RPC, "http://agent:8000/base/rpc/")))
-    assert pool.line == "POST /base/rpc/?assistant_id=7"
-    assert pool.body is call.body
-    assert ("host", "agent:8000") in pool.headers
-    assert ("content-length", str(len(call.body))) in pool.headers
-    assert pool.asked == {"connect": 1, "first_byte": 3, "fresh": False, **ACME}
-
-
-@for_each(
-    ("method", "path", "query", "line"),
-    [
-        ("GET", "/tasks/a%C3%A4:x", b"historyLength=2", "GET /base/tasks/a%C3%A4:x?historyLength=2"),
-        ("POST", "/tasks/t:subscribe", b"", "POST /base/tasks/t:subscribe"),
-        ("GET", "/tasks/t/subscribe", b"", "GET /base/tasks/t:subscribe"),
-        ("GET", "/acme/tasks", b"tenant=acme&pageToken=tok%3D%3D", "GET /base/tasks?pageToken=tok%3D%3D"),
-        ("DELETE", "/tasks/t/pushNotificationConfigs/c/", b"", "DELETE /base/tasks/t/pushNotificationConfigs/c"),
-        ("GET", "/v1/tasks/t", b"", "GET /base/tasks/t"),
-        ("GET", "/v1/card", b"", "GET /base/extendedAgentCard"),
-    ],
-)
-async def test_an_http_json_call_is_written_in_canonical_form(method: str, path: str, query: bytes, line: str) -> None:
-    pool = await sent(*restful(method, path, query=query))
-    assert pool.line == line
-    assert pool.body == b""
-    assert ("content-length" in dict(pool.headers)) == (method == "POST")
-
-
 async def test_0_3_has_its_prefix() -> None:
     call, head = restful("GET", "/v1/tasks/t", version=Version.V0_3)
     pool = await sent(call, head, cards=offers((REST_0_3, "http://agent:8000/base/")))
     assert pool.line == "GET /base/v1/tasks/t"
     assert pool.asked == {"connect": 1, "first_byte": 2, "fresh": False, **ACME}
-
-
-@for_each(("url", "path"), [("/base/rpc", "/base/"), ("/base/x/rpc/", "/base/x/"), ("/base", "/")])
-async def test_the_extended_card_of_0_2_is_found_beside_the_interface(url: str, path: str) -> None:
-    call, head = restful("GET", "/agent/authenticatedExtendedCard", version=Version.V0_3)
-    pool = await sent(call, head, cards=offers((RPC_0_3, f"http://agent:8000{url}")))
-    assert pool.line == f"GET {path}agent/authenticatedExtendedCard"
 
 
 async def test_the_agent_gets_allowed_headers_and_the_gateways_own_and_no_others() -> None:
@@ -191,16 +155,6 @@ async def test_a_client_adds_nothing_to_the_gateways_own_credential() -> None:
     treatment = Treatment(credentials=((b"x-key", b"ours"),), forwarded=frozenset({b"x-key"}))
     pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=treatment)
     assert [value for name, value in pool.headers if name == "x-key"] == ["ours"]
-
-
-async def test_the_callers_credential_goes_along_only_where_the_file_says_so() -> None:
-    head = Head("POST", b"/", headers=((b"authorization", b"Bearer client"), (b"x-api-key", b"k"), (b"cookie", b"c")))
-    names = [name for name, _ in (await sent(rpc("GetTask", {"id": "t"}), head)).headers]
-    assert not {"authorization", "x-api-key", "cookie"} & set(names)
-    pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=Treatment(forward_caller=True))
-    assert ("authorization", "Bearer client") in pool.headers
-    assert ("x-api-key", "k") in pool.headers
-    assert "cookie" not in dict(pool.headers)
 
 
 async def test_a_caller_without_a_subject_has_no_header_for_it() -> None:

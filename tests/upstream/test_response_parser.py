@@ -36,47 +36,11 @@ def refusal(*pieces: bytes) -> str:
 # ---- What is understood --------------------------------------------------------------------------------------------
 
 
-def test_a_counted_answer_ends_with_its_last_byte() -> None:
-    made = read(whole(b"hello", b"X-Thing: 1")[:-1])
-    assert (made.status, made.ended) == (200, False)
-    made.feed(b"o")
-    assert (made.ended, made.reusable, made.take()) == (True, True, b"hello")
-    assert made.headers == [(b"content-type", b"application/json"), (b"x-thing", b"1"), (b"content-length", b"5")]
-
-
-def test_a_chunked_answer_ends_with_its_last_chunk() -> None:
-    made = read(chunked([b"hel", b"lo"]))
-    assert (made.ended, made.reusable, made.take()) == (True, True, b"hello")
-
-
 def test_an_answer_without_a_length_ends_with_the_connection() -> None:
     made = read(head(), b"hel", b"lo")
     assert not made.ended
     made.close()
     assert (made.ended, made.reusable, made.take()) == (True, False, b"hello")
-
-
-def test_an_empty_body_is_complete_with_the_head() -> None:
-    assert read(whole(b"")).ended
-    assert read(head(status=b"204 No Content")).ended
-    assert read(head(b"content-length: 9", status=b"304 Not Modified")).ended
-
-
-def test_a_few_interim_answers_are_swallowed_with_their_headers() -> None:
-    made = read(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + whole(b"hi"))
-    assert (made.status, made.take()) == (200, b"hi")
-    assert (b"link", b"x") not in made.headers
-
-
-def test_trailers_are_dropped() -> None:
-    made = read(CHUNKS, chunk(b"hi"), b"0\r\nAuthorization: x\r\n\r\n")
-    assert (made.ended, made.take()) == (True, b"hi")
-    assert [name for name, _ in made.headers] == [b"content-type", b"transfer-encoding"]
-
-
-@for_each("status", [b"301 Moved", b"404 Not Found", b"429 Too Many", b"500 Oops", b"599 X"])
-def test_every_final_status_is_passed_on(status: bytes) -> None:
-    assert read(whole(b"x", status=status)).status == int(status[:3])
 
 
 def test_identity_is_no_encoding() -> None:
@@ -285,15 +249,6 @@ def test_a_second_answer_is_refused_and_the_first_one_kept() -> None:
             made.feed(first + whole(b"two"))
         assert refused.value.detail == "bytes after the end of the answer"
         assert made.take() == b"one"
-
-
-def test_an_upgrade_unasked_is_refused() -> None:
-    assert refusal(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nxx") == "101 unasked"
-    assert refusal(b"HTTP/1.1 101 Switching\r\n\r\n") == "101 unasked"
-
-
-def test_a_flood_of_interim_answers_is_refused() -> None:
-    assert "interim" in refusal(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 9)
 
 
 def test_a_head_is_bounded_however_it_comes() -> None:

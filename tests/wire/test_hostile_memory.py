@@ -172,7 +172,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 RARE = (
     "an endless body of short texts", "an endless body that nests", "an endless body of tiny chunks",
-    "endless comments", "endless empty lines", "endless events", "endless events that say nothing",
+    "endless comments", "endless empty lines", "endless events", "endless events in tiny chunks",
+    "endless events that say nothing",
 )  # fmt: skip
 """Those that differ from another one in the pieces alone; the gateway works for as long as they are sent."""
 

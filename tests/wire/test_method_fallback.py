@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.running import Running
+from tests.support.gateway import Scripted
 from tests.support.scripted import Received, Script, Wire, head
 from tests.support.translated import (
     TASK_0_3,
@@ -57,7 +57,7 @@ def card(_: Received) -> bytes:
     return document(CARD)
 
 
-async def asked(client: httpx.AsyncClient, gateway: Running, how: str) -> Any:
+async def asked(client: httpx.AsyncClient, gateway: Scripted, how: str) -> Any:
     """The name on the card that a client gets which asks in some way; an error's code, if it gets one."""
     if how.startswith("/"):
         version = {"a2a-version": "1.0"} if how == "/extendedAgentCard" else {}

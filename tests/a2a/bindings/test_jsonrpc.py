@@ -47,26 +47,6 @@ def test_aliases_seen_in_the_wild_are_read(alias: str) -> None:
     assert read(request(alias, {"id": "t", "taskId": "t"})).method == alias
 
 
-@for_each(
-    ("method", "role", "hint", "version"),
-    [
-        ("message/send", "ROLE_USER", "1.0", "1.0"),
-        ("message/send", "user", "1.0", "0.3"),
-        ("message/send", None, "1.0", "0.3"),
-        ("message/send", "ROLE_USER", None, "1.0"),
-        ("SendMessage", "user", "0.3", "0.3"),
-        ("SendMessage", "ROLE_USER", "0.3", "1.0"),
-        ("SendMessage", "ROLE_USER", None, "1.0"),
-    ],
-)
-def test_objects_decide_where_the_methods_name_and_the_header_contradict(
-    method: str, role: str | None, hint: str | None, version: str
-) -> None:
-    message = {"messageId": "m"} if role is None else {"messageId": "m", "role": role}
-    call = read(request(method, {"message": message}), hint=None if hint is None else Version(hint))
-    assert call.dialect.version == Version(version)
-
-
 # ---- The envelope ----------------------------------------------------------------------------------------------------
 
 
@@ -206,12 +186,6 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
         assert nested.get("tenant") == (None if push is None else wanted)
 
 
-def test_a_new_tenant_leaves_every_other_value_alone() -> None:
-    body = b'{"jsonrpc":"2.0","id":-0,"method":"GetTask","params":{"tenant":"a","n":[1e5, 1.0 ],"t":"\\u0041"},"z":{ }}'
-    assert changed(body, "b") == body.replace(b'"a"', b'"b"')
-    assert changed(body, None) == body.replace(b'"tenant":"a",', b"")
-
-
 # ---- Whatever is accepted, everybody reads alike (safety §6.4) -------------------------------------------------------
 
 space = st.sampled_from(["", "", "", " ", "\n", "\t ", "\u00a0"])
@@ -238,25 +212,6 @@ params = objects(atom | inner, '"tenant":"acme"') | objects(atom | inner)
 
 
 # ---- Faults ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_fault_is_an_error_object_with_its_details() -> None:
-    fault = faults.TaskNotFound("Task not found")
-    told = fault.details("r1")
-    assert json.loads(jsonrpc.render(fault, id=b'"a"', version=Version.V1_0, details=told)) == {
-        "jsonrpc": "2.0",
-        "id": "a",
-        "error": {"code": -32001, "message": "Task not found", "data": told},
-    }
-
-
-def test_codes_that_came_with_1_0_are_internal_errors_before() -> None:
-    fault = faults.VersionUnsupported("no")
-    codes = {
-        version: json.loads(jsonrpc.render(fault, id=b"1", version=version, details=[]))["error"]["code"]
-        for version in Version
-    }
-    assert codes == {Version.V0_1: -32603, Version.V0_3: -32603, Version.V1_0: -32009}
 
 
 @for_each(

@@ -41,14 +41,6 @@ def test_a_body_that_nobody_reads_goes_nowhere(operation: Operation) -> None:
     assert (call.body, call.in_body, call.tenant) == (b"", False, None)
 
 
-def test_a_cancel_may_have_a_body_or_none() -> None:
-    path = PathCall(Operation.CANCEL_TASK, task_id="t")
-    assert read(path).body == b""
-    assert read(path, {"id": "t", "metadata": {}}).task_id == "t"
-    with pytest.raises(BadParams, match="id"):
-        read(path, {"id": "u"})
-
-
 def test_the_task_of_a_push_configuration_is_that_of_the_path() -> None:
     path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
     assert read(path, {"url": "https://x", "taskId": "t", "id": "c"}).task_id == "t"
@@ -106,15 +98,6 @@ def test_a_body_that_names_another_task_than_the_path_is_refused(
 CREATE = PathCall(Operation.CREATE_PUSH_CONFIG, prefixed=True, task_id="t")
 
 
-@for_each("body", [{}, {"configId": "c"}, {"config_id": "c"}, {"configId": ""}, {"config_id": None}])
-@for_each("query", [b"configId=c", b"config_id=c", b"x=y&configId=c"])
-def test_in_0_3_the_id_of_a_new_push_configuration_may_stand_in_the_query(body: dict[str, Any], query: bytes) -> None:
-    call = read(CREATE, {**body, "config": {}}, query=query, version=Version.V0_3)
-    assert rest.read_params(call) == {"taskId": "t", "configId": "c", "config": {}}
-    # 1.0 has no such member; what it does not know passes.
-    assert "configId" not in rest.read_params(read(CREATE, {"config": {}}, query=query))
-
-
 @for_each(("tenant", "scope"), [("acme", "globex"), (None, "globex")])
 def test_the_scope_of_0_3_is_the_tenant_wherever_it_stands(tenant: str | None, scope: str) -> None:
     path = PathCall(Operation.LIST_PUSH_CONFIGS, tenant, prefixed=True, task_id="t")
@@ -150,14 +133,6 @@ def test_a_message_is_read_under_both_of_its_names(shape: str) -> None:
 def test_messages_that_could_be_read_in_two_ways_are_refused(body: object) -> None:
     with pytest.raises(BadParams):
         read(SEND, body)
-
-
-def test_the_context_of_a_list_is_read_from_its_query() -> None:
-    path = PathCall(Operation.LIST_TASKS)
-    assert read(path, query=b"contextId=c%2B1&pageSize=1").context_id == "c+1"
-    assert read(path, query=b"contextId=").context_id is None
-    with pytest.raises(BadRequest, match="twice"):
-        read(path, query=b"contextId=c&context_id=d")
 
 
 # ---- The tenant ------------------------------------------------------------------------------------------------------
@@ -218,11 +193,3 @@ def test_an_error_of_0_3_is_found_by_whatever_its_clients_look_for() -> None:
     for shape in seen["also_seen"][:2]:
         assert shape.items() <= error.items()
     assert error["error"] == {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details": []}
-
-
-@for_each(
-    ("kind", "name"),
-    [(faults.AuthMissing, "UnauthorizedError"), (faults.UpstreamTimeout, "GatewayTimeoutError")],
-)
-def test_the_gateways_own_faults_have_a_type_in_0_3_too(kind: type[faults.Fault], name: str) -> None:
-    assert json.loads(rest.render(kind("no"), version=Version.V0_3, details=[]))["type"] == name
