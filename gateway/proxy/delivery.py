@@ -22,8 +22,7 @@ from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
 from gateway.backend.backend import OWN_IDS, Backing
 from gateway.proxy.answer_memory import ASIDE
-from gateway.proxy.request import RequestContext, meet
-from gateway.tasks.ownership import Ownership
+from gateway.proxy.request import RequestContext
 from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
 from gateway.upstream.reply import Reply
@@ -76,54 +75,37 @@ def head_of(reply: Reply) -> ReplyHead:
     return head
 
 
-class Delivery:
-    """One reply, the call that it answers, and the client's request.
-
-    Args:
-        interface: Where the agent was asked.
-        clock: Monotonic seconds.
-        translation: Between the agent's dialect and the client's; None if they are the same.
-        call: The call as the agent got it; by default the client's, or the translated one.
-        beside: Bytes of other replies that are held for the same request.
+class Delivery(msgspec.Struct, eq=False):
+    """One reply, the call that it answers, and the client's request; a struct, since one is made for each call.
 
     Attributes:
+        interface: Where the agent was asked.
+        call: The call as the agent got it.
+        clock: Monotonic seconds.
+        translation: Between the agent's dialect and the client's; None if they are the same.
+        beside: Bytes of other replies that are held for the same request.
         is_renumbered: Whether the agent answered under another id than the call's.
-        is_relayed: Whether the agent's headers and bytes go to the client as they are, but for what is replaced.
     """
 
-    __slots__ = (
-        "_beside", "_body", "_is_wrapped", "backing", "call", "clock", "interface", "is_relayed", "is_renumbered",
-        "reply", "request", "translation",
-    )  # fmt: skip
+    reply: Reply
+    request: RequestContext
+    backing: Backing
+    interface: Interface
+    call: Call
+    clock: Callable[[], float]
+    translation: Translation | None = None
+    beside: int = 0
+    is_renumbered: bool = False
+    _body: bytes | None = None
 
-    def __init__(
-        self,
-        reply: Reply,
-        request: RequestContext,
-        backing: Backing,
-        interface: Interface,
-        *,
-        clock: Callable[[], float],
-        translation: Translation | None = None,
-        call: Call | None = None,
-        beside: int = 0,
-    ) -> None:
-        call = call or (request.call if translation is None else translation.call)
-        if call is None:
-            raise ValueError("nothing was called")
-        self.reply = reply
-        self.request = request
-        self.backing = backing
-        self.interface = interface
-        self.clock = clock
-        self.translation = translation
-        self.call: Call = call
-        self.is_renumbered = False
-        binding = call.dialect.binding
-        self.is_relayed = translation is None and binding is not Binding.GRPC
-        self._is_wrapped = binding is Binding.JSONRPC
-        self._beside = beside
-        self._body: bytes | None = None
+    @property
+    def is_relayed(self) -> bool:
+        """Return whether the agent's headers and bytes go to the client as they are, but for what is replaced."""
+        return self.translation is None and self.call.dialect.binding is not Binding.GRPC
+
+    @property
+    def _is_wrapped(self) -> bool:
+        return self.call.dialect.binding is Binding.JSONRPC
 
     async def read(self) -> bytes:
         """Return the whole body, and keep it for `take`.
@@ -189,19 +171,9 @@ class Delivery:
             told = agent_frame.read_answer(call, body, head.content_type)
         else:
             told = await self._aside(lambda each: agent_frame.read_answer(call, each, head.content_type), body)
-        if self._is_wrapped and told.id != call.id:
+        if told.id != call.id and self._is_wrapped:
             self._recognise(told.id)
         return told
-
-    async def observe(self, told: Progress, ownership: Ownership) -> Progress:
-        """Record what an answer names before it goes out; return what the client may see of it.
-
-        Raises:
-            UpstreamProtocol: it names what is another's.
-            StateUnavailable: it cannot be recorded.
-        """
-        await meet(self.request, told)
-        return ownership.prefix.remove_from_progress(told)
 
     async def refuse_others(self, error: Progress) -> None:
         """Refuse an agent's error that tells of another's task, as answers may.
@@ -286,4 +258,4 @@ class Delivery:
         return await self.work(work, body)
 
     def _hold(self, size: int) -> None:
-        self.request.hold(self._beside + size)
+        self.request.hold(self.beside + size)

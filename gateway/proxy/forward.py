@@ -193,15 +193,7 @@ class Forwarder:
         elif call.operation.streams:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
             request.on_event = partial(asking.answered, reply)
-        delivery = Delivery(
-            reply,
-            request,
-            asking.backing,
-            asking.interface,
-            clock=self._clock,
-            translation=translation,
-            call=call,
-        )
+        delivery = self._delivery(asking, reply, translation, call)
         try:
             if call.operation in method_fallback.TWO_WAYS:
                 if translation is not None:
@@ -221,18 +213,8 @@ class Forwarder:
             delivery.reply.close()
         asking.answered(reply)
 
-    def _delivery(
-        self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call | None = None
-    ) -> Delivery:
-        return Delivery(
-            reply,
-            asking.request,
-            asking.backing,
-            asking.interface,
-            clock=self._clock,
-            translation=translation,
-            call=call,
-        )
+    def _delivery(self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call) -> Delivery:
+        return Delivery(reply, asking.request, asking.backing, asking.interface, call, self._clock, translation)
 
     async def _by_the_other_verb(self, asking: "_Asking", delivery: Delivery) -> Delivery:
         """Return the delivery, or that of the reply to a subscription by the HTTP method that the agent knows."""

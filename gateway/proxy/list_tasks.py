@@ -158,7 +158,7 @@ class TaskLister:
         if reply.has_begun or reply.is_failing:
             asking.answered(reply)
         delivery = Delivery(
-            reply, self._request, self._backing, self._interface, clock=self._clock, call=asked, beside=self._bytes
+            reply, self._request, self._backing, self._interface, asked, self._clock, beside=self._bytes
         )
         try:
             page = await _good(delivery)

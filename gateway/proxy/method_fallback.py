@@ -77,7 +77,7 @@ async def find(
     call: Call,
     translation: Translation,
     ask: Callable[[Call], Awaitable[Reply]],
-    deliver: Callable[[Reply, Translation], Delivery],
+    deliver: Callable[[Reply, Translation, Call], Delivery],
 ) -> Delivery | None:
     """Return the reply to the same call made in other ways; None if the agent knows none of them.
 
@@ -97,7 +97,7 @@ async def find(
         except BaseException:
             translation.call = by_method
             raise
-        delivery = deliver(reply, translation)
+        delivery = deliver(reply, translation, translation.call)
         try:
             # A client that asked by the path gets what the agent says of the method.
             if call.path.legacy_card or not await is_unknown(delivery, JSONRPC_0_3):

@@ -27,7 +27,7 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery, ReplyHead, head_of
-from gateway.proxy.request import RequestContext
+from gateway.proxy.request import RequestContext, meet
 from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
 from gateway.upstream.credentials import EXTENSIONS, extensions
@@ -49,7 +49,7 @@ async def deliver(delivery: Delivery, client: Responder) -> None:
     Raises:
         UpstreamProtocol: it is no answer of A2A.
         UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
-        StateUnavailable, Overloaded: as `Delivery.observe` and `Delivery.read`.
+        StateUnavailable, Overloaded: as `meet` and `Delivery.read`.
     """
     reply = delivery.reply
     try:
@@ -114,7 +114,8 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
     ownership = request.ownership
     if told is not None:
         if ownership is not None:
-            told = await delivery.observe(told, ownership)
+            await meet(request, told)
+            told = ownership.prefix.remove_from_progress(told)
         request.saw(told)
     is_good = told is not None and told.error is None
     if ownership is not None and ownership.prefix.raw:

@@ -7,8 +7,9 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
@@ -43,9 +44,8 @@ _NEVER_STORED = frozenset({-32001, -32003, -32601})
 """Errors with which an agent has stored no webhook: no such task, no webhooks at all, no such method."""
 
 
-@dataclass(slots=True, eq=False)
-class RequestContext:
-    """One request from its head to the last byte of its answer.
+class RequestContext(msgspec.Struct, eq=False):
+    """One request from its head to the last byte of its answer; a struct, since one is made for each.
 
     Times are monotonic seconds.
 
@@ -64,8 +64,8 @@ class RequestContext:
     id: str
     started: float
     meter: AgentMeter
-    kept: AnswerMemory = field(default_factory=AnswerMemory)
-    cache: ConnectionCache = field(default_factory=ConnectionCache)
+    kept: AnswerMemory = msgspec.field(default_factory=AnswerMemory)
+    cache: ConnectionCache = msgspec.field(default_factory=ConnectionCache)
     client_ip: str = ""
     trace_id: str | None = None
     binding: Binding = Binding.JSONRPC

@@ -13,7 +13,7 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -65,6 +65,8 @@ _START = ("", "")
 # Rows that are deleted in one transaction: less than a millisecond, for which other writers wait.
 _DELETED_AT_ONCE = 100
 
+_BEGIN = "BEGIN IMMEDIATE"
+"""Begins a transaction; the connection's own `with` commits it, or rolls it back on an error."""
 _TASK = """
     SELECT tenant, principal, context, state, replica, dialect, made, seen FROM task WHERE scope = ? AND id = ?"""
 _CONTEXT = "SELECT tenant, principal, seen FROM context WHERE scope = ? AND id = ?"
@@ -194,7 +196,8 @@ class SqliteStore:
 
     async def record(self, scope: str, observed: Observed) -> Decision:
         """As `Store.record`."""
-        with self._db as db, step(db):
+        with self._db as db, db:
+            db.execute(_BEGIN)
             return _record(db, scope, observed)
 
     async def open_tasks(self, tenant: str) -> int:
@@ -236,7 +239,8 @@ class SqliteStore:
 
     async def settle(self, note: Note) -> bytes:
         """As `Store.settle`."""
-        with self._db as db, step(db):
+        with self._db as db, db:
+            db.execute(_BEGIN)
             known = _value(db, note.kind, note.key, self._wall())
             if known is None:
                 db.execute(_KEEP, _values(note))
@@ -259,7 +263,8 @@ class SqliteStore:
             # Mostly nothing is due, and then no lock is needed.
             if not db.execute(_DUE, wanted).fetchall():
                 return []
-            with step(db):
+            with db:
+                db.execute(_BEGIN)
                 taken: list[tuple[str, bytes]] = db.execute(_DUE, wanted).fetchall()
                 db.executemany(_LEASE, [(now + lease, kind, key) for key, _ in taken])
             return taken
@@ -296,7 +301,8 @@ class SqliteStore:
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
-        with self._db as db, step(db):
+        with self._db as db, db:
+            db.execute(_BEGIN)
             return sum(_put_row(db, row) for row in rows if 0 < len(row.id) <= LONGEST_ID)
 
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
@@ -490,19 +496,6 @@ class SqliteFile:
                 db.close()
 
 
-@contextlib.contextmanager
-def step(db: sqlite3.Connection) -> Iterator[None]:
-    """Commit the statements inside as a whole; roll back on an error. The block may roll back by itself."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        if db.in_transaction:
-            db.execute("COMMIT")
-    finally:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the device and the inode of a file; None where there is none."""
     try:
@@ -615,7 +608,8 @@ def _forget(db: sqlite3.Connection, table: str, entries: Sequence[tuple[str, str
     """Forget entries, unless they have been seen since; return how many."""
     forgotten = 0
     for start in range(0, len(entries), _DELETED_AT_ONCE):
-        with step(db):
+        with db:
+            db.execute(_BEGIN)
             few = entries[start : start + _DELETED_AT_ONCE]
             forgotten += db.executemany(_FORGET.format(table=table), few).rowcount
     return forgotten

@@ -16,8 +16,10 @@ has no parser.
 """
 
 import httptools
+import msgspec
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
+from gateway.a2a.headers import Pairs
 from gateway.upstream.plain_head import LENGTH_DIGITS, PlainHead, PlainHeads
 
 _INTERIM_LIMIT = 8
@@ -37,10 +39,11 @@ def unusable(detail: str) -> UpstreamProtocol:
     return UpstreamProtocol("the agent's answer is not valid HTTP", detail=detail)
 
 
-class ResponseParser:
-    """Parses one answer.
+class ResponseParser(msgspec.Struct, eq=False):
+    """Parses one answer; a struct, since one is made for each.
 
     Args:
+        header_bytes, header_count: Most bytes and most headers of a head.
         plain: Reads plain heads without a parser; shared by the answers of one agent. None for the parser alone.
 
     Attributes:
@@ -54,34 +57,28 @@ class ResponseParser:
         reusable: Whether another exchange may follow on the connection; only meaningful once ended.
     """
 
-    __slots__ = (
-        "_between", "_chunked", "_dry", "_head_size", "_headed", "_header_bytes", "_header_count", "_interim", "_left",
-        "_over", "_parser", "_plain", "_tail", "body", "ended", "headers", "held", "known", "reusable", "status",
-    )  # fmt: skip
-
-    def __init__(self, header_bytes: int, header_count: int, plain: PlainHeads | None = None) -> None:
-        self.status = 0
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.known: dict[object, object] | None = None
-        self.body: list[bytes] = []
-        self.held = 0
-        self.ended = False
-        self.reusable = False
-        self._header_bytes = header_bytes
-        self._header_count = header_count
-        self._plain = plain
-        # A parser for the head and one for the chunks: nothing of one answer can colour the next. None where only
-        # bytes are to be counted, and before the first thing that looks unusual.
-        self._parser: httptools.HttpResponseParser | None = None
-        self._headed = False  # the parser has seen the end of the head
-        self._over = False  # the parser has seen the end of the message
-        self._head_size = 0
-        self._tail = b""  # the last bytes of an unfinished head, where its end may have begun
-        self._interim = 0
-        self._left: int | None = None  # body bytes to come, where `Content-Length` says
-        self._dry = 0  # bytes since the last one of the body
-        self._chunked = False  # the body comes in chunks
-        self._between = False  # no byte of the next chunk has come
+    _header_bytes: int
+    _header_count: int
+    _plain: PlainHeads | None = None
+    status: int = 0
+    headers: Pairs = []
+    known: dict[object, object] | None = None
+    body: list[bytes] = []
+    held: int = 0
+    ended: bool = False
+    reusable: bool = False
+    # A parser for the head and one for the chunks: nothing of one answer can colour the next. None where only bytes
+    # are to be counted, and before the first thing that looks unusual.
+    _parser: httptools.HttpResponseParser | None = None
+    _headed: bool = False  # the parser has seen the end of the head
+    _over: bool = False  # the parser has seen the end of the message
+    _head_size: int = 0
+    _tail: bytes = b""  # the last bytes of an unfinished head, where its end may have begun
+    _interim: int = 0
+    _left: int | None = None  # body bytes to come, where `Content-Length` says
+    _dry: int = 0  # bytes since the last one of the body
+    _chunked: bool = False  # the body comes in chunks
+    _between: bool = False  # no byte of the next chunk has come
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the answer.

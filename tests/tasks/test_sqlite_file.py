@@ -11,7 +11,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite
-from gateway.tasks.sqlite import LOOK_EVERY, REOPEN, TIMEOUT, SqliteFile, step
+from gateway.tasks.sqlite import LOOK_EVERY, REOPEN, TIMEOUT, SqliteFile
 
 KEEP = "INSERT INTO note (kind, key, value, tenant, \"group\", due, until) VALUES ('k', ?, ?, '', '', 0, 0)"
 
@@ -59,7 +59,8 @@ def test_while_somebody_holds_the_file_only_one_call_waits_for_it(file: SqliteFi
 
 def test_a_step_is_done_as_a_whole_or_not_at_all(file: SqliteFile) -> None:
     def write(*, fails: bool) -> None:
-        with file as db, step(db):
+        with file as db, db:
+            db.execute("BEGIN IMMEDIATE")
             db.execute(KEEP, ("one", b""))
             if fails:
                 raise ValueError("no")
