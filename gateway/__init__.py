@@ -1,4 +1,4 @@
 """A multi-tenant reverse-proxy gateway for the A2A (Agent2Agent) protocol."""
 
-__version__ = "0.1.0"
-"""The version of this package: here, so that a clone and an image know it without being installed."""
+__version__ = "0.2.0"
+"""The version: here alone, so that a clone knows it without being installed; the package takes it from this file."""

@@ -383,12 +383,23 @@ def schema() -> None:
 
 @app.command(cls=command("health", "health --url http://127.0.0.1:9090"))
 def health(
-    config: ConfigOption = None,
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="The configuration that names its admin listener.")
+    ] = None,
     url: Annotated[str | None, typer.Option(help="URL of its admin listener, instead of reading a file.")] = None,
 ) -> None:
-    """Check whether a gateway runs: exit code 0 if it does, else 1."""
+    """Check whether a gateway runs: exit code 0 if it does, else 1.
+
+    Without options it asks A2A_GATEWAY_ADMIN, or 127.0.0.1:9090.
+    """
     from gateway.commands.health import health_url, probe
 
+    if url is None and config is None:
+        # `--debug`, or a call of `app`: `main` of the package does it without this module.
+        from gateway.commands.probe import main as probe_default
+
+        probe_default()
+        return
     probe(url or health_url(find_file(config), os.environ))
     show("ok")
 

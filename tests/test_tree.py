@@ -1,4 +1,4 @@
-"""The tree keeps its shape: package files, lock files, and the manifests of a deployment."""
+"""The tree keeps its shape: package files and lock files."""
 
 import ast
 import re
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-
-from gateway.config.check import examine
 
 ROOT = Path(__file__).parent.parent
 _FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|How)\b")
@@ -44,7 +42,12 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_lock_files_pin_hashes_and_name_no_index() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock", "tests/legacy/requirements.lock"):
+    for name in (
+        "requirements.lock",
+        "requirements-dev.lock",
+        "requirements-release.lock",
+        "tests/legacy/requirements.lock",
+    ):
         text = (ROOT / name).read_text()
         pins = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
         assert pins, name
@@ -66,51 +69,6 @@ def test_the_lock_file_of_javascript_pins_hashes_and_names_no_registry() -> None
 def test_the_development_lock_runs_what_is_deployed() -> None:
     deployed = _pins("requirements.lock")
     assert deployed.items() <= _pins("requirements-dev.lock").items()
-
-
-def test_kubernetes_probes_and_ports_agree() -> None:
-    documents = [document for document in yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text()) if document]
-    [deployment] = [document for document in documents if document["kind"] == "Deployment"]
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
-    ports = {port["name"] for port in container["ports"]}
-    probes = [container[kind]["httpGet"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")]
-    assert {probe["port"] for probe in probes} <= ports
-    assert {probe["path"] for probe in probes} == {"/-/live", "/-/ready"}
-    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
-    services = [document for document in documents if document["kind"] == "Service"]
-    assert {port["targetPort"] for service in services for port in service["spec"]["ports"]} == ports
-
-
-def test_the_configuration_of_the_kubernetes_manifest_has_no_problems(tmp_path: Path) -> None:
-    documents = yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text())
-    [written] = [document["data"]["gateway.yaml"] for document in documents if document["kind"] == "ConfigMap"]
-    token = tmp_path / "token"
-    token.write_text("a-token-of-some-length-0123456789\n")
-    text = written.replace("/run/secrets/a2a-gateway-admin/token", str(token))
-    examined = examine(tmp_path / "gateway.yaml", {}, text=text)
-    assert examined.problems == ()
-
-
-def test_prometheus_scrapes_the_admin_port_of_every_pod() -> None:
-    [job] = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())["scrape_configs"]
-    documents = [document for document in yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text()) if document]
-    [deployment] = [document for document in documents if document["kind"] == "Deployment"]
-    [admin] = [
-        document
-        for document in documents
-        if document["metadata"]["name"] == "a2a-gateway-admin" and document["kind"] == "Service"
-    ]
-    assert job["metrics_path"] == "/metrics"
-    # A target by name would be one replica at random.
-    assert "static_configs" not in job
-    [discovery] = job["dns_sd_configs"]
-    assert discovery["names"] == [f"{admin['metadata']['name']}.{admin['metadata']['namespace']}.svc"]
-    # Headless: its name has the addresses of all pods, and their own port is dialled.
-    assert (discovery["type"], admin["spec"]["clusterIP"]) == ("A", "None")
-    pod = deployment["spec"]["template"]
-    assert admin["spec"]["selector"] == pod["metadata"]["labels"]
-    ports = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
-    assert discovery["port"] == ports["admin"]
 
 
 def _pins(lock: str) -> dict[str, str]:

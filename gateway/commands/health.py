@@ -1,4 +1,4 @@
-"""`a2a-gateway health`: a liveness probe for containers."""
+"""`a2a-gateway health` with `--url` or `-c`; `probe.py` is the probe without options."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,11 +7,10 @@ import httpx
 
 from gateway.commands.find_agent import check_url, explain
 from gateway.commands.output import CommandFailed
+from gateway.commands.probe import PATH
 from gateway.config.address import read_listen
 from gateway.config.load import load
 from gateway.config.model import Admin
-
-PATH = "/-/live"
 
 _TIMEOUT = 2.0
 

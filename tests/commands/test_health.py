@@ -1,5 +1,8 @@
 """`health` asks the gateway that the file describes, from the same machine."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,40 @@ def test_a_gateway_that_answers_otherwise_or_not_at_all_is_not() -> None:
         url = server.url
     with pytest.raises(CommandFailed, match="cannot connect"):
         probe(url)
+
+
+def test_without_options_no_file_is_read_and_little_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "gateway.yaml").write_text("{\n")
+    with answering({"/-/live": (200, b"ok")}) as server:
+        address = server.url.removeprefix("http://")
+        done = bare(tmp_path, address)
+        assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    # What makes the other commands cost a second of CPU.
+    assert {"typer", "pydantic", "yaml", "ssl", "httpx"} & set(
+        re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE)
+    ) == set()
+
+
+def test_without_options_a_gateway_that_answers_otherwise_or_not_at_all_is_not_well(tmp_path: Path) -> None:
+    with answering({"/-/live": (503, b"")}) as server:
+        address = server.url.removeprefix("http://")
+        done = bare(tmp_path, address)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "/-/live did not answer 200" in done.stderr
+    for name, fact in ((address, "cannot connect to http://"), ("9090", "'9090' is no address: write HOST:PORT")):
+        done = bare(tmp_path, name)
+        assert done.returncode == 1
+        assert fact in done.stderr
+        assert "A2A_GATEWAY_ADMIN=HOST:PORT, --url URL or -c FILE" in done.stderr
+
+
+def bare(folder: Path, address: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gateway", "health"],
+        cwd=folder,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "A2A_GATEWAY_ADMIN": address},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )

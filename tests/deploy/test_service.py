@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.check import examine
+
 UNIT = Path(__file__).parents[2] / "deploy" / "a2a-gateway.service"
 ANALYZE = shutil.which("systemd-analyze")
 
@@ -28,6 +30,19 @@ def test_it_waits_until_the_gateway_is_ready_and_can_have_it_read_again() -> Non
     # `notify-reload` is a word of systemd 253; older ones pass over it, and know neither.
     assert "Type=notify" in lines
     assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
+
+
+def test_a_reload_checks_the_file_first_and_a_credential_is_where_the_unit_says(tmp_path: Path) -> None:
+    text = UNIT.read_text()
+    check = "ExecReload=/usr/local/bin/a2a-gateway check /etc/a2a-gateway/gateway.yaml"
+    assert text.index(check) < text.index("ExecReload=/bin/kill")
+    # systemd.exec(5): below /run/credentials, in a folder with the name of the unit.
+    reference = f"${{file:/run/credentials/{UNIT.name}/admin-token}}"
+    assert reference in text
+    (tmp_path / "admin-token").write_text("x" * 32)
+    admin = reference.replace(f"/run/credentials/{UNIT.name}", str(tmp_path))
+    file = f'version: 1\ngateway: {{ admin: {{ token: "{admin}" }} }}\nagents: {{ a: http://127.0.0.1:1 }}\n'
+    assert examine(tmp_path / "gateway.yaml", {}, text=file).errors == ()
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="there is no systemd here that could say so")

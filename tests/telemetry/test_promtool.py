@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gateway.a2a.operation import CALLABLE, Kind
 from gateway.telemetry.metrics import AgentMeter, Metrics, Sample
@@ -42,5 +43,10 @@ def test_promtool_finds_nothing_wrong_with_the_metrics() -> None:
     promtool("check", "metrics", text=metrics.render())
 
 
-def test_prometheus_takes_the_scrape_configuration() -> None:
-    promtool("check", "config", "--syntax-only", str(Path(__file__).parents[2] / "deploy" / "prometheus.yml"))
+def test_prometheus_takes_the_scrape_configuration(tmp_path: Path) -> None:
+    config = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "prometheus.yml").read_text())
+    # Debian builds its promtool without Kubernetes; tests/deploy compares this section with the pods.
+    assert config["scrape_configs"][0].pop("kubernetes_sd_configs")
+    path = tmp_path / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config))
+    promtool("check", "config", "--syntax-only", str(path))
