@@ -197,7 +197,7 @@ def _params(call: Call) -> Tree:
 
     Unknown members are left out: an agent might take one for a known one, such as another page token.
     """
-    params = binding.read_params(call, typed=True)
+    params = binding.read_params(call)
     try:
         params = FORMS[call.dialect].lift_params(Operation.LIST_TASKS, params, Memo())
         # The hub's own form checks page sizes and names that mean the same; older ones do not.

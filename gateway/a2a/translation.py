@@ -1,8 +1,8 @@
 """One call between two dialects: the request there, the answer back, a stream event by event.
 
 Hub and spoke (`versions/version.py`): the client's form lifts its request to 1.0, the agent's form lowers it, and the
-other way round for the answer. Where both speak one version, and only the envelope differs, no tree is built: the bytes
-of the members move from one envelope into the other.
+other way round for the answer. Where both speak one version, and only the envelope differs, the bytes of an answer move
+from one envelope into the other.
 
 The agent gets an id of the gateway's own in its JSON-RPC request; the client gets its own id back, byte for byte.
 """
@@ -27,7 +27,6 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.versions import v0_3_proto
 from gateway.a2a.versions.forms import FORMS
-from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Memo, Misfit
 
 _T = TypeVar("_T")
@@ -125,19 +124,17 @@ class Translation:
             raise ValueError(f"{operation} cannot be asked over {theirs}")
         params: Tree = {}
         if operation is not Operation.GET_EXTENDED_CARD:
-            plain = self._plain and operation.sends and is_right(call.params.members, call.params.message)
-            params = binding.read_params(call, typed=not plain)
-            if not plain:
-                try:
-                    params = self._ours.lift_params(operation, params, self._memo)
-                    asked = self._learn_params(params, asked)
-                    if self._push is not None:
-                        push_config.replace_asked(operation, params, self._push)
-                        if not operation.sends:
-                            self._memo.task_id = params.get("taskId") or self._memo.task_id
-                except Misfit as misfit:
-                    raise _refused(misfit) from misfit
-                params = self._theirs.lower_params(asked, params, self._memo)
+            params = binding.read_params(call)
+            try:
+                params = self._ours.lift_params(operation, params, self._memo)
+                asked = self._learn_params(params, asked)
+                if self._push is not None:
+                    push_config.replace_asked(operation, params, self._push)
+                    if not operation.sends:
+                        self._memo.task_id = params.get("taskId") or self._memo.task_id
+            except Misfit as misfit:
+                raise BadParams(str(misfit), field=misfit.field) from misfit
+            params = self._theirs.lower_params(asked, params, self._memo)
         # A send goes on in the agent's own context of its task, whatever word its client has for it.
         context = self._memo.context_id if self._operation.sends else call.context_id
         return binding.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
@@ -426,7 +423,3 @@ def _asked(operation: Operation, theirs: Dialect) -> Operation | None:
         # 0.1 has one configuration for each task.
         return Operation.GET_PUSH_CONFIG
     return None
-
-
-def _refused(misfit: Misfit) -> BadParams:
-    return BadParams(str(misfit), field=misfit.field)

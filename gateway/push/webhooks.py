@@ -95,7 +95,7 @@ class Pushing:
             PushDenied, BadParams, StateUnavailable: as `PushRelay.register`.
         """
         try:
-            params = FORMS[call.dialect].lift_params(call.operation, read_params(call, typed=True), Memo())
+            params = FORMS[call.dialect].lift_params(call.operation, read_params(call), Memo())
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.asked(call.operation, params)

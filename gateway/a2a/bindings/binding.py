@@ -23,7 +23,7 @@ from gateway.a2a.operation import Operation
 class _Codec(Protocol):
     """The functions of one binding; those of this module call them by the binding of the call."""
 
-    def read_params(self, call: Call, *, typed: bool) -> Tree: ...
+    def read_params(self, call: Call) -> Tree: ...
 
     def make_call(
         self,
@@ -64,16 +64,13 @@ _CODECS: Mapping[Binding, Callable[[], _Codec]] = {
 """The implementation of each binding."""
 
 
-def read_params(call: Call, *, typed: bool) -> Tree:
+def read_params(call: Call) -> Tree:
     """Return the parameters of a client's call, for its form, without any tenant.
-
-    Args:
-        typed: As `params.given_params`.
 
     Raises:
         ParseFailed, BadParams: a value cannot be read.
     """
-    return _CODECS[call.dialect.binding]().read_params(call, typed=typed)
+    return _CODECS[call.dialect.binding]().read_params(call)
 
 
 def read_grpc(method: GrpcMethod, message: bytes, *, scope_field: int, bounds: BodyBounds) -> Call:

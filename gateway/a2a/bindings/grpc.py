@@ -106,7 +106,7 @@ def with_tenant(call: Call, tenant: str | None, *, scope_field: int = SCOPE_FIEL
     return grpc_tenant.with_scope(call.body, scope_field, tenant) if method.scoped else call.body
 
 
-def read_params(call: Call, *, typed: bool = True) -> Tree:  # noqa: ARG001 - all values are
+def read_params(call: Call) -> Tree:
     """The parameters of a call, as its form gets them: as `rest.read_params` those of the same call.
 
     Raises:

@@ -162,16 +162,9 @@ def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str
     return text_of(members, "id"), None
 
 
-def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
-    """Return the parameters of a call, for a form, without any tenant.
-
-    Args:
-        typed: As `given_params`.
-
-    Raises:
-        ParseFailed: a value cannot be read.
-    """
-    return given_params(call.params, typed=typed)
+def read_params(call: Call) -> Tree:
+    """As `binding.read_params`."""
+    return given_params(call.params)
 
 
 def make_call(

@@ -82,13 +82,10 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     )
 
 
-def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
+def read_params(call: Call) -> Tree:
     """Return the parameters of a call, for a form, under the names of 1.0, without any tenant.
 
-    Those of path and query are always typed. The path's ids replace those in the body, which agree or were refused.
-
-    Args:
-        typed: As `given_params`.
+    The path's ids replace those in the body, which agree or were refused.
 
     Raises:
         ParseFailed: a value of the body cannot be read.
@@ -96,7 +93,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """
     operation, path = call.operation, call.path
     in_body = operation in _MAY_HAVE_BODY
-    found = given_params(call.params, typed=typed) if in_body else read_query(operation, call.query)
+    found = given_params(call.params) if in_body else read_query(operation, call.query)
     if operation is Operation.CREATE_PUSH_CONFIG and call.dialect.version is Version.V0_3:
         _add_config_id(found, call.query)
     if operation.kind is Kind.PUSH:

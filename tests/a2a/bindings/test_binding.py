@@ -44,7 +44,7 @@ def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
     message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
     call = binding.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
     assert (call.operation, call.dialect, call.task_id, call.body) == (Operation.GET_TASK, dialect, "t", message)
-    assert binding.read_params(call, typed=True) == {"id": "t"}
+    assert binding.read_params(call) == {"id": "t"}
     with pytest.raises(ParseFailed):
         binding.read_grpc(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
     with pytest.raises(BadRequest):
