@@ -68,8 +68,8 @@ class Translation:
     """
 
     __slots__ = (
-        "_begun", "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_push",
-        "_tenant", "_theirs", "call", "client", "complaint",
+        "_begun", "_client", "_codec", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain",
+        "_push", "_tenant", "_their_codec", "_theirs", "call", "client", "complaint",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +89,7 @@ class Translation:
         self.client = call.dialect
         # Not with its body: a stream may last for hours.
         self._client = replace(call, body=b"", params=NO_PARAMS)
+        self._codec, self._their_codec = binding.of(call.dialect), binding.of(theirs)
         self._ours = FORMS[call.dialect]
         self._theirs = FORMS[theirs]
         self._operation = call.operation
@@ -124,7 +125,7 @@ class Translation:
             raise ValueError(f"{operation} cannot be asked over {theirs}")
         params: Tree = {}
         if operation is not Operation.GET_EXTENDED_CARD:
-            params = binding.read_params(call)
+            params = self._codec.read_params(call)
             try:
                 params = self._ours.lift_params(operation, params, self._memo)
                 asked = self._learn_params(params, asked)
@@ -137,7 +138,7 @@ class Translation:
             params = self._theirs.lower_params(asked, params, self._memo)
         # A send goes on in the agent's own context of its task, whatever word its client has for it.
         context = self._memo.context_id if self._operation.sends else call.context_id
-        return binding.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
+        return self._their_codec.make_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
 
     def _learn_params(self, params: Tree, asked: Operation) -> Operation:
         """Remember the ids for the answer, replace the client's by the agent's, and return the operation to ask for."""
@@ -189,10 +190,10 @@ class Translation:
 
     def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
         """Return a result in the client's envelope."""
-        return binding.answer(self._client, result)
+        return self._codec.answer(self._client, result)
 
     def _plainly(self, frame: bytes) -> bytes:
-        return self.wrapped(binding.object_of(binding.raw_result(self.call, frame)))
+        return self.wrapped(binding.object_of(self._their_codec.raw_result(self.call, frame)))
 
     def result(self, frame: bytes) -> Tree:
         """Return a good answer in the hub's words, for `tell`.
@@ -213,7 +214,7 @@ class Translation:
         asked, operation = self.call.operation, self._operation
         if operation is Operation.DELETE_PUSH_CONFIG:
             return {}
-        result: Tree = self._theirs.lift_result(asked, binding.result(self.call, frame), self._memo)
+        result: Tree = self._theirs.lift_result(asked, self._their_codec.read_result(self.call, frame), self._memo)
         return self._instead(result) if asked is not operation else result
 
     def _tell(self, result: Tree) -> bytes:
@@ -279,7 +280,7 @@ class Translation:
 
     def read_error(self, status: int, frame: bytes) -> AgentError | None:
         """Return the error in an agent's answer, or None where it is no error that A2A knows."""
-        return binding.error(self.call, status, frame)
+        return self._their_codec.read_error(self.call, status, frame)
 
     def error(self, error: AgentError) -> tuple[int, bytes]:
         """Return the status and the body of an agent's error for the client."""
@@ -316,7 +317,7 @@ class Translation:
         if error is not None:
             return self.fail(error)
         if self._plain:
-            return binding.event(self._client, binding.object_of(binding.raw_result(self.call, data)))
+            return self._codec.event(self._client, binding.object_of(self._their_codec.raw_result(self.call, data)))
         event = _translated(self._lift_event, data)
         before = self.held(last=False)
         if not self._begun:
@@ -361,7 +362,7 @@ class Translation:
         return self.held(last=self._ending.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
-        told = binding.result(self.call, data, event=True)
+        told = self._their_codec.read_result(self.call, data, event=True)
         if told is None:
             raise Misfit("", "an event without a result")
         event = self._theirs.lift_event(told, self._memo)
@@ -375,7 +376,7 @@ class Translation:
     def _lowered(self, event: Tree, *, last: bool) -> bytes:
         try:
             lowered = self._ours.lower_event(event, self._memo, last=last)
-            return b"".join([binding.event(self._client, each) for each in lowered])
+            return b"".join([self._codec.event(self._client, each) for each in lowered])
         except RecursionError as error:
             raise UpstreamProtocol("the agent's event is nested too deeply") from error
 

@@ -138,7 +138,7 @@ async def tell(
     """
     assert request.rule is not None
     card = await backing.cards.inside(request.rule, call.tenant, request.head.host, call.dialect)
-    body = binding.answer(call, msgspec.Raw(card))
+    body = binding.of(call.dialect).answer(call, msgspec.Raw(card))
     request.status = 200
     request.first_byte = clock()
     request.bytes_out = len(body)

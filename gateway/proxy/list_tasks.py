@@ -198,7 +198,7 @@ async def _good(delivery: Delivery) -> bytes:
         return page
     if told is not None:
         await delivery.refuse_others(told)
-    error = binding.error(delivery.call, reply.http_status, delivery.unmarked(page))
+    error = binding.of(delivery.call.dialect).read_error(delivery.call, reply.http_status, delivery.unmarked(page))
     if error is None:
         refuse_page(reply)
         return b""

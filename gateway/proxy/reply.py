@@ -183,7 +183,7 @@ def _restores_tenant(delivery: Delivery) -> bool:
 async def _card(delivery: Delivery, body: bytes) -> bytes:
     """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
     request, call = delivery.request, delivery.request.call
-    raw = await delivery.work(partial(binding.raw_result, delivery.call), body)
+    raw = await delivery.work(partial(binding.of(delivery.call.dialect).raw_result, delivery.call), body)
     if raw is None or request.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
     card = await delivery.backing.cards.extended(
@@ -194,7 +194,7 @@ async def _card(delivery: Delivery, body: bytes) -> bytes:
         dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
         dual=call.is_open,
     )
-    return binding.answer(call, msgspec.Raw(card))
+    return binding.of(call.dialect).answer(call, msgspec.Raw(card))
 
 
 # ---- The client's answer ---------------------------------------------------------------------------------------------

@@ -294,10 +294,10 @@ def write_name(operation: Operation, params: Mapping[str, Any]) -> Tree:
     """
     if operation in BY_PARENT:
         # The form says the parent of a creation itself.
-        return {"parent": f"tasks/{path_id(params, 'taskId', 'task_id')}", **params}
+        return {"parent": f"tasks/{path_id(params, 'taskId')}", **params}
     if operation not in BY_NAME:
         return dict(params)
     if operation not in _OF_CONFIG:
         return {"name": f"tasks/{path_id(params, 'id')}", **params}
-    task, config = path_id(params, "taskId", "task_id"), path_id(params, "id")
+    task, config = path_id(params, "taskId"), path_id(params, "id")
     return {"name": f"tasks/{task}/pushNotificationConfigs/{config}"}

@@ -170,7 +170,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     """Return the call with these parameters; without a body, those that fit neither path nor query are lost.
 
     Args:
-        params: The parameters in the agent's form; values may be `msgspec.Raw`.
+        params: The parameters in the agent's form.
 
     Raises:
         BadParams: an id is missing, or a path or query cannot carry a value.
@@ -179,7 +179,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     task_id = config_id = None
     body = b""
     if operation.kind is Kind.PUSH:
-        task_id = path_id(params, "taskId", "task_id", verb=True)
+        task_id = path_id(params, "taskId", verb=True)
         if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
             config_id = path_id(params, "id")
     elif operation in _OF_TASK:
@@ -187,7 +187,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     if operation in _WITH_BODY or (operation is Operation.CANCEL_TASK and newest):
         if operation is Operation.CREATE_PUSH_CONFIG and not newest:
             # Only the path names the task there, and parsers refuse members that their protobuf does not have.
-            params = {name: value for name, value in params.items() if name not in ("taskId", "task_id")}
+            params = {name: value for name, value in params.items() if name != "taskId"}
         body = strict_json.write(params)
     method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
     if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
@@ -206,7 +206,7 @@ def make_call(
     id: str,  # noqa: A002, ARG001 - as the contract
     context_id: str | None,
 ) -> Call:
-    """As `binding.write_call`."""
+    """As `Codec.make_call`."""
     # 0.3 has no such field, and its strict parsers refuse it.
     if tenant is not None and asked in _WITH_BODY and theirs.version is Version.V1_0:
         # SDKs of 1.0 repeat the tenant of the path in the body (protocol §2.4).
@@ -227,28 +227,28 @@ def make_call(
 
 
 def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
-    """As `binding.raw_result`."""
+    """As `Codec.raw_result`."""
     return msgspec.Raw(frame) if frame.strip() else None
 
 
-def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
-    """As `binding.result`."""
+def read_result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `Codec.read_result`."""
     raw = raw_result(call, frame)
     return None if raw is None else strict_json.read(raw)
 
 
 def read_error(call: Call, status: int, frame: bytes) -> AgentError | None:
-    """As `binding.error`."""
+    """As `Codec.read_error`."""
     return read_rest(status, frame, call.dialect.version) if status >= 400 else None
 
 
 def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """As `binding.answer`."""
+    """As `Codec.answer`."""
     return write_answer(call.operation, told)
 
 
 def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """As `binding.event`."""
+    """As `Codec.event`."""
     return sse.encode(write_answer(call.operation, strict_json.on_one_line(told)))
 
 
