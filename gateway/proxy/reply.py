@@ -175,7 +175,7 @@ def _only_event(translation: Translation, body: bytes) -> bytes:
 
 def _restores_tenant(delivery: Delivery) -> bool:
     call = delivery.call
-    return agent_frame.echoes_tenant(call.operation) and delivery.backing.upstream.restores_tenant(
+    return agent_frame.echoes_tenant(call.operation) and delivery.backend.upstream.restores_tenant(
         call, delivery.interface
     )
 
@@ -186,7 +186,7 @@ async def _card(delivery: Delivery, body: bytes) -> bytes:
     raw = await delivery.work(partial(binding.of(delivery.call.dialect).raw_result, delivery.call), body)
     if raw is None or request.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
-    card = await delivery.backing.cards.extended(
+    card = await delivery.backend.cards.extended(
         bytes(raw),
         request.rule,
         call.tenant,

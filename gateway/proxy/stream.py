@@ -44,20 +44,20 @@ class Stream:
     """
 
     def __init__(self, delivery: Delivery, client: Responder, headers: Pairs) -> None:
-        backing = delivery.backing
+        backend = delivery.backend
         self._delivery = delivery
         self._request = delivery.request
         self._call = delivery.call
         self._translation = delivery.translation
         self._clock = delivery.clock
-        self._meter = backing.meter
-        self._heartbeat = backing.bounds.heartbeat
+        self._meter = backend.meter
+        self._heartbeat = backend.bounds.heartbeat
         self._client = client
         self._is_wrapped = self._call.dialect.binding is Binding.JSONRPC
         self._is_grpc = self._call.dialect.binding is Binding.GRPC
         # Clients of gRPC get no heartbeats: HTTP/2 has pings.
         self._beats = delivery.request.binding is not Binding.GRPC
-        longest = backing.bounds.event
+        longest = backend.bounds.event
         self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
         self._read = event_reader(self._call)
         # The headers, until they go out with the first event.
@@ -138,7 +138,7 @@ class Stream:
     async def _flow(self) -> None:
         """Take what arrives, to the end of the reply."""
         delivery = self._delivery
-        reply, idle = delivery.reply, delivery.backing.upstream.timeouts.stream_idle
+        reply, idle = delivery.reply, delivery.backend.upstream.timeouts.stream_idle
         with suppress(_Ended):
             await reply.flow(self._take, self._settle, idle, self._lag)
         if reply.failure is not None:
