@@ -506,7 +506,7 @@ class BackendFactory:
         Args:
             follows: Whether it matters which of its replicas made a task.
         """
-        keeps = effective.tenure(self._config, agent)
+        keeps = effective.keeps_owners(self._config, agent)
         by_skill = any(match.by_skill for match in agent.match)
         if not keeps and not follows and not by_skill and self._config.push.mode != "relay":
             return None
@@ -522,7 +522,7 @@ class BackendFactory:
             self._ledger,
             key,
             by_principal=effective.isolation(self._config, agent) == "principal",
-            adopts=effective.unknown_tasks(self._config, agent) == "adopt",
+            claims_unowned=effective.unknown_tasks(self._config, agent) == "adopt",
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,

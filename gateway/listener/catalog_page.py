@@ -117,7 +117,7 @@ class CatalogPage:
             "entry": entry,
             "addresses": addresses,
             "card": view.served_card(first, addresses[0], rule, tenant=rule.tenant),
-            "portrait": first.source.portrait,
+            "sanitized": first.source.sanitized,
             "backends": [self._describe(key, each) for key, each in backends.items()],
             "usage": view.usage_of(self._limits, list(backends), entry.tenants, time.monotonic()),
             "routes": view.routes_to(snapshot, name, entry.tenants, addresses[0]),

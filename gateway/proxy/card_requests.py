@@ -124,8 +124,8 @@ def answers(backend: Backend, call: Call) -> bool:
     """Return whether a call asks for the public card: over gRPC, 0.3 has one method for both (protocol trap 27)."""
     if call.operation is not Operation.GET_EXTENDED_CARD or call.dialect != _GRPC_0_3:
         return False
-    portrait = backend.source.portrait
-    return portrait is not None and not portrait.extended and _GRPC_0_3 not in backend.upstream.interfaces()
+    sanitized = backend.source.sanitized
+    return sanitized is not None and not sanitized.extended and _GRPC_0_3 not in backend.upstream.interfaces()
 
 
 async def tell(

@@ -169,7 +169,7 @@ def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: 
     # An agent's backends for its tenants have cards of one product; the first one with skills stands for all.
     texts = [snapshot.card_texts.of(backend.upstream.backend, backend.source) for backend in backends]
     text = next((each for each in texts if each.skills), texts[0])
-    has_card = all(backend.source.portrait is not None and not backend.source.stale for backend in backends)
+    has_card = all(backend.source.sanitized is not None and not backend.source.stale for backend in backends)
     replicas = [replica for backend in backends for replica in backend.replicas]
     up = sum(replica.condition.is_up and not trouble_of(replica.upstream) for replica in replicas)
     return Entry(
@@ -195,7 +195,7 @@ def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[Entry]:
 
 def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
     for seen in snapshot.directory.seen_by(principal):
-        if seen.listing.portrait is not None and rule_for(snapshot.table, seen, principal) is not None:
+        if seen.listing.sanitized is not None and rule_for(snapshot.table, seen, principal) is not None:
             yield seen
 
 
@@ -291,7 +291,7 @@ class SeenAgent:
     """One agent as a caller may see it."""
 
     entry: Entry
-    portrait: SanitizedCard | None
+    sanitized: SanitizedCard | None
     address: Address
     card: ServedView
 
@@ -308,7 +308,7 @@ def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> See
     card = served_card(
         snapshot.backends[seen.listing.backend], address, rule, tenant=own or rule.tenant, bare=not seen.tells
     )
-    return SeenAgent(_seen_entry(snapshot, seen), seen.portrait, address, card)
+    return SeenAgent(_seen_entry(snapshot, seen), seen.sanitized, address, card)
 
 
 def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:

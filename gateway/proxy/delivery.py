@@ -231,7 +231,7 @@ class Delivery:
         """Return the error that a status of gRPC tells."""
         return read_status(status, self.call.dialect.version)
 
-    def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
+    def without_prefix(self, frame: bytes, *, event: bool = False) -> bytes:
         """Return an answer, or an event of a stream, without context prefixes."""
         ownership = self.request.ownership
         if ownership is None:

@@ -110,7 +110,7 @@ class Forwarder:
         pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
             # A name of 0.1 is one only to calls that are meant in 0.1.
-            await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
+            await pushing.register(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or call.is_mixed:
             if meant[0] != call.dialect and not call.path.legacy_card:

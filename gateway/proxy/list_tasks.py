@@ -198,7 +198,9 @@ async def _good(delivery: Delivery) -> bytes:
         return page
     if told is not None:
         await delivery.refuse_others(told)
-    error = binding.of(delivery.call.dialect).read_error(delivery.call, reply.http_status, delivery.unmarked(page))
+    error = binding.of(delivery.call.dialect).read_error(
+        delivery.call, reply.http_status, delivery.without_prefix(page)
+    )
     if error is None:
         refuse_page(reply)
         return b""

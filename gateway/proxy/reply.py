@@ -97,10 +97,12 @@ async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead
     try:
         await stream.run()
     except UpstreamReset:
-        if translation is None or translation.complaint is None or client.opened:
+        if translation is None or translation.stream_error is None or client.opened:
             raise
         # The error is the first thing that the agent says, and this client's dialect has no event for it.
-        await _answer_of(delivery, client, head_of(delivery.reply)).complain(translation.complaint, translation.error)
+        await _answer_of(delivery, client, head_of(delivery.reply)).complain(
+            translation.stream_error, translation.error
+        )
 
 
 # ---- One frame -------------------------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
         request.saw(told)
     is_good = told is not None and told.error is None
     if ownership is not None and ownership.prefix.raw:
-        body = await delivery.work(delivery.unmarked, body)
+        body = await delivery.work(delivery.without_prefix, body)
     if translation is not None:
         answer = _answer_of(delivery, client, head)
         delivering = _deliver_translated(delivery, answer, translation, body, is_good=is_good)

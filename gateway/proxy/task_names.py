@@ -49,7 +49,7 @@ class TaskNames:
         alias = await kept.find(key)
         if alias is not None and not alias.newer and backend.isolation is not None and backend.isolation.keeps:
             known = await backend.isolation.ledger.store.tasks(backend.isolation.scope, (alias.task_id,))
-            if known == [None] and not backend.isolation.adopts:
+            if known == [None] and not backend.isolation.claims_unowned:
                 # The task was erased or forgotten meanwhile: the name is free again.
                 self._aliases.forget(key)
                 return None
