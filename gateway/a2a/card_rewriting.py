@@ -258,7 +258,7 @@ def _security(served: Served, edition: Edition) -> Tree:
         # 0.2 knows no such kind, and its SDK for Python refuses a card with one.
         schemes = tuple(scheme for scheme in schemes if scheme != "mtls")
     tree: Tree = {}
-    written = {scheme: _scheme(scheme, edition) for scheme in schemes} | _of_issuers(served, edition)
+    written = {scheme: _spelled(*_SCHEMES[scheme], edition) for scheme in schemes} | _of_issuers(served, edition)
     if written:
         tree = _alternatives(written, served.scopes, edition)
     if edition.ancient:
@@ -289,9 +289,11 @@ def _of_issuers(served: Served, edition: Edition) -> dict[str, Tree]:
         suffix = "" if number == 1 else f"_{number}"
         flows = _flows(issuer, served.scopes)
         if flows:
-            found[f"oauth2{suffix}"] = _spelled("oauth2SecurityScheme", "oauth2", {"flows": flows}, edition)
+            typed = {"type": "oauth2", "flows": flows}
+            found[f"oauth2{suffix}"] = _spelled("oauth2SecurityScheme", {"flows": flows}, typed, edition)
         address = {"openIdConnectUrl": issuer.discovery_url}
-        found[f"oidc{suffix}"] = _spelled("openIdConnectSecurityScheme", "openIdConnect", address, edition)
+        typed = {"type": "openIdConnect", **address}
+        found[f"oidc{suffix}"] = _spelled("openIdConnectSecurityScheme", address, typed, edition)
     return found
 
 
@@ -306,34 +308,19 @@ def _flows(issuer: TokenIssuer, scopes: tuple[str, ...]) -> Tree:
     return {"authorizationCode": {**address, "scopes": named}}
 
 
-def _spelled(member: str, kind: str, scheme: Tree, edition: Edition) -> Tree:
-    tree: Tree = {}
-    if edition.proto:
-        tree[member] = scheme
-    if edition.typed:
-        tree |= {"type": kind, **scheme}
-    return tree
+def _spelled(member: str, in_proto: Tree, typed: Tree, edition: Edition) -> Tree:
+    """Return a scheme in every spelling of the edition, side by side."""
+    return {**({member: in_proto} if edition.proto else {}), **(typed if edition.typed else {})}
 
 
-def _scheme(scheme: Scheme, edition: Edition) -> Tree:
-    """Return one scheme in every spelling of the edition, side by side (protocol §8.2, §12.15)."""
-    tree: Tree = {}
-    if scheme == "bearer":
-        if edition.proto:
-            tree["httpAuthSecurityScheme"] = {"scheme": "Bearer"}
-        if edition.typed:
-            tree |= {"type": "http", "scheme": "Bearer"}
-    elif scheme == "mtls":
-        if edition.proto:
-            tree["mtlsSecurityScheme"] = {}
-        if edition.typed:
-            tree["type"] = "mutualTLS"
-    else:
-        if edition.proto:
-            tree["apiKeySecurityScheme"] = {"location": "header", "name": API_KEY_HEADER}
-        if edition.typed:
-            tree |= {"type": "apiKey", "in": "header", "name": API_KEY_HEADER}
-    return tree
-
-
+_SCHEMES: dict[Scheme, tuple[str, Tree, Tree]] = {
+    "bearer": ("httpAuthSecurityScheme", {"scheme": "Bearer"}, {"type": "http", "scheme": "Bearer"}),
+    "mtls": ("mtlsSecurityScheme", {}, {"type": "mutualTLS"}),
+    "api_key": (
+        "apiKeySecurityScheme",
+        {"location": "header", "name": API_KEY_HEADER},
+        {"type": "apiKey", "in": "header", "name": API_KEY_HEADER},
+    ),
+}
+"""Each scheme: its member in ProtoJSON with the value, and its members in the JSON schema (protocol §8.2, §12.15)."""
 _ANCIENT_NAMES = {"bearer": "Bearer", "api_key": "ApiKey", "mtls": "mutualTLS"}

@@ -242,6 +242,10 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
         message: For the client: what was wrong, what would be right.
         detail: For the log only.
         retry_after: Seconds after which the client may try again, or None.
+        field: The path to a wrong parameter, as the client spells it (`message.parts[0].kind`); or empty.
+        issuer: The configured name of the issuer that a token names, proven or not; or empty.
+        scopes: The scopes that the agent requires, for the challenge (RFC 6750 §3.1).
+        allowed: The HTTP methods of the path, where the request's is none of them.
     """
 
     reason: ClassVar[str] = "internal"
@@ -268,11 +272,25 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
         cls.rpc_status = own.get("rpc_status", 200 if in_1_0 else kind.http_status)
         cls.a2a_reason = kind.reason if in_1_0 else None
 
-    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after: float | None = None,
+        field: str = "",
+        issuer: str = "",
+        scopes: tuple[str, ...] = (),
+        allowed: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.detail = detail
         self.retry_after = retry_after
+        self.field = field
+        self.issuer = issuer
+        self.scopes = scopes
+        self.allowed = allowed
 
     def code_toward(self, version: Version) -> int:
         """Return the JSON-RPC code that a client of this version is told."""
@@ -290,7 +308,7 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
             {"@type": ERROR_INFO, "reason": reason, "domain": domain, "metadata": {"requestId": request_id}}
             for reason, domain in reasons
         ]
-        if isinstance(self, BadParams) and self.field:
+        if self.field:
             violation = {"field": self.field, "description": self.message}
             entries.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
         return entries
@@ -326,17 +344,9 @@ class MethodNotFound(BadRequest):
 
 
 class BadParams(BadRequest):
-    """The parameters are of a wrong shape.
-
-    Attributes:
-        field: The path to the wrong one, as the client spells it (`message.parts[0].kind`); or empty.
-    """
+    """The parameters are of a wrong shape."""
 
     error = INVALID_PARAMS
-
-    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, field: str = "") -> None:
-        super().__init__(message, detail=detail, retry_after=retry_after)
-        self.field = field
 
 
 class DuplicateKey(BadRequest):
@@ -401,10 +411,6 @@ class WrongHttpMethod(MethodNotAllowed):
     rpc_status = 405
     http_status = 405
     a2a_reason = None
-
-    def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
-        super().__init__(message)
-        self.allowed = allowed
 
 
 class TaskNotFound(Fault):
@@ -473,38 +479,22 @@ class NotAdmitted(Fault):
 
 
 class InsufficientScope(Fault):
-    """The caller's tenant may call the agent, but its token lacks a scope, role or claim that the agent requires.
-
-    Attributes:
-        scopes: The scopes that the agent requires, for the challenge (RFC 6750 §3.1).
-    """
+    """The caller's tenant may call the agent, but its token lacks a scope, role or claim that the agent requires."""
 
     error = UNAUTHORIZED
     reason = "insufficient_scope"
     outcome = "denied"
-
-    def __init__(self, message: str, *, detail: str = "", scopes: tuple[str, ...] = ()) -> None:
-        super().__init__(message, detail=detail)
-        self.scopes = scopes
 
 
 # ---- Credentials ---------------------------------------------------------------------------------------------------
 
 
 class AuthMissing(Fault):
-    """No credential, where one is needed.
-
-    Attributes:
-        issuer: The configured name of the issuer that a token names, proven or not; or empty.
-    """
+    """No credential, where one is needed."""
 
     error = UNAUTHENTICATED
     reason = "auth_missing"
     outcome = "denied"
-
-    def __init__(self, message: str, *, detail: str = "", issuer: str = "") -> None:
-        super().__init__(message, detail=detail)
-        self.issuer = issuer
 
 
 class AuthInvalid(AuthMissing):
@@ -527,18 +517,10 @@ class AuthExpired(AuthMissing):
 
 
 class AuthUnavailable(Fault):
-    """No keys to verify the token with: the issuer's key set has never been read.
-
-    Attributes:
-        issuer: As that of `AuthMissing`.
-    """
+    """No keys to verify the token with: the issuer's key set has never been read."""
 
     error = RESOURCE_UNAVAILABLE
     reason = "auth_unavailable"
-
-    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, issuer: str = "") -> None:
-        super().__init__(message, detail=detail, retry_after=retry_after)
-        self.issuer = issuer
 
 
 # ---- Limits --------------------------------------------------------------------------------------------------------
@@ -578,9 +560,8 @@ class PushDenied(BadParams):
 
     reason = "push_denied"
 
-    def __init__(self, message: str, *, detail: str = "", retry_after: float | None = None, field: str = "") -> None:
-        told = f"{detail}: {message}" if detail else message
-        super().__init__(message, detail=told, retry_after=retry_after, field=field)
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message, detail=f"{detail}: {message}" if detail else message)
 
 
 # ---- The gateway or the agent cannot now ----------------------------------------------------------------------------

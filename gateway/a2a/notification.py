@@ -9,8 +9,6 @@
 Agents post in their own version, whatever version the configuration came in: the body itself shows it.
 """
 
-from typing import Optional
-
 import msgspec
 
 from gateway.a2a import json as strict_json
@@ -31,25 +29,8 @@ CONTENT_TYPES = {
 TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
 """States that end a task, as `Progress.state` spells them."""
 
-
-class _Shape(msgspec.Struct, rename="camel", gc=False):
-    kind: str | None = None
-    session_id: msgspec.Raw = msgspec.Raw()
-    task: Optional["_Shape"] = None
-    message: Optional["_Shape"] = None
-    status_update: Optional["_Shape"] = None
-    artifact_update: Optional["_Shape"] = None
-    other_status_update: Optional["_Shape"] = msgspec.field(default=None, name="status_update")
-    other_artifact_update: Optional["_Shape"] = msgspec.field(default=None, name="artifact_update")
-
-    @property
-    def wrapped(self) -> Optional["_Shape"]:
-        update = self.status_update or self.artifact_update or self.other_status_update or self.other_artifact_update
-        return self.task or update or self.message
-
-
-_shape = msgspec.json.Decoder(_Shape)
 _EVENTS = ("task", "statusUpdate", "artifactUpdate", "message")
+_WRAPPERS = (*_EVENTS, "status_update", "artifact_update")
 _TOLD = frozenset({"task", "status", "artifact", "message"})
 
 
@@ -57,25 +38,6 @@ def read(body: bytes) -> Progress | None:
     """Return the task of a notification with its context and state; None for a body that is no notification."""
     told = read_bare(body)
     return told if told is not None and told.legible and told.event in _TOLD else None
-
-
-def generation(body: bytes, asked: Version | None = None) -> Version:
-    """Return the version of a notification.
-
-    Args:
-        body: One that `read` could read.
-        asked: The version in which the agent was asked, if known; decides where the body does not.
-    """
-    shape = _opened(body)
-    if shape is None:
-        return asked or Version.V0_3
-    if shape.wrapped is not None:
-        return Version.V0_3 if shape.wrapped.kind else Version.V1_0
-    if shape.kind:
-        return Version.V0_3
-    if shape.session_id:
-        return Version.V0_1
-    return Version.V0_1 if asked is Version.V0_1 else Version.V0_3
 
 
 def translate(
@@ -87,7 +49,7 @@ def translate(
 
     Args:
         body: One that `read` could read.
-        asked: As `generation`.
+        asked: The version in which the agent was asked, if known; decides where the body does not.
         task_id: The agent's id of the task.
         name: A 0.1 client's id of it, where that differs; empty otherwise.
         session: Likewise for the context.
@@ -95,12 +57,13 @@ def translate(
     Raises:
         UpstreamProtocol: it breaks the rules of its version.
     """
-    theirs = generation(body, asked)
-    if theirs is ours and not name:
-        return body
     memo = Memo(task_id=task_id or None)
     try:
-        event = _lift(strict_json.read(msgspec.Raw(body)), theirs, memo)
+        tree = strict_json.read(msgspec.Raw(body))
+        theirs = generation(tree, asked)
+        if theirs is ours and not name:
+            return body
+        event = _lift(tree, theirs, memo)
         for member, told in event.items():
             if name:
                 told["id" if member == "task" else "taskId"] = name
@@ -114,6 +77,20 @@ def translate(
         raise UpstreamProtocol(words, detail=str(misfit)[:200]) from misfit
     except (BadRequest, RecursionError) as error:
         raise UpstreamProtocol("the agent's notification is no JSON that can be translated") from error
+
+
+def generation(tree: Tree, asked: Version | None = None) -> Version:
+    """Return the version of a notification.
+
+    Args:
+        asked: As in `translate`.
+    """
+    wrapped = next((tree[name] for name in _WRAPPERS if isinstance(tree.get(name), dict)), None)
+    if wrapped is not None:
+        return Version.V0_3 if wrapped.get("kind") else Version.V1_0
+    if isinstance(tree.get("kind"), str):
+        return Version.V0_3
+    return Version.V0_1 if "sessionId" in tree or asked is Version.V0_1 else Version.V0_3
 
 
 def _lift(tree: Tree, theirs: Version, memo: Memo) -> Tree:
@@ -145,10 +122,3 @@ def _lower(event: Tree, ours: Version, memo: Memo) -> Tree | None:
 
 def _without(tree: Tree, name: str) -> Tree:
     return {member: value for member, value in tree.items() if member != name}
-
-
-def _opened(body: bytes) -> _Shape | None:
-    try:
-        return _shape.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return None

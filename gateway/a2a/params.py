@@ -89,23 +89,13 @@ def open_params(operation: Operation, members: Members, envelope: Members | None
     return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
 
 
-def given_params(params: Parameters, *, typed: bool) -> Tree:
+def given_params(params: Parameters) -> Tree:
     """Return the members of a body, without any place for a tenant.
-
-    Args:
-        typed: Whether their values are trees. If not, they are `msgspec.Raw`, but for those with a tenant inside.
 
     Raises:
         ParseFailed: a value cannot be read.
     """
-    if not typed and not params.inner:
-        return {name: raw for name, raw in params.members.items() if name != "tenant"}
-    opened = {way[0][0] for way in params.inner}
-    found: Tree = {
-        name: strict_json.read(raw) if typed or name in opened else raw
-        for name, raw in params.members.items()
-        if name != "tenant"
-    }
+    found: Tree = {name: strict_json.read(raw) for name, raw in params.members.items() if name != "tenant"}
     for way in params.inner:
         inside = found
         for name, _ in way:

@@ -108,7 +108,7 @@ class Listing:
             params["pageToken"] = page_token
         lowered = FORMS[self._theirs].lower_params(Operation.LIST_TASKS, params, Memo())
         try:
-            return binding.write_call(
+            return binding.of(self._theirs).make_call(
                 self._client,
                 Operation.LIST_TASKS,
                 self._theirs,
@@ -162,12 +162,14 @@ class Listing:
         """
         result: Tree = {"tasks": tasks, "nextPageToken": next_token, "pageSize": self.page_size, "totalSize": total}
         try:
-            return binding.answer(self._client, self._ours.lower_result(Operation.LIST_TASKS, result, Memo()))
+            return binding.of(self._client.dialect).answer(
+                self._client, self._ours.lower_result(Operation.LIST_TASKS, result, Memo())
+            )
         except RecursionError as error:
             raise _unread("nested too deeply") from error
 
     def _split_json(self, frame: bytes) -> "_Split":
-        raw = binding.raw_result(replace(self._client, dialect=self._theirs), frame)
+        raw = binding.of(self._theirs).raw_result(replace(self._client, dialect=self._theirs), frame)
         page = _page.decode(binding.object_of(raw))
         token, twin = page.next_page_token or "", page.next_page_token_ or ""
         if token and twin and token != twin:
@@ -197,7 +199,7 @@ def _params(call: Call) -> Tree:
 
     Unknown members are left out: an agent might take one for a known one, such as another page token.
     """
-    params = binding.read_params(call, typed=True)
+    params = binding.of(call.dialect).read_params(call)
     try:
         params = FORMS[call.dialect].lift_params(Operation.LIST_TASKS, params, Memo())
         # The hub's own form checks page sizes and names that mean the same; older ones do not.

@@ -1,8 +1,8 @@
 """One call between two dialects: the request there, the answer back, a stream event by event.
 
 Hub and spoke (`versions/version.py`): the client's form lifts its request to 1.0, the agent's form lowers it, and the
-other way round for the answer. Where both speak one version, and only the envelope differs, no tree is built: the bytes
-of the members move from one envelope into the other.
+other way round for the answer. Where both speak one version, and only the envelope differs, the bytes of an answer move
+from one envelope into the other.
 
 The agent gets an id of the gateway's own in its JSON-RPC request; the client gets its own id back, byte for byte.
 """
@@ -27,7 +27,6 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.versions import v0_3_proto
 from gateway.a2a.versions.forms import FORMS
-from gateway.a2a.versions.v1_0 import is_right
 from gateway.a2a.versions.version import Memo, Misfit
 
 _T = TypeVar("_T")
@@ -62,15 +61,15 @@ class Translation:
 
     Attributes:
         call: The agent's call.
-        complaint: The error that ended the agent's stream, if one did.
+        stream_error: The error that ended the agent's stream, if one did.
 
     Raises:
         BadParams: the parameters break the rules of the client's version.
     """
 
     __slots__ = (
-        "_begun", "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_push",
-        "_tenant", "_theirs", "call", "client", "complaint",
+        "_begun", "_client", "_codec", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain",
+        "_push", "_tenant", "_their_codec", "_theirs", "call", "client", "stream_error",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +89,7 @@ class Translation:
         self.client = call.dialect
         # Not with its body: a stream may last for hours.
         self._client = replace(call, body=b"", params=NO_PARAMS)
+        self._codec, self._their_codec = binding.of(call.dialect), binding.of(theirs)
         self._ours = FORMS[call.dialect]
         self._theirs = FORMS[theirs]
         self._operation = call.operation
@@ -103,7 +103,7 @@ class Translation:
         mixed = call.is_mixed and call.operation.sends
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
             self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
-        self.complaint: AgentError | None = None
+        self.stream_error: AgentError | None = None
         # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
         self._ending = Ending(call.dialect.version)
@@ -125,22 +125,20 @@ class Translation:
             raise ValueError(f"{operation} cannot be asked over {theirs}")
         params: Tree = {}
         if operation is not Operation.GET_EXTENDED_CARD:
-            plain = self._plain and operation.sends and is_right(call.params.members, call.params.message)
-            params = binding.read_params(call, typed=not plain)
-            if not plain:
-                try:
-                    params = self._ours.lift_params(operation, params, self._memo)
-                    asked = self._learn_params(params, asked)
-                    if self._push is not None:
-                        push_config.replace_asked(operation, params, self._push)
-                        if not operation.sends:
-                            self._memo.task_id = params.get("taskId") or self._memo.task_id
-                except Misfit as misfit:
-                    raise _refused(misfit) from misfit
-                params = self._theirs.lower_params(asked, params, self._memo)
+            params = self._codec.read_params(call)
+            try:
+                params = self._ours.lift_params(operation, params, self._memo)
+                asked = self._learn_params(params, asked)
+                if self._push is not None:
+                    push_config.replace_asked(operation, params, self._push)
+                    if not operation.sends:
+                        self._memo.task_id = params.get("taskId") or self._memo.task_id
+            except Misfit as misfit:
+                raise BadParams(str(misfit), field=misfit.field) from misfit
+            params = self._theirs.lower_params(asked, params, self._memo)
         # A send goes on in the agent's own context of its task, whatever word its client has for it.
         context = self._memo.context_id if self._operation.sends else call.context_id
-        return binding.write_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
+        return self._their_codec.make_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
 
     def _learn_params(self, params: Tree, asked: Operation) -> Operation:
         """Remember the ids for the answer, replace the client's by the agent's, and return the operation to ask for."""
@@ -192,10 +190,10 @@ class Translation:
 
     def wrapped(self, result: Any) -> bytes:  # noqa: ANN401 - any JSON
         """Return a result in the client's envelope."""
-        return binding.answer(self._client, result)
+        return self._codec.answer(self._client, result)
 
     def _plainly(self, frame: bytes) -> bytes:
-        return self.wrapped(binding.object_of(binding.raw_result(self.call, frame)))
+        return self.wrapped(binding.object_of(self._their_codec.raw_result(self.call, frame)))
 
     def result(self, frame: bytes) -> Tree:
         """Return a good answer in the hub's words, for `tell`.
@@ -216,7 +214,7 @@ class Translation:
         asked, operation = self.call.operation, self._operation
         if operation is Operation.DELETE_PUSH_CONFIG:
             return {}
-        result: Tree = self._theirs.lift_result(asked, binding.result(self.call, frame), self._memo)
+        result: Tree = self._theirs.lift_result(asked, self._their_codec.read_result(self.call, frame), self._memo)
         return self._instead(result) if asked is not operation else result
 
     def _tell(self, result: Tree) -> bytes:
@@ -282,7 +280,7 @@ class Translation:
 
     def read_error(self, status: int, frame: bytes) -> AgentError | None:
         """Return the error in an agent's answer, or None where it is no error that A2A knows."""
-        return binding.error(self.call, status, frame)
+        return self._their_codec.read_error(self.call, status, frame)
 
     def error(self, error: AgentError) -> tuple[int, bytes]:
         """Return the status and the body of an agent's error for the client."""
@@ -319,7 +317,7 @@ class Translation:
         if error is not None:
             return self.fail(error)
         if self._plain:
-            return binding.event(self._client, binding.object_of(binding.raw_result(self.call, data)))
+            return self._codec.event(self._client, binding.object_of(self._their_codec.raw_result(self.call, data)))
         event = _translated(self._lift_event, data)
         before = self.held(last=False)
         if not self._begun:
@@ -334,7 +332,7 @@ class Translation:
         Raises:
             UpstreamReset: the client's dialect has no word for it.
         """
-        self.complaint = error
+        self.stream_error = error
         word = self._last_word(error)
         return self.held(last=False) + word
 
@@ -355,7 +353,7 @@ class Translation:
             last: Whether the stream has come to its end.
         """
         # A stream that ended with an error has no last event.
-        last = last and self.complaint is None
+        last = last and self.stream_error is None
         event = self._ending.take(last=last)
         return b"" if event is None else self._lowered(event, last=last)
 
@@ -364,7 +362,7 @@ class Translation:
         return self.held(last=self._ending.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
-        told = binding.result(self.call, data, event=True)
+        told = self._their_codec.read_result(self.call, data, event=True)
         if told is None:
             raise Misfit("", "an event without a result")
         event = self._theirs.lift_event(told, self._memo)
@@ -378,7 +376,7 @@ class Translation:
     def _lowered(self, event: Tree, *, last: bool) -> bytes:
         try:
             lowered = self._ours.lower_event(event, self._memo, last=last)
-            return b"".join([binding.event(self._client, each) for each in lowered])
+            return b"".join([self._codec.event(self._client, each) for each in lowered])
         except RecursionError as error:
             raise UpstreamProtocol("the agent's event is nested too deeply") from error
 
@@ -426,7 +424,3 @@ def _asked(operation: Operation, theirs: Dialect) -> Operation | None:
         # 0.1 has one configuration for each task.
         return Operation.GET_PUSH_CONFIG
     return None
-
-
-def _refused(misfit: Misfit) -> BadParams:
-    return BadParams(str(misfit), field=misfit.field)

@@ -1,69 +1,75 @@
-"""The four sample agents: echo, clock, travel and flaky, served together on one loopback port."""
+"""The four sample agents: echo, clock, travel and flaky, served together on one loopback port over JSON-RPC 1.0.
+
+They are made as the agent on stdio is (`stdio_agent.py`): one function does the work of each. The gateway translates
+for clients of other versions and bindings.
+"""
 
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from itertools import count
 
+import msgspec
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.background import Background
-from gateway.demo import wire
-from gateway.demo.agent import Agent, Profile, Refused, Work
-from gateway.demo.task import Answer, Chunk, Status, Step, Task
+from gateway.a2a.framing.sse import encode
+from gateway.demo.stdio_agent import Agent, Refused, Task, Tree, Work, decoded, failed, understood
 
 BEATS = 10
 """Events that the clock streams."""
 
+_WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+_STREAMING = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 
-async def echo(_task: Task, text: str) -> AsyncGenerator[Step, None]:
+
+async def echo(_task: Task, text: str) -> str:
     """Answer with what was said: a plain message, no task."""
-    yield Answer(text)
+    return text
 
 
 def clock(pace: float) -> Work:
     """Tell the time ten times, one event every `pace` seconds."""
 
-    async def work(_task: Task, _text: str) -> AsyncGenerator[Step, None]:
-        yield Status("working", "Watching the clock.")
+    async def work(task: Task, _text: str) -> None:
+        task.say("working", "Watching the clock.")
         for beat in range(1, BEATS + 1):
-            yield Chunk(f"{datetime.now(tz=UTC):%H:%M:%S.%f}"[:-5] + "\n", last=beat == BEATS)
+            task.add(f"{datetime.now(tz=UTC):%H:%M:%S.%f}"[:-5] + "\n", last=beat == BEATS)
             await asyncio.sleep(pace)
-        yield Status("completed", f"That was {BEATS} times.")
+        task.say("completed", f"That was {BEATS} times.")
 
     return work
 
 
-async def travel(task: Task, text: str) -> AsyncGenerator[Step, None]:
+async def travel(task: Task, text: str) -> None:
     """Ask a question back, then book."""
-    if task.state == "TASK_STATE_SUBMITTED":
-        yield Status("working")
-        yield Status("input-required", f"{text!r}: gladly. On which day?")
-        return
-    yield Status("working")
-    yield Chunk(f"Booked for {text}.", last=True)
-    yield Status("completed", "Have a good journey.")
+    task.say("working")
+    if task.waits:
+        task.add(f"Booked for {text}.", last=True)
+        task.say("completed", "Have a good journey.")
+    else:
+        task.say("input-required", f"{text!r}: gladly. On which day?")
 
 
 def flaky() -> Work:
     """Fail every third time: with a failed task and with an error by turns."""
     calls = count(1)
 
-    async def work(_task: Task, _text: str) -> AsyncGenerator[Step, None]:
+    async def work(task: Task, _text: str) -> None:
         call = next(calls)
         if call % 6 == 0:
             raise Refused("INTERNAL_ERROR", "flaky as promised")
-        yield Status("working")
+        task.say("working")
         if call % 3 == 0:
-            yield Status("failed", "Flaky as promised.")
-        yield Chunk(f"This time it worked (call {call}).", last=True)
-        yield Status("completed")
+            task.say("failed", "Flaky as promised.")
+            return
+        task.add(f"This time it worked (call {call}).", last=True)
+        task.say("completed")
 
     return work
 
@@ -78,17 +84,10 @@ class Fleet:
 
     def __init__(self, url: str, *, pace: float, grpc: int | None = None) -> None:
         self._url = url
+        self._pace = pace
         self._grpc = grpc
         self._up = threading.Event()
-        self._background = Background()
-        works: tuple[tuple[Profile, Work], ...] = (
-            (Profile("Echo", "Says what you said.", "echo", ("text",), "Hello"), echo),
-            (Profile("Clock", "Tells the time ten times.", "clock", ("time", "streaming"), "Go"), clock(pace)),
-            (Profile("Travel", "Books a journey; asks for the day.", "travel", ("booking",), "To Lisbon"), travel),
-            (Profile("Flaky", "Fails every third time.", "flaky", ("failure",), "Dare"), flaky()),
-        )
-        address = None if grpc is None else f"127.0.0.1:{grpc}"
-        self._agents = {profile.skill: Agent(profile, work, self._background, address) for profile, work in works}
+        self._agents: Mapping[str, Agent] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the server's life."""
@@ -96,10 +95,12 @@ class Fleet:
             await self._live(receive, send)
             return
         name, slash, rest = scope["path"].removeprefix("/").partition("/")
+        agent, request = self._agents.get(name), Request(scope, receive)
         response: Response = PlainTextResponse("no such agent\n", 404)
-        if name in self._agents:
-            request = Request(scope, receive)
-            response = await wire.answer(self._agents[name], request, f"{self._url}/{name}", slash + rest)
+        if agent is not None and slash + rest in _WELL_KNOWN:
+            response = JSONResponse(agent.card, headers={"Cache-Control": "max-age=60"})
+        elif agent is not None and not rest and request.method == "POST":
+            response = await _answer(agent, request)
         await response(scope, receive, send)
 
     def up(self, seconds: float) -> bool:
@@ -108,20 +109,79 @@ class Fleet:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         over_grpc = None
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.shutdown":
-                if over_grpc is not None:
-                    await over_grpc.stop(None)
-                await self._background.aclose()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        await receive()
+        async with asyncio.TaskGroup() as works:
+            self._agents = {
+                name: Agent(work, works, self._card(name, description, tag, example))
+                for name, description, tag, example, work in (
+                    ("echo", "Says what you said.", "text", "Hello", echo),
+                    ("clock", "Tells the time ten times.", "streaming", "Go", clock(self._pace)),
+                    ("travel", "Books a journey; asks for the day.", "booking", "To Lisbon", travel),
+                    ("flaky", "Fails every third time.", "failure", "Dare", flaky()),
+                )
+            }
             if self._grpc is not None:
                 from gateway.demo.grpc import open_server  # noqa: PLC0415 - the command line does without gRPC
 
                 over_grpc = await open_server(self._agents, self._grpc)
             self._up.set()
             await send({"type": "lifespan.startup.complete"})
+            await receive()
+            if over_grpc is not None:
+                await over_grpc.stop(None)
+            for agent in self._agents.values():
+                agent.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _card(self, skill: str, description: str, tag: str, example: str) -> Tree:
+        interfaces = [{"url": f"{self._url}/{skill}", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]
+        if self._grpc is not None:
+            place = {"url": f"127.0.0.1:{self._grpc}", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
+            interfaces.append({**place, "tenant": skill})
+        about = {"name": skill.capitalize(), "description": description}
+        return {
+            **about,
+            "version": "1.0.0",
+            "supportedInterfaces": interfaces,
+            "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
+            "defaultInputModes": ["text/plain"],
+            "defaultOutputModes": ["text/plain"],
+            "skills": [{"id": skill, **about, "tags": [tag], "examples": [example]}],
+        }
+
+
+async def _answer(agent: Agent, request: Request) -> Response:
+    """Answer one JSON-RPC request; an error, too, comes with HTTP 200."""
+    call_id = None
+    try:
+        frame = decoded(await request.body())
+        call_id = frame.get("id")
+        operation, params = understood(frame, request.headers)
+        answers = agent.answers(operation, params)
+        # An error before the first event is an ordinary answer, so a stream starts only when there is one.
+        first = _wrapped(call_id, await anext(answers))
+    except Refused as refusal:
+        return JSONResponse(failed(call_id, refusal))
+    if operation not in _STREAMING:
+        await answers.aclose()
+        return JSONResponse(first)
+    return StreamingResponse(_server_sent(first, answers, call_id), media_type="text/event-stream")
+
+
+async def _server_sent(
+    first: Tree, answers: AsyncGenerator[Tree, None], call_id: object
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(answers):
+        yield encode(msgspec.json.encode(first))
+        try:
+            async for answer in answers:
+                yield encode(msgspec.json.encode(_wrapped(call_id, answer)))
+        except Refused as refusal:
+            yield encode(msgspec.json.encode(failed(call_id, refusal)))
+
+
+def _wrapped(call_id: object, answer: Tree) -> Tree:
+    return {"jsonrpc": "2.0", "id": call_id, "result": answer}
 
 
 @contextmanager
@@ -141,12 +201,7 @@ def serving(*, pace: float = 0.3, grpc: int | None = None) -> Iterator[str]:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         fleet = Fleet(url, pace=pace, grpc=grpc)
         config = uvicorn.Config(
-            fleet,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            timeout_graceful_shutdown=1,
+            fleet, log_config=None, access_log=False, lifespan="on", ws="none", timeout_graceful_shutdown=1
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],), name="demo agents", daemon=True)

@@ -10,8 +10,8 @@ from google.protobuf.message_factory import GetMessageClass  # type: ignore[impo
 from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]  # as above
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as above
 
-from gateway.demo.agent import ERRORS, Agent, Refused
-from gateway.demo.task import Tree
+from gateway.a2a.fault import BY_REASON
+from gateway.demo.stdio_agent import Agent, Refused, Tree
 from gateway.upstream.grpc_library import aio, grpc
 
 _SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
@@ -38,14 +38,14 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no 
         async def call(request: Any, context: Any) -> Any:  # noqa: ANN401 - as above
             try:
                 agent, params = self._read(request)
-                return ParseDict(await agent.call(method.name, params), told(), ignore_unknown_fields=True)
+                return ParseDict(await anext(agent.answers(method.name, params)), told(), ignore_unknown_fields=True)
             except Refused as refusal:
                 await _fail(context, refusal)
 
         async def stream(request: Any, context: Any) -> AsyncGenerator[Any, None]:  # noqa: ANN401 - as above
             try:
                 agent, params = self._read(request)
-                async with aclosing(agent.stream(method.name, params)) as events:
+                async with aclosing(agent.answers(method.name, params)) as events:
                     async for event in events:
                         yield ParseDict(event, told(), ignore_unknown_fields=True)
             except Refused as refusal:
@@ -63,7 +63,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no 
 
 async def _fail(context: Any, refusal: Refused) -> None:  # noqa: ANN401 - as above
     """End a call with an error and its reason, by which clients know which it is (1.0 §10.6)."""
-    code = grpc.StatusCode[ERRORS[refusal.reason][2]]
+    code = grpc.StatusCode[BY_REASON[refusal.reason].grpc_status]
     told = Status(code=code.value[0], message=refusal.message)
     told.details.add().Pack(ErrorInfo(reason=refusal.reason, domain="a2a-protocol.org"))
     await context.abort(code, refusal.message, (("grpc-status-details-bin", told.SerializeToString()),))

@@ -31,7 +31,7 @@ import shlex
 import signal
 import sys
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -104,21 +104,18 @@ class Task:
     def __init__(self, context_id: str) -> None:
         self.id = str(uuid.uuid4())
         self.context_id = context_id
-        self.status: Tree = {"state": "TASK_STATE_SUBMITTED", "timestamp": now()}
+        self.status: Tree = {}
         self.history: list[Tree] = []
         self.chunks: list[Tree] = []
         self.running: asyncio.Task[None] | None = None
-        self._watchers: list[asyncio.Queue[Tree | None]] = []
+        self._watchers: list[asyncio.Queue[Tree | Refused | None]] = []
+        self.waits = False
+        self._introduced = False
 
     @property
     def over(self) -> bool:
         """Whether nothing changes any more."""
         return str(self.status["state"]) in OVER
-
-    @property
-    def waits(self) -> bool:
-        """Whether the next message is an answer to a question."""
-        return str(self.status["state"]) == "TASK_STATE_INPUT_REQUIRED"
 
     def snapshot(self, history_length: int | None = None) -> Tree:
         """The task as of now, with so many of its latest messages; None for all of them."""
@@ -133,8 +130,7 @@ class Task:
         """The task is `working`, `input-required`, `completed`, `failed`, `rejected` or `canceled` from now on."""
         self._introduce()
         about = {"taskId": self.id, "contextId": self.context_id}
-        if "message" in self.status:
-            self.history.append(self.status["message"])
+        self._file()
         self.status = {"state": "TASK_STATE_" + state.upper().replace("-", "_"), "timestamp": now()}
         if text is not None:
             self.status["message"] = said(text, **about)
@@ -148,23 +144,38 @@ class Task:
         self.tell({"artifactUpdate": {**update, "append": bool(self.chunks), "lastChunk": last}})
         self.chunks.append({"text": text})
 
+    def hear(self, message: Tree) -> None:
+        """Take in a message of the user's; `waits` tells whether it answers a question, which is history then."""
+        self._file()
+        self.waits = self.status.get("state") == "TASK_STATE_INPUT_REQUIRED"
+        self.status = {"state": "TASK_STATE_SUBMITTED", "timestamp": now()}
+        self._introduced = False
+        self.history.append({**message, "taskId": self.id, "contextId": self.context_id})
+
+    def _file(self) -> None:
+        if "message" in self.status:
+            self.history.append(self.status["message"])
+
     def _introduce(self) -> None:
-        # The first event of a new task is the task (1.0 §3.1.2).
-        if self.status["state"] == "TASK_STATE_SUBMITTED":
+        # The first event of a stream is the task (1.0 §3.1.2).
+        if not self._introduced:
+            self._introduced = True
             self.tell({"task": self.snapshot()})
 
-    def tell(self, event: Tree | None) -> None:
-        """Give an event to everybody who watches; None where nothing follows until the next message."""
+    def tell(self, event: "Tree | Refused | None") -> None:
+        """Give an event, or the end by an error, to everybody who watches; None ends the turn."""
         for queue in self._watchers:
             queue.put_nowait(event)
 
     @contextmanager
     def watched(self) -> Iterator[AsyncIterator[Tree]]:
         """The events from now on, to the end of the turn."""
-        queue: asyncio.Queue[Tree | None] = asyncio.Queue()
+        queue: asyncio.Queue[Tree | Refused | None] = asyncio.Queue()
 
         async def events() -> AsyncIterator[Tree]:
             while (event := await queue.get()) is not None:
+                if isinstance(event, Refused):
+                    raise event
                 yield event
 
         self._watchers.append(queue)
@@ -172,6 +183,10 @@ class Task:
             yield events()
         finally:
             self._watchers.remove(queue)
+
+
+Work = Callable[[Task, str], Awaitable[str | None]]
+"""Work on a message, as `Counter.work`."""
 
 
 def said(text: str, **about: str) -> Tree:
@@ -219,8 +234,9 @@ class Agent:
         works: Where work is done.
     """
 
-    def __init__(self, counter: Counter, works: asyncio.TaskGroup) -> None:
-        self._counter = counter
+    def __init__(self, work: Work, works: asyncio.TaskGroup, card: Tree) -> None:
+        self.card = card
+        self._work = work
         self._works = works
         self._tasks: dict[str, Task] = {}
 
@@ -261,13 +277,17 @@ class Agent:
             case "GetTask":
                 return self._find(params).snapshot(params.get("historyLength"))
             case "ListTasks":
-                wanted = params.get("contextId")
-                found = [task.snapshot(0) for task in self._tasks.values() if wanted in (None, "", task.context_id)]
+                found = [
+                    task.snapshot(0)
+                    for task in self._tasks.values()
+                    if params.get("contextId") in (None, "", task.context_id)
+                    and params.get("status") in (None, "", task.status["state"])
+                ]
                 return {"tasks": found, "nextPageToken": "", "pageSize": len(found), "totalSize": len(found)}
             case "CancelTask":
                 return self._cancel(self._find(params))
             case "GetExtendedAgentCard":
-                return card()
+                return self.card
         raise Refused("PUSH_NOTIFICATION_NOT_SUPPORTED", "this agent sends no push notifications")
 
     async def _send(self, params: Tree) -> Tree:
@@ -293,7 +313,7 @@ class Agent:
                 raise Refused("UNSUPPORTED_OPERATION", "the task does not wait for a message")
         else:
             task = Task(str(message.get("contextId") or uuid.uuid4()))
-        task.history.append({**message, "taskId": task.id, "contextId": task.context_id})
+        task.hear(message)
         return task, "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
 
     def _begin(self, task: Task, text: str) -> None:
@@ -306,11 +326,14 @@ class Agent:
 
     async def _run(self, task: Task, text: str) -> None:
         try:
-            answer = await self._counter.work(task, text)
+            answer = await self._work(task, text)
             if answer is not None:
                 # It was no task after all.
                 self._tasks.pop(task.id, None)
                 task.tell({"message": said(answer, contextId=task.context_id)})
+        except Refused as refusal:
+            self._tasks.pop(task.id, None)
+            task.tell(refusal)
         except Exception:
             logger.exception("the work failed")
             task.say("failed", "The agent failed.")
@@ -380,7 +403,7 @@ def decoded(body: bytes) -> Tree:
     return request
 
 
-def understood(request: Tree, headers: dict[str, str]) -> tuple[str, Tree]:
+def understood(request: Tree, headers: Mapping[str, str]) -> tuple[str, Tree]:
     """Return the operation and its parameters."""
     method: str = request["method"]
     params = request.get("params") or {}
@@ -464,7 +487,7 @@ async def run(counter: Counter, out: BinaryIO, framing: str) -> int:
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     write, code = writing(out, framing), 0
     async with asyncio.TaskGroup() as works:
-        agent = Agent(counter, works)
+        agent = Agent(counter.work, works, card())
         async with asyncio.TaskGroup() as calls:
             try:
                 async for headers, body in frames(reader):

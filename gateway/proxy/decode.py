@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from functools import partial
 
 from gateway.a2a.bindings import jsonrpc, rest
-from gateway.a2a.bindings.binding import read_grpc
+from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadParams, ContentTypeUnsupported, Fault, VersionUnsupported
@@ -73,7 +73,9 @@ def _read(
     unknown = bool(location.said) and location.hint is None
     try:
         if head.grpc is not None:
-            return id_, _unknown() if unknown else read_grpc(head.grpc, body, scope_field=scope_field, bounds=bounds)
+            if unknown:
+                return id_, _unknown()
+            return id_, grpc_binding().read_call(head.grpc, body, scope_field=scope_field, bounds=bounds)
         if path.operation is not None:
             return id_, _unknown() if unknown else rest.read_call(path, body, head.query, version, bounds=bounds)
         envelope = jsonrpc.open_envelope(body, bounds)

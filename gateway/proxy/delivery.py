@@ -20,7 +20,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
-from gateway.backend.backend import OWN_IDS, Backing
+from gateway.backend.backend import OWN_IDS, Backend
 from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import RequestContext
 from gateway.upstream.dialects import Interface
@@ -89,7 +89,7 @@ class Delivery(msgspec.Struct, eq=False):
 
     reply: Reply
     request: RequestContext
-    backing: Backing
+    backend: Backend
     interface: Interface
     call: Call
     clock: Callable[[], float]
@@ -127,9 +127,9 @@ class Delivery(msgspec.Struct, eq=False):
         body, self._body = self._body, None
         if body is not None:
             return body
-        now, upstream = self.clock(), self.backing.upstream
+        now, upstream = self.clock(), self.backend.upstream
         left = (self.request.sent or now) + upstream.timeouts.total - now
-        return await self.reply.read(self.backing.bounds.kept, max(left, 0.001), self._hold)
+        return await self.reply.read(self.backend.bounds.kept, max(left, 0.001), self._hold)
 
     def refuse_unasked(self, head: ReplyHead) -> None:
         """Refuse a redirect, a part of an answer, and a stream that answers no streaming call.
@@ -203,7 +203,7 @@ class Delivery(msgspec.Struct, eq=False):
         """Return the error that a status of gRPC tells."""
         return read_status(status, self.call.dialect.version)
 
-    def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
+    def without_prefix(self, frame: bytes, *, event: bool = False) -> bytes:
         """Return an answer, or an event of a stream, without context prefixes."""
         ownership = self.request.ownership
         if ownership is None:
@@ -226,12 +226,12 @@ class Delivery(msgspec.Struct, eq=False):
             UpstreamProtocol: the connection has carried another call, whose answer it may be.
         """
         self.reply.distrust()
-        warned = self.backing.warned
+        warned = self.backend.warned
         if OWN_IDS not in warned:
             warned.add(OWN_IDS)
             logger.warning(
                 "agent %s answers under ids of its own: clients get theirs back, and its connections are not reused",
-                self.backing.agent,
+                self.backend.agent,
             )
         if not self.reply.alone:
             raise UpstreamProtocol(

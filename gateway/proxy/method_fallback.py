@@ -53,7 +53,7 @@ async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
     if any(name == b"content-length" and len(value) > _LENGTHY for name, value in reply.headers):
         # It says more than that it does not know.
         return False
-    error = binding.error(call, reply.http_status, await delivery.read())
+    error = binding.of(call.dialect).read_error(call, reply.http_status, await delivery.read())
     return error is not None and error.code in _UNKNOWN_METHOD
 
 

@@ -97,10 +97,12 @@ async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead
     try:
         await stream.run()
     except UpstreamReset:
-        if translation is None or translation.complaint is None or client.opened:
+        if translation is None or translation.stream_error is None or client.opened:
             raise
         # The error is the first thing that the agent says, and this client's dialect has no event for it.
-        await _answer_of(delivery, client, head_of(delivery.reply)).complain(translation.complaint, translation.error)
+        await _answer_of(delivery, client, head_of(delivery.reply)).complain(
+            translation.stream_error, translation.error
+        )
 
 
 # ---- One frame -------------------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
         request.saw(told)
     is_good = told is not None and told.error is None
     if ownership is not None and ownership.prefix.raw:
-        body = await delivery.work(delivery.unmarked, body)
+        body = await delivery.work(delivery.without_prefix, body)
     if translation is not None:
         answer = _answer_of(delivery, client, head)
         delivering = _deliver_translated(delivery, answer, translation, body, is_good=is_good)
@@ -176,7 +178,7 @@ def _only_event(translation: Translation, body: bytes) -> bytes:
 
 def _restores_tenant(delivery: Delivery) -> bool:
     call = delivery.call
-    return agent_frame.echoes_tenant(call.operation) and delivery.backing.upstream.restores_tenant(
+    return agent_frame.echoes_tenant(call.operation) and delivery.backend.upstream.restores_tenant(
         call, delivery.interface
     )
 
@@ -184,10 +186,10 @@ def _restores_tenant(delivery: Delivery) -> bool:
 async def _card(delivery: Delivery, body: bytes) -> bytes:
     """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
     request, call = delivery.request, delivery.request.call
-    raw = await delivery.work(partial(binding.raw_result, delivery.call), body)
+    raw = await delivery.work(partial(binding.of(delivery.call.dialect).raw_result, delivery.call), body)
     if raw is None or request.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
-    card = await delivery.backing.cards.extended(
+    card = await delivery.backend.cards.extended(
         bytes(raw),
         request.rule,
         call.tenant,
@@ -195,7 +197,7 @@ async def _card(delivery: Delivery, body: bytes) -> bytes:
         dialect=JSONRPC_0_3 if call.path.legacy_card else call.dialect,
         dual=call.is_open,
     )
-    return binding.answer(call, msgspec.Raw(card))
+    return binding.of(call.dialect).answer(call, msgspec.Raw(card))
 
 
 # ---- The client's answer ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ between two that speak one dialect.
 from collections.abc import Iterable
 
 from gateway.a2a import push_config
-from gateway.a2a.bindings.binding import read_params
+from gateway.a2a.bindings import binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
@@ -82,7 +82,7 @@ class Pushing:
         self._task = ""
         self._config_id = ""
 
-    async def adopt(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
+    async def register(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
         """Register the configuration that a call brings.
 
         Args:
@@ -95,7 +95,7 @@ class Pushing:
             PushDenied, BadParams, StateUnavailable: as `PushRelay.register`.
         """
         try:
-            params = FORMS[call.dialect].lift_params(call.operation, read_params(call, typed=True), Memo())
+            params = FORMS[call.dialect].lift_params(call.operation, binding.of(call.dialect).read_params(call), Memo())
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.asked(call.operation, params)

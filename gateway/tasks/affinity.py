@@ -10,7 +10,8 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import HOMES, LONGEST_ID, Note
 
 _MOST = 100_000
-_KEPT = 90 * 86_400
+KEPT = 90 * 86_400
+"""Seconds for which a note of an affinity is kept."""
 
 
 class TaskAffinity:
@@ -50,14 +51,14 @@ class TaskAffinity:
             StateUnavailable: it cannot be written.
         """
         if task and task not in self._tasks and len(task) <= LONGEST_ID:
-            _remember(self._tasks, task, replica)
+            remember(self._tasks, task, replica)
         if not context or context in self._contexts or len(context) > LONGEST_ID:
             return
         if self._keeps:
-            until = self._ledger.now() + _KEPT
+            until = self._ledger.now() + KEPT
             note = Note(HOMES, self._key(context), replica.encode(), tenant=tenant, until=until)
             replica = (await self._ledger.store.settle(note)).decode()
-        _remember(self._contexts, context, replica)
+        remember(self._contexts, context, replica)
 
     async def _of_tasks(self, ids: Sequence[str]) -> str:
         """Return the replica of the first task that has one; or an empty text."""
@@ -72,7 +73,7 @@ class TaskAffinity:
             # A notification may have named the task before the answer did. It has no replica, but its context has.
             replica = task.replica or ((await self._of_context((task.context,))) if task.context else "")
             if replica:
-                _remember(self._tasks, each, replica)
+                remember(self._tasks, each, replica)
                 return replica
         return ""
 
@@ -84,7 +85,7 @@ class TaskAffinity:
         for each in spellings if self._keeps else ():
             value = await self._ledger.store.note(HOMES, self._key(each))
             if value:
-                _remember(self._contexts, each, value.decode())
+                remember(self._contexts, each, value.decode())
                 return value.decode()
         return ""
 
@@ -97,9 +98,10 @@ def _spellings(prefix: str, *ids: str) -> tuple[str, ...]:
     return ids if not prefix else tuple(spelled for each in ids for spelled in (prefix + each, each))
 
 
-def _remember(known: dict[str, str], id: str, replica: str) -> None:  # noqa: A002 - the protocol's word
+def remember(known: dict[str, str], key: str, value: str) -> None:
+    """Cache a value under a key; where there are too many, the oldest go."""
     if len(known) >= _MOST:
-        # The oldest go first: a dictionary keeps the order.
+        # A dictionary keeps the order.
         for each in list(known)[: _MOST // 10]:
             del known[each]
-    known[id] = replica
+    known[key] = value

@@ -7,11 +7,9 @@ ownership is checked there as ever. The key of a note has the tenant in it, so n
 
 from dataclasses import dataclass
 
+from gateway.tasks.affinity import KEPT, remember
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import HOMES, LONGEST_ID, Note
-
-_MOST = 100_000
-_KEPT = 90 * 86_400
 
 
 class SkillAffinity:
@@ -46,9 +44,9 @@ class SkillAffinity:
         for key, id in ((_task(tenant, task), task), (_context(tenant, skill, context), context)):  # noqa: A001 - protocol
             if not id or len(id) > LONGEST_ID or key in self._known:
                 continue
-            until = self._ledger.now() + _KEPT
+            until = self._ledger.now() + KEPT
             value = await self._ledger.store.settle(Note(HOMES, key, backend.encode(), tenant=tenant, until=until))
-            self._remember(key, value.decode())
+            remember(self._known, key, value.decode())
 
     async def _find(self, key: str) -> str:
         if key in self._known:
@@ -56,15 +54,8 @@ class SkillAffinity:
         value = await self._ledger.store.note(HOMES, key)
         if value is None:
             return ""
-        self._remember(key, value.decode())
+        remember(self._known, key, value.decode())
         return self._known[key]
-
-    def _remember(self, key: str, backend: str) -> None:
-        if len(self._known) >= _MOST:
-            # The oldest go first: a dictionary keeps the order.
-            for each in list(self._known)[: _MOST // 10]:
-                del self._known[each]
-        self._known[key] = backend
 
 
 @dataclass(slots=True, eq=False)

@@ -52,7 +52,7 @@ def page_of(theirs: Dialect, tasks: list[Tree], next_token: str = "") -> bytes:
     """The agent's answer that tells of these tasks of the hub, among everybody's."""
     result = {"tasks": deepcopy(tasks), "nextPageToken": next_token, "pageSize": 50, "totalSize": 4711}
     lowered = FORMS[theirs].lower_result(LIST, result, Memo())
-    answer = binding.answer(msgspec.structs.replace(listed(theirs), id=b'"1"'), lowered)
+    answer = binding.of(theirs).answer(msgspec.structs.replace(listed(theirs), id=b'"1"'), lowered)
     return unframe(answer)[0] if theirs.binding is Binding.GRPC else answer
 
 

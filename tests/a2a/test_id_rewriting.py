@@ -134,7 +134,7 @@ def test_the_query_of_a_list_has_the_other_context_and_every_other_byte() -> Non
     call = over_http("GET", "tasks", query=b"pageToken=tok%3D%3D&contextId=a%20b&historyLength=%201")
     changed = with_context(call, MARK + "a b/\u00e4&x=1")
     assert changed.query == b"pageToken=tok%3D%3D&contextId=gw-0123abcd-a%20b%2F%C3%A4%26x%3D1&historyLength=%201"
-    assert binding.read_params(changed, typed=True)["contextId"] == MARK + "a b/\u00e4&x=1"
+    assert binding.of(changed.dialect).read_params(changed)["contextId"] == MARK + "a b/\u00e4&x=1"
 
 
 def test_a_context_in_the_query_of_json_rpc_is_replaced_as_well() -> None:
@@ -149,7 +149,7 @@ def test_the_body_of_a_send_over_http_has_the_other_context(version: Version) ->
     call = over_http("POST", "message:send", tree, version=version)
     changed = with_context(call, "d")
     assert json.loads(changed.body) == {**tree, "request": {**tree["request"], "context_id": "d"}}
-    assert binding.read_params(changed, typed=True)["request"]["context_id"] == "d"
+    assert binding.of(changed.dialect).read_params(changed)["request"]["context_id"] == "d"
     assert (changed.tenant, changed.params.tenants) == (call.tenant, call.params.tenants)
 
 

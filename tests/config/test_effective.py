@@ -90,7 +90,7 @@ def test_tasks_have_owners_where_callers_are_proven_or_the_file_asks_for_it(
     before: str, own: str, *, kept: bool
 ) -> None:
     config = good(f"version: 1\n{before}agents: {{ a: {{ backend: http://127.0.0.1:1, {own} }} }}\n")
-    assert effective.tenure(config, config.agents["a"]) is kept
+    assert effective.keeps_owners(config, config.agents["a"]) is kept
     assert effective.keeps_state(config) is kept
 
 

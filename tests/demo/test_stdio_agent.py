@@ -81,14 +81,15 @@ async def test_a_question_is_answered_in_the_same_task() -> None:
         asked = (await host.ask("SendMessage", message("count")))["task"]
         assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
         again = await host.stream("SendStreamingMessage", message("well", task=asked["id"]))
-        assert [each["statusUpdate"]["status"]["state"] for each in again] == ["TASK_STATE_INPUT_REQUIRED"]
+        assert [next(iter(each)) for each in again] == ["task", "statusUpdate"]
+        assert again[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
         assert await host.stream("SubscribeToTask", {"id": asked["id"]}) == [
             {"task": await host.ask("GetTask", {"id": asked["id"]})}
         ]
         done = (await host.ask("SendMessage", message("2", task=asked["id"])))["task"]
         assert (done["id"], done["contextId"], texts(done)) == (asked["id"], asked["contextId"], "1\n2\n")
         said = [each["parts"][0]["text"] for each in done["history"]]
-        assert said == ["count", "well", "How far?", "2", "How far?", "Counting."]
+        assert said == ["count", "How far?", "well", "How far?", "2", "Counting."]
 
 
 async def test_a_task_may_be_left_found_again_watched_and_canceled() -> None:

@@ -7,18 +7,14 @@ protocol does not know are left out, and none that it knows is a list.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-import msgspec
-
-from gateway.a2a import json as strict_json
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import decode_id, encode_id
 from gateway.a2a.task_state import HUB_STATES
+from gateway.a2a.versions.schema import snake
 
 
 def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
@@ -30,58 +26,57 @@ def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
     Raises:
         BadParams: a value is not of its parameter's type, or differs under two names of one parameter.
     """
-    fields = _BY_NAME.get(operation)
+    known = _IN_QUERY.get(operation, ())
     found: dict[str, Any] = {}
-    if not query or fields is None:
-        return found
-    for pair in query.split(b"&"):
-        name, _, raw = pair.decode("ascii").partition("=")
-        field = fields.get(name)
-        if field is None or not raw:
+    for pair in query.split(b"&") if query and known else ():
+        said, _, raw = pair.decode("ascii").partition("=")
+        name = _NAMES.get(said)
+        if name not in known or not raw:
             continue
-        value = field.kind.read(unquote_plus(raw))
+        read, words = _PARAMETERS[name]
+        value = read(unquote_plus(raw))
         if value is None:
-            raise BadParams(f"{name} {field.kind.words}", field=name)
-        if value != "" and found.setdefault(field.name, value) != value:
-            raise BadParams(f"{name} is another name of {field.name}, which says something else", field=name)
+            raise BadParams(f"{said} {words}", field=said)
+        if value != "" and found.setdefault(name, value) != value:
+            raise BadParams(f"{said} is another name of {name}, which says something else", field=said)
     return found
 
 
 def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:
     """Return the query with those of the parameters that the operation has in its query.
 
+    Args:
+        params: In the agent's form, which has checked their types.
+
     Raises:
-        BadParams: as `read_query`; or a value that is too long for a query, or has control characters.
+        BadParams: a value is too long for a query, or has control characters.
     """
     pairs: list[str] = []
-    for field in _IN_QUERY.get(operation, ()):
-        said = _said(params, field.spellings, field.kind)
-        if said:
-            pairs.append(f"{field.name}={_escaped(field.name, said)}")
+    for name in _IN_QUERY.get(operation, ()):
+        value = params.get(name)
+        text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+        # The length comes first, since escapes are made character by character.
+        if len(text) > _LONGEST or _CONTROL.search(text) is not None or len(escaped := quote(text, safe="")) > _LONGEST:
+            raise BadParams(f"{name} is too long for a query, or has control characters", field=name)
+        if text:
+            pairs.append(f"{name}={escaped}")
     return "&".join(pairs).encode("ascii")
 
 
-def _escaped(name: str, text: str) -> str:
-    # Its length comes first, since escapes are made character by character.
-    escaped = quote(text, safe="") if len(text) <= _LONGEST and _CONTROL.search(text) is None else ""
-    if not 0 < len(escaped) <= _LONGEST:
-        raise BadParams(f"{name} is too long for a query, or has control characters", field=name)
-    return escaped
-
-
-def path_id(params: Mapping[str, Any], name: str, *twins: str, verb: bool = False) -> str:
-    """Return the id under that name or its twins, which a path can carry.
+def path_id(params: Mapping[str, Any], name: str, *, verb: bool = False) -> str:
+    """Return the id under that name, which a path can carry.
 
     Refused are `%` and slashes, which some servers decode twice or before they route, and dot segments.
 
     Args:
+        params: In the agent's form.
         verb: Whether the path may have a verb behind it, so that it must not end like one itself.
 
     Raises:
-        BadParams: it is missing, no string, differs under two names, or a path cannot carry it.
+        BadParams: it is missing, or a path cannot carry it.
     """
-    found = _said(params, (name, *twins), _TEXT)
-    if not found:
+    found = params.get(name)
+    if not isinstance(found, str) or not found:
         raise BadParams(f"{name} is missing", field=name)
     if _PLAIN.fullmatch(found) is None:
         _refuse_unsafe(name, found, verb=verb)
@@ -99,53 +94,7 @@ def _refuse_unsafe(name: str, value: str, *, verb: bool) -> None:
         raise BadParams(f"{name} has control characters or a space at an end", field=name) from error
 
 
-# ---- Kinds -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A type of parameter, read from a text and written as one.
-
-    Attributes:
-        words: The message for other values.
-        types: The types that it may have in JSON.
-        read: Returns the value of a text; None for an invalid one, an empty one for unset.
-    """
-
-    words: str
-    types: tuple[type, ...]
-    read: Callable[[str], object]
-
-    def write(self, value: object) -> str | None:
-        """Return the text of a JSON value; None for an invalid one."""
-        if type(value) not in self.types:
-            return None
-        if isinstance(value, Decimal) and -_INT32.stop < value < _INT32.stop and value == int(value):
-            value = int(value)
-        read = self.read(str(value))
-        return None if read is None else str(read).lower() if type(read) is bool else str(read)
-
-
-def _said(params: Mapping[str, Any], names: tuple[str, ...], kind: _Kind) -> str | None:
-    """Return the text of a parameter of several names, or None where it is absent.
-
-    Raises:
-        BadParams: its value is none of its type, or two names have different ones.
-    """
-    found: str | None = None
-    for name in names:
-        value = params.get(name)
-        if type(value) is msgspec.Raw:
-            value = strict_json.read(value)
-        if value is None:
-            continue
-        text = kind.write(value)
-        if text is None:
-            raise BadParams(f"{name} {kind.words}", field=name)
-        if found is not None and text != found:
-            raise BadParams(f"{name} is another name of {names[0]}, which says something else", field=name)
-        found = text
-    return found
+# ---- The parameters of queries, each with a reader: None for an invalid text, empty for an unset one -----------------
 
 
 def _moment(text: str) -> str:
@@ -178,44 +127,27 @@ _STATE_NAMES = {
     "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED",
 }
 
-_TEXT = _Kind("must be a string", (str,), str)
-_MOMENT = _Kind("must be a timestamp", (str,), _moment)
-_COUNT = _Kind("must be an integer of 32 bits", (int, str, Decimal), _number)
-_TRUTH = _Kind("must be true or false", (bool,), _truth)
-_STATE = _Kind("must be the name of a task state, as TASK_STATE_WORKING", (str, int), _state)
-
-# ---- The parameters of queries ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    name: str
-    kind: _Kind
-    spellings: tuple[str, ...]
-
-
-def _field(kind: _Kind, name: str, *aliases: str) -> _Field:
-    snakes = [re.sub("[A-Z]", lambda upper: "_" + upper[0].lower(), each) for each in (name, *aliases)]
-    return _Field(name, kind, tuple(dict.fromkeys((name, *aliases, *snakes))))
-
-
-_HISTORY = _field(_COUNT, "historyLength")
-_PAGE = (_field(_COUNT, "pageSize"), _field(_TEXT, "pageToken"))
-_IN_QUERY: dict[Operation, tuple[_Field, ...]] = {
-    Operation.GET_TASK: (_HISTORY,),
-    Operation.LIST_TASKS: (
-        _field(_TEXT, "contextId"),
-        _field(_STATE, "status"),
-        *_PAGE,
-        _HISTORY,
-        # a2a-go's client has another name for it than its server.
-        _field(_MOMENT, "statusTimestampAfter", "lastUpdatedAfter"),
-        _field(_TRUTH, "includeArtifacts"),
-    ),
-    Operation.LIST_PUSH_CONFIGS: _PAGE,
+_COUNT = (_number, "must be an integer of 32 bits")
+_PARAMETERS: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "contextId": (str, ""),
+    "status": (_state, "must be the name of a task state, as TASK_STATE_WORKING"),
+    "pageSize": _COUNT,
+    "pageToken": (str, ""),
+    "historyLength": _COUNT,
+    "statusTimestampAfter": (_moment, ""),
+    "includeArtifacts": (_truth, "must be true or false"),
 }
-_BY_NAME = {
-    operation: {name: field for field in fields for name in field.spellings} for operation, fields in _IN_QUERY.items()
+_IN_QUERY: Mapping[Operation, tuple[str, ...]] = {
+    Operation.GET_TASK: ("historyLength",),
+    Operation.LIST_TASKS: tuple(_PARAMETERS),
+    Operation.LIST_PUSH_CONFIGS: ("pageSize", "pageToken"),
+}
+_NAMES = {
+    **{name: name for name in _PARAMETERS},
+    **{snake(name): name for name in _PARAMETERS},
+    # a2a-go's client has another name for it than its server.
+    "lastUpdatedAfter": "statusTimestampAfter",
+    "last_updated_after": "statusTimestampAfter",
 }
 
 # Half of what Node takes for a whole head.

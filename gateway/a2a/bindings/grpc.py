@@ -106,7 +106,7 @@ def with_tenant(call: Call, tenant: str | None, *, scope_field: int = SCOPE_FIEL
     return grpc_tenant.with_scope(call.body, scope_field, tenant) if method.scoped else call.body
 
 
-def read_params(call: Call, *, typed: bool = True) -> Tree:  # noqa: ARG001 - all values are
+def read_params(call: Call) -> Tree:
     """The parameters of a call, as its form gets them: as `rest.read_params` those of the same call.
 
     Raises:
@@ -163,7 +163,7 @@ def make_call(
     id: str,  # noqa: A002, ARG001 - as the contract
     context_id: str | None,
 ) -> Call:
-    """As `binding.write_call`; 0.3 has the tenant only as the scope, which is put in where the call is sent."""
+    """As `Codec.make_call`; 0.3 has the tenant only as the scope, which is put in where the call is sent."""
     version = theirs.version
     if tenant is not None and version is Version.V1_0:
         params["tenant"] = tenant
@@ -251,12 +251,12 @@ def write_event(version: Version, event: object) -> bytes:
 
 
 def raw_result(call: Call, frame: bytes) -> msgspec.Raw:
-    """As `binding.raw_result`."""
+    """As `Codec.raw_result`."""
     return msgspec.Raw(strict_json.write(read_answer(call.operation, call.dialect.version, frame)))
 
 
-def read_result(call: Call, frame: bytes, *, event: bool) -> Tree:
-    """As `binding.result`."""
+def read_result(call: Call, frame: bytes, *, event: bool = False) -> Tree:
+    """As `Codec.read_result`."""
     version = call.dialect.version
     return read_event(version, frame) if event else read_answer(call.operation, version, frame)
 
@@ -267,13 +267,13 @@ def read_error(_call: Call, _status: int, _frame: bytes) -> AgentError | None:
 
 
 def answer(call: Call, told: object) -> bytes:
-    """As `binding.answer`."""
+    """As `Codec.answer`."""
     tree = strict_json.read(told) if isinstance(told, msgspec.Raw) else told
     return frame_of(write_answer(call.operation, call.dialect.version, tree))
 
 
 def event(call: Call, told: object) -> bytes:
-    """As `binding.event`."""
+    """As `Codec.event`."""
     return frame_of(write_event(call.dialect.version, told))
 
 

@@ -162,16 +162,9 @@ def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str
     return text_of(members, "id"), None
 
 
-def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
-    """Return the parameters of a call, for a form, without any tenant.
-
-    Args:
-        typed: As `given_params`.
-
-    Raises:
-        ParseFailed: a value cannot be read.
-    """
-    return given_params(call.params, typed=typed)
+def read_params(call: Call) -> Tree:
+    """As `Codec.read_params`."""
+    return given_params(call.params)
 
 
 def make_call(
@@ -184,7 +177,7 @@ def make_call(
     id: str,  # noqa: A002 - JSON-RPC's word
     context_id: str | None,
 ) -> Call:
-    """As `binding.write_call`."""
+    """As `Codec.make_call`."""
     if tenant is not None:
         params["tenant"] = tenant
     identity = b'"%b"' % id.encode("ascii")
@@ -203,7 +196,7 @@ def write_call(
     """Return the method and the body of a call to an agent.
 
     Args:
-        params: The parameters in the agent's form; values may be `msgspec.Raw`.
+        params: The parameters in the agent's form.
         id: The raw id.
 
     Raises:
@@ -262,21 +255,21 @@ def open_answer(frame: bytes) -> Answer | None:
 
 
 def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
-    """As `binding.raw_result`."""
+    """As `Codec.raw_result`."""
     answer = open_answer(frame)
     if answer is None:
         raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
     return None if answer.failed or not answer.result else answer.result
 
 
-def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
-    """As `binding.result`."""
+def read_result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `Codec.read_result`."""
     raw = raw_result(call, frame)
     return None if raw is None else strict_json.read(raw)
 
 
 def read_error(call: Call, _status: int, frame: bytes) -> AgentError | None:
-    """As `binding.error`."""
+    """As `Codec.read_error`."""
     answer = open_answer(frame)
     return read_jsonrpc(answer.error, call.dialect.version) if answer is not None and answer.failed else None
 
@@ -290,12 +283,12 @@ def _has_twins(frame: bytes) -> bool:
 
 
 def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """As `binding.answer`."""
+    """As `Codec.answer`."""
     return write_answer(call.id, told)
 
 
 def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """As `binding.event`."""
+    """As `Codec.event`."""
     return sse.encode(write_answer(call.id, strict_json.on_one_line(told)))
 
 

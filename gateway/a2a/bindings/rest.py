@@ -82,13 +82,10 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     )
 
 
-def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
+def read_params(call: Call) -> Tree:
     """Return the parameters of a call, for a form, under the names of 1.0, without any tenant.
 
-    Those of path and query are always typed. The path's ids replace those in the body, which agree or were refused.
-
-    Args:
-        typed: As `given_params`.
+    The path's ids replace those in the body, which agree or were refused.
 
     Raises:
         ParseFailed: a value of the body cannot be read.
@@ -96,7 +93,7 @@ def read_params(call: Call, *, typed: bool = True) -> dict[str, Any]:
     """
     operation, path = call.operation, call.path
     in_body = operation in _MAY_HAVE_BODY
-    found = given_params(call.params, typed=typed) if in_body else read_query(operation, call.query)
+    found = given_params(call.params) if in_body else read_query(operation, call.query)
     if operation is Operation.CREATE_PUSH_CONFIG and call.dialect.version is Version.V0_3:
         _add_config_id(found, call.query)
     if operation.kind is Kind.PUSH:
@@ -173,7 +170,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     """Return the call with these parameters; without a body, those that fit neither path nor query are lost.
 
     Args:
-        params: The parameters in the agent's form; values may be `msgspec.Raw`.
+        params: The parameters in the agent's form.
 
     Raises:
         BadParams: an id is missing, or a path or query cannot carry a value.
@@ -182,7 +179,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     task_id = config_id = None
     body = b""
     if operation.kind is Kind.PUSH:
-        task_id = path_id(params, "taskId", "task_id", verb=True)
+        task_id = path_id(params, "taskId", verb=True)
         if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
             config_id = path_id(params, "id")
     elif operation in _OF_TASK:
@@ -190,7 +187,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
     if operation in _WITH_BODY or (operation is Operation.CANCEL_TASK and newest):
         if operation is Operation.CREATE_PUSH_CONFIG and not newest:
             # Only the path names the task there, and parsers refuse members that their protobuf does not have.
-            params = {name: value for name, value in params.items() if name not in ("taskId", "task_id")}
+            params = {name: value for name, value in params.items() if name != "taskId"}
         body = strict_json.write(params)
     method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
     if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
@@ -209,7 +206,7 @@ def make_call(
     id: str,  # noqa: A002, ARG001 - as the contract
     context_id: str | None,
 ) -> Call:
-    """As `binding.write_call`."""
+    """As `Codec.make_call`."""
     # 0.3 has no such field, and its strict parsers refuse it.
     if tenant is not None and asked in _WITH_BODY and theirs.version is Version.V1_0:
         # SDKs of 1.0 repeat the tenant of the path in the body (protocol §2.4).
@@ -230,28 +227,28 @@ def make_call(
 
 
 def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
-    """As `binding.raw_result`."""
+    """As `Codec.raw_result`."""
     return msgspec.Raw(frame) if frame.strip() else None
 
 
-def read_result(call: Call, frame: bytes, *, event: bool) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
-    """As `binding.result`."""
+def read_result(call: Call, frame: bytes, *, event: bool = False) -> Any:  # noqa: ANN401, ARG001 - any JSON; as the contract
+    """As `Codec.read_result`."""
     raw = raw_result(call, frame)
     return None if raw is None else strict_json.read(raw)
 
 
 def read_error(call: Call, status: int, frame: bytes) -> AgentError | None:
-    """As `binding.error`."""
+    """As `Codec.read_error`."""
     return read_rest(status, frame, call.dialect.version) if status >= 400 else None
 
 
 def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """As `binding.answer`."""
+    """As `Codec.answer`."""
     return write_answer(call.operation, told)
 
 
 def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """As `binding.event`."""
+    """As `Codec.event`."""
     return sse.encode(write_answer(call.operation, strict_json.on_one_line(told)))
 
 

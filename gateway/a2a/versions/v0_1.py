@@ -54,8 +54,8 @@ from gateway.a2a.versions.schema import (
     within,
     written,
 )
-from gateway.a2a.versions.v0_3 import DATA_PART_COMPAT, KEPT_OF_PARTS, PUSH_DOWN, push_fields
-from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Loss, Memo, Misfit, Step
+from gateway.a2a.versions.v0_3 import PUSH_DOWN, push_fields
+from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Memo, Misfit, Step
 
 ALL_HISTORY = 2**31 - 1
 """The number that an agent of 0.1 is asked for where the client sets no bound: without one it gives none."""
@@ -553,7 +553,6 @@ _SENT_DOWN = exact(
 )
 _PUSH_DOWN = exact({**PUSH_DOWN.fields, **dropped("id", "taskId", "tenant")})
 
-_NAMES_KEPT = ", ".join(dict(KEPT_OF_PARTS))
 _ANSWERS = frozenset({
     Operation.SEND_MESSAGE,
     Operation.SEND_STREAMING_MESSAGE,
@@ -568,42 +567,6 @@ _REFUSED = {operation: _refuse(operation) for operation in Operation if operatio
 FORM = Form(
     version=Version.V0_1,
     answers=_ANSWERS,
-    losses=(
-        Loss(
-            "ListTasks, DeleteTaskPushNotificationConfig, GetExtendedAgentCard", "0.1", "refused: 0.1 has none of them"
-        ),
-        Loss("a Message as the answer", "0.1", "a completed Task whose status message it is"),
-        Loss("a Task in a stream", "0.1", "a status event and one for each artifact; its history is dropped"),
-        Loss("contextId of an event", "0.1", "dropped; upward it is the one of the call, else the task's id"),
-        Loss("TASK_STATE_REJECTED", "0.1", "failed"),
-        Loss("TASK_STATE_AUTH_REQUIRED", "0.1", "input-required"),
-        Loss("Message.messageId towards clients", "0.1", "dropped"),
-        Loss("Message.messageId towards agents", "0.1", f"kept in its metadata as {KEPT_ID}"),
-        Loss("extensions of messages and artifacts", "0.1", f"kept in their metadata as {KEPT_OF_MESSAGES[0][0]}"),
-        Loss("Message.referenceTaskIds", "0.1", f"kept in its metadata as {KEPT_OF_MESSAGES[1][0]}"),
-        Loss("Message.taskId, Message.contextId", "0.1", "dropped but for a send's, which are its id and sessionId"),
-        Loss("Artifact.artifactId", "0.1", "index, counted in the order in which a call meets them"),
-        Loss(
-            "mediaType and filename of text and data",
-            "0.1",
-            f"kept in its metadata as {', '.join(dict(KEPT_OF_PARTS))}",
-        ),
-        Loss("metadata under one of these names", "0.1", "read as what the gateway keeps there"),
-        Loss("metadata that is empty but for them", "1.0", "dropped"),
-        Loss("data that is no object", "0.1", f'{{"value": ...}}, with {DATA_PART_COMPAT} in the part\'s metadata'),
-        Loss("a Part without content", "0.1", "an empty text"),
-        Loss("configuration.returnImmediately", "0.1", "dropped: the agent decides when it answers"),
-        Loss("historyLength unset", "0.1", "the largest number there is, since 0.1 tells none without one"),
-        Loss("TaskPushNotificationConfig.id", "0.1", "dropped; upward it is the task's id"),
-        Loss("timestamp that is no ISO 8601", "1.0", "dropped"),
-        Loss("final of an event", "1.0", "dropped: the end of the stream says it"),
-        Loss("authentication.schemes but the first", "1.0", "dropped"),
-        Loss("append and lastChunk of a Task's artifacts", "1.0", "dropped"),
-        Loss("Artifact.index", "1.0", "artifactId; the second of one index in a task has `-2` behind it"),
-        Loss("metadata of tasks/get, tasks/resubscribe, tasks/pushNotification/get", "1.0", "dropped"),
-        Loss("empty name and mimeType of a file", "1.0", "dropped"),
-        Loss("members of a file but name, mimeType, bytes, uri", "1.0", "dropped"),
-    ),
     params_up={
         **_REFUSED,
         Operation.SEND_MESSAGE: _lift_send,

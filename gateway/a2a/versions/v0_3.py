@@ -63,7 +63,7 @@ from gateway.a2a.versions.v1_0 import (
     message_schema,
     status_schema,
 )
-from gateway.a2a.versions.version import RESTING, Form, Loss, Memo, Misfit, Step
+from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit, Step
 
 DATA_PART_COMPAT = "data_part_compat"
 KEPT_OF_PARTS = (("media_type_compat", "mediaType"), ("filename_compat", "filename"))
@@ -515,48 +515,11 @@ _NAMED_DOWN = exact(
         "id": called("pushNotificationConfigId", ID),
     }
 )
-_HERE = "0.3 over JSON-RPC"
 
 FORM = Form(
     version=Version.V0_3,
     # In prose 0.3 can list tasks, over other bindings; no agent has been met that does.
     answers=frozenset(Operation) - {Operation.LIST_TASKS},
-    losses=(
-        Loss("mediaType of a text or data part", _HERE, "kept in its metadata as media_type_compat"),
-        Loss("filename of a text or data part", _HERE, "kept in its metadata as filename_compat"),
-        Loss("data that is no object", _HERE, 'wrapped as {"value": ...} with data_part_compat in its metadata'),
-        Loss("a part's metadata under one of those three names", "1.0", "read as what is kept there"),
-        Loss(
-            "a part's metadata that is empty, or holds those three only", "1.0", "dropped, where one of them was read"
-        ),
-        Loss("a part of no content", _HERE, "data of null"),
-        Loss("ROLE_UNSPECIFIED", _HERE, "agent"),
-        Loss("historyLength of 0, for no history", _HERE, "0, which means all; the history is left out of the answer"),
-        Loss("returnImmediately that is absent", _HERE, "blocking: true, which means the same"),
-        Loss("taskId of a push configuration in a send", _HERE, "dropped"),
-        Loss("pageSize and pageToken of a list of push configurations", _HERE, "dropped: all come at once"),
-        Loss("nextPageToken of a list of push configurations", _HERE, "dropped: only the first page is seen"),
-        Loss("contextId and taskId of a message that are empty", _HERE, "dropped, which means the same"),
-        Loss("mediaType and filename that are empty", _HERE, "dropped, which means the same"),
-        Loss("a task or an event without a context", _HERE, "the call's; else empty, or in events the task's id"),
-        Loss("ListTasks", _HERE, "clients may ask as in 1.0; agents cannot be asked"),
-        Loss("kind", "1.0", "dropped: members tell it"),
-        Loss("final", "1.0", "dropped: the end of the stream tells it"),
-        Loss("append and lastChunk that are false", "1.0", "dropped, which means the same"),
-        Loss("blocking: true", "1.0", "dropped, which means the same"),
-        Loss("historyLength of 0, for all of it", "1.0", "dropped, which means the same; kept in ListTasks, as in 1.0"),
-        Loss("schemes of a push configuration but the first", "1.0", "dropped"),
-        Loss("id and authentication of a push configuration that are empty", "1.0", "dropped, which means the same"),
-        Loss("members beside a pushNotificationConfig", "1.0", "dropped"),
-        Loss("metadata of operations on a task but CancelTask", "1.0", "dropped"),
-        Loss("members of a file but bytes, uri, mimeType, name", "1.0", "dropped"),
-        Loss("mimeType and name of a file that are empty", "1.0", "dropped"),
-        Loss("contents of a part that its kind does not name", "1.0", "dropped"),
-        Loss("timestamp of a status that names no moment", "1.0", "dropped"),
-        Loss("offset of a timestamp, and its digits beyond nanoseconds", "1.0", "the same moment in UTC; dropped"),
-        Loss("an agent's message without messageId, role or parts", "1.0", "an id of the gateway's, agent, none"),
-        Loss("an event without a context", "1.0", "the call's context, else the task's id"),
-    ),
     params_up={
         Operation.SEND_MESSAGE: _SENT,
         Operation.SEND_STREAMING_MESSAGE: _SENT,

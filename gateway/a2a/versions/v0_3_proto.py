@@ -51,10 +51,8 @@ from gateway.a2a.versions.schema import (
     written,
 )
 from gateway.a2a.versions.v0_3 import (
-    DATA_PART_COMPAT,
     FILE,
     FILTER,
-    KEPT_OF_PARTS,
     configuration_schema,
     dissolve,
     lower_part,
@@ -63,7 +61,7 @@ from gateway.a2a.versions.v0_3 import (
     restore,
 )
 from gateway.a2a.versions.v1_0 import ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
-from gateway.a2a.versions.version import RESTING, Form, Loss, Memo, Misfit
+from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit
 
 # ---- Bytes -----------------------------------------------------------------------------------------------------------
 
@@ -511,49 +509,10 @@ def _lower_creation(params: Tree, memo: Memo) -> Tree:
 _PAGE = {"nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
 _ONE_CONFIG_DOWN = exact({"taskId": TEXT, "id": TEXT}, closed=True)
 _ONE_TASK_DOWN = exact({"id": TEXT}, closed=True)
-_HERE = "0.3 over HTTP+JSON"
 
 FORM = Form(
     version=Version.V0_3,
     answers=frozenset(Operation) - {Operation.LIST_TASKS, Operation.GET_CARD},
-    losses=(
-        Loss("members that a2a.v1 does not know", _HERE, "dropped: strict parsers refuse them"),
-        Loss("referenceTaskIds", _HERE, "dropped"),
-        Loss("metadata of CancelTask", _HERE, "dropped"),
-        Loss(
-            "mediaType and filename of a text or data part",
-            _HERE,
-            f"kept in its metadata as {' and '.join(kept for kept, _ in KEPT_OF_PARTS)}",
-        ),
-        Loss(
-            "data that is no object",
-            _HERE,
-            f'wrapped as {{"value": ...}}, which {DATA_PART_COMPAT} in its metadata says',
-        ),
-        Loss("metadata of a part under one of those three names", _HERE, "read as what the gateway keeps there"),
-        Loss("raw of a part, towards a2a-js", _HERE, "base64 of base64"),
-        Loss("numbers in metadata and data", _HERE, "doubles, to whoever parses them as google.protobuf.Struct"),
-        Loss("historyLength of 0: no history", _HERE, "dropped, which means all; the gateway trims"),
-        Loss("returnImmediately that is absent", _HERE, "blocking: true"),
-        Loss("a push configuration without id, created", _HERE, "the id of its task, as its servers would give it"),
-        Loss("the task id of a push configuration within a send", _HERE, "dropped"),
-        Loss("a `/` in an id within a resource name", _HERE, "%2F, which nobody takes for another's name"),
-        Loss("ROLE_UNSPECIFIED", _HERE, "ROLE_AGENT"),
-        Loss("timestamp that is no ISO 8601", _HERE, "dropped"),
-        Loss("what is empty or false and no content of a part", _HERE, "dropped, which means the same"),
-        Loss("kind", "1.0", "dropped: members say it"),
-        Loss("final", "1.0", "dropped: the stream ends"),
-        Loss("configuration without blocking", "1.0", "returnImmediately: true, as its servers read it; in no stream"),
-        Loss("historyLength of 0: all of it", "1.0", "dropped, which means the same; not in ListTasks, which is 1.0's"),
-        Loss("all schemes of a push configuration but the first", "1.0", "dropped"),
-        Loss("unknown members of a file or of a push configuration's resource", "1.0", "dropped"),
-        Loss("role of an agent's message that is unspecified", "1.0", "ROLE_AGENT"),
-        Loss("an answer's message without messageId", "1.0", "an id of the gateway's"),
-        Loss("an event without a context", "1.0", "the call's context, else the task's id"),
-        Loss("timestamp of an answer that is no ISO 8601", "1.0", "dropped"),
-        Loss("offset of a timestamp, and digits beyond nanoseconds", "1.0", "the same moment in UTC"),
-        Loss("base64 of the URL's alphabet, unpadded or with stray bits", "1.0", "the same bytes in standard base64"),
-    ),
     params_up={
         Operation.SEND_MESSAGE: _lift_send,
         Operation.SEND_STREAMING_MESSAGE: lambda params, memo: _lift_send(params, memo, streams=True),

@@ -6,13 +6,9 @@ or mean nothing. A required member without such a value is a `Misfit` in both.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.json import Members, Tree
+from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.task_state import HUB_STATES, OLDER_STATES
 from gateway.a2a.versions.schema import (
@@ -282,7 +278,6 @@ _ONE_CONFIG = schema({"taskId": need(ID), "id": ID})
 FORM = Form(
     version=Version.V1_0,
     answers=frozenset(CALLABLE),
-    losses=(),
     params_up={
         Operation.SEND_MESSAGE: _SENT,
         Operation.SEND_STREAMING_MESSAGE: _SENT,
@@ -334,69 +329,3 @@ FORM = Form(
     event_down=_lower_event,
 )
 """The objects of 1.0 as ProtoJSON, which are the hub's."""
-
-
-# ---- Sends whose bytes need no translation ---------------------------------------------------------------------------
-
-
-class _Part(msgspec.Struct, rename="camel"):
-    text: str | UnsetType = UNSET
-    raw: str | UnsetType = UNSET
-    url: str | UnsetType = UNSET
-    data: Raw | UnsetType = UNSET
-    metadata: dict[str, Raw] | UnsetType = UNSET
-    media_type: str | UnsetType = UNSET
-    filename: str | UnsetType = UNSET
-
-
-class _Configuration(msgspec.Struct, rename="camel"):
-    accepted_output_modes: list[str] | UnsetType = UNSET
-    history_length: Annotated[int, Meta(ge=0, lt=2**31)] | UnsetType = UNSET
-    return_immediately: bool | UnsetType = UNSET
-
-
-_parts = msgspec.json.Decoder(Annotated[list[_Part], Meta(min_length=1)])
-_configuration = msgspec.json.Decoder(_Configuration)
-_texts = msgspec.json.Decoder(list[str])
-_text = msgspec.json.Decoder(str)
-_object = msgspec.json.Decoder(dict[str, Raw])
-_RAW_ROLES = (Raw(b'"ROLE_USER"'), Raw(b'"ROLE_AGENT"'))
-_EMPTY = Raw(b'""')
-_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    "messageId": _text, "contextId": _text, "taskId": _text, "metadata": _object, "extensions": _texts,
-    "referenceTaskIds": _texts,
-}  # fmt: skip
-# The same under the names of their definition, which ProtoJSON allows as well.
-_TWINS = frozenset({
-    "message_id", "context_id", "task_id", "reference_task_ids", "media_type", "accepted_output_modes",
-    "history_length", "return_immediately", "task_push_notification_config", "taskPushNotificationConfig",
-})  # fmt: skip
-
-
-def is_right(members: Members, message: Members) -> bool:
-    """Return whether the parameters of a send are certain to be right, so that their bytes may move unread.
-
-    One pass of a typed decoder. A send that is not certain to be right may still be: it is read by its schema then.
-
-    Args:
-        members: The members of the parameters.
-        message: The members of the message.
-    """
-    try:
-        if message.get("role") not in _RAW_ROLES or message["messageId"] == _EMPTY or not _TWINS.isdisjoint(message):
-            return False
-        for part in _parts.decode(message["parts"]):
-            contents = (part.text is not UNSET) + (part.raw is not UNSET) + (part.url is not UNSET)
-            if contents + (part.data is not UNSET) != 1:
-                return False
-        for name, decoder in _DECODERS.items():
-            if name in message:
-                decoder.decode(message[name])
-        if "metadata" in members:
-            _object.decode(members["metadata"])
-        if "configuration" in members:
-            _configuration.decode(members["configuration"])
-            return _TWINS.isdisjoint(_object.decode(members["configuration"]))
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return "message" in members

@@ -21,7 +21,7 @@ translated. A GET of a push configuration without an `id` means the task's only 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -59,20 +59,6 @@ class Misfit(ValueError):  # noqa: N818 - named after what is wrong, as every re
         return Misfit(f"{path}{self.field}" if self.field[0] == "[" else f"{path}.{self.field}", self.words)
 
 
-class Loss(NamedTuple):
-    """One thing that cannot be said in another version.
-
-    Attributes:
-        what: The member or value, in its own version's words.
-        toward: The version, or the spelling of one, that has no word for it.
-        instead: The replacement, or that it is dropped or refused.
-    """
-
-    what: str
-    toward: str
-    instead: str
-
-
 class Memo(msgspec.Struct):
     """State of one call between its frames, for members that one version omits and another requires.
 
@@ -107,7 +93,6 @@ class Form:
 
     Attributes:
         answers: Operations that an agent of this version has.
-        losses: The things that cannot be said in this form, and their replacements.
         params_up: Lifts a client's parameters, by operation; parameters of other operations stay as they are.
         params_down, results_up, results_down: The same for the other three.
         event_up: Lifts one event of an agent's stream.
@@ -116,7 +101,6 @@ class Form:
 
     version: Version
     answers: frozenset[Operation]
-    losses: tuple[Loss, ...]
     params_up: Mapping[Operation, Step]
     params_down: Mapping[Operation, Step]
     results_up: Mapping[Operation, Step]

@@ -42,18 +42,22 @@ def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> C
 def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
     method = method_of(Operation.GET_TASK, dialect.version)
     message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
-    call = binding.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
+    call = binding.grpc_binding().read_call(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
     assert (call.operation, call.dialect, call.task_id, call.body) == (Operation.GET_TASK, dialect, "t", message)
-    assert binding.read_params(call, typed=True) == {"id": "t"}
+    assert binding.of(call.dialect).read_params(call) == {"id": "t"}
     with pytest.raises(ParseFailed):
-        binding.read_grpc(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
+        binding.grpc_binding().read_call(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
     with pytest.raises(BadRequest):
-        binding.read_grpc(method, message, scope_field=SCOPE_FIELD, bounds=BodyBounds(members=0, elements=0))
+        binding.grpc_binding().read_call(
+            method, message, scope_field=SCOPE_FIELD, bounds=BodyBounds(members=0, elements=0)
+        )
 
 
 def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant: str | None = "acme") -> Call:
     given = Call(operation=operation, dialect=RPC, method=operation.value, task_id="t", context_id="c")
-    return binding.write_call(given, operation, theirs, params, tenant=tenant, id="r-1", context_id=given.context_id)
+    return binding.of(theirs).make_call(
+        given, operation, theirs, params, tenant=tenant, id="r-1", context_id=given.context_id
+    )
 
 
 SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
@@ -138,10 +142,10 @@ ANSWERS = {
 def test_an_answer_that_is_none_is_refused(dialect: Dialect) -> None:
     wrong = {RPC: b'{"jsonrpc":"2.0","id":7,', REST: b'{"id":', GRPC: b"\x0a\xff"}[dialect]
     with pytest.raises(ParseFailed if dialect is REST else UpstreamProtocol):
-        binding.result(GET[dialect], wrong)
+        binding.of(dialect).read_result(GET[dialect], wrong)
     if dialect is RPC:
         with pytest.raises(UpstreamProtocol, match="no JSON-RPC answer"):
-            binding.raw_result(GET[dialect], b"[]")
+            binding.of(dialect).raw_result(GET[dialect], b"[]")
 
 
 STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for dialect in (RPC, REST, GRPC)}
@@ -150,7 +154,7 @@ STREAMS = {dialect: made(Operation.SEND_STREAMING_MESSAGE, dialect, b'"a"') for 
 @for_each("wrap", [lambda tree: tree, lambda tree: msgspec.Raw(json.dumps(tree, indent=1).encode())])
 def test_an_event_over_sse_is_on_one_line(wrap: Any) -> None:
     for dialect in (RPC, REST):
-        event = binding.event(STREAMS[dialect], wrap(UPDATE))
+        event = binding.of(dialect).event(STREAMS[dialect], wrap(UPDATE))
         assert event.startswith(b"data: {")
         assert event.endswith(b"}\n\n")
         assert event.count(b"\n") == 2

@@ -1,9 +1,7 @@
 """Parameters in path and query."""
 
-from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pytest
 
 from gateway.a2a.bindings.field import path_id, read_query, write_query
@@ -104,32 +102,15 @@ def test_a_query_is_written_as_servers_read_it() -> None:
 
 
 @for_each(
-    ("value", "written"),
-    [("5", b"5"), (Decimal("5.0"), b"5"), (msgspec.Raw(b"5"), b"5"), (msgspec.Raw(b'"5"'), b"5"), (-1, b"-1")],
-)
-def test_numbers_are_taken_as_protojson_writes_them(value: object, written: bytes) -> None:
-    assert write_query(GET, {"history_length": value}) == b"historyLength=" + written
-
-
-@for_each(
     ("name", "value"),
     [
-        ("historyLength", True), ("historyLength", 2**31), ("historyLength", Decimal("1.5")), ("historyLength", []),
-        ("historyLength", Decimal("1E+99")), ("includeArtifacts", "true"), ("includeArtifacts", 1), ("contextId", 7),
-        ("contextId", {}), ("status", "working"), ("status", 9), ("status", True), ("pageToken", "a\nb"),
-        ("pageToken", "t" * 8193), ("pageToken", "\U0001f600" * 1000), ("statusTimestampAfter", 5),
+        ("pageToken", "a\nb"), ("pageToken", "t" * 8193), ("pageToken", "\U0001f600" * 1000),
     ],
 )  # fmt: skip
 def test_what_a_query_cannot_say_is_refused_by_its_name(name: str, value: object) -> None:
     with pytest.raises(BadParams) as caught:
         write_query(LIST, {name: value})
     assert caught.value.field == name
-
-
-def test_two_spellings_that_differ_are_refused() -> None:
-    assert write_query(GET, {"historyLength": 1, "history_length": "1"}) == b"historyLength=1"
-    with pytest.raises(BadParams, match="another name"):
-        write_query(GET, {"historyLength": 1, "history_length": 2})
 
 
 # ---- Ids -------------------------------------------------------------------------------------------------------------
@@ -143,16 +124,10 @@ def carried(value: object, *, verb: bool = True) -> str:
     "value",
     [
         "a/b", "a%2Fb", "100%", "a\\b", ".", "..", "", " a", "a ", "a\nb", "a\0", "\u2028", "x:cancel", "x:Subscribe",
-        "i" * 513, 7, True, [], {}, "\ud800",
+        "i" * 513, "\ud800",
     ],
 )  # fmt: skip
 def test_ids_that_a_path_cannot_carry_are_refused_by_their_name(value: object) -> None:
     with pytest.raises(BadParams, match=r"^id ") as caught:
         carried(value)
     assert caught.value.field == "id"
-
-
-def test_an_id_that_stands_under_two_names_agrees() -> None:
-    assert path_id({"taskId": "t", "task_id": "t"}, "taskId", "task_id") == "t"
-    with pytest.raises(BadParams, match="another name"):
-        path_id({"taskId": "t", "task_id": "u"}, "taskId", "task_id")

@@ -57,23 +57,21 @@ def test_the_bodies_of_0_3_have_no_member_that_its_protobuf_lacks() -> None:
     assert create.body == b'{"config":{"name":"n"}}'
 
 
-def read(path: PathCall, body: object, *, typed: bool) -> Any:
+def read(path: PathCall, body: object) -> Any:
     """The parameters of a call of 1.0."""
-    return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0), typed=typed)
+    return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0))
 
 
-@for_each("typed", [True, False])
-def test_the_path_names_the_task_whatever_the_body_calls_it(*, typed: bool) -> None:
+def test_the_path_names_the_task_whatever_the_body_calls_it() -> None:
     path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
-    params = read(path, {"task_id": "t", "tenant": "acme"}, typed=typed)
+    params = read(path, {"task_id": "t", "tenant": "acme"})
     assert params == {"taskId": "t"}
 
 
-@for_each("typed", [True, False])
-def test_no_tenant_inside_a_body_goes_on(*, typed: bool) -> None:
+def test_no_tenant_inside_a_body_goes_on() -> None:
     config = {"tenant": "acme", "url": "https://x"}
     sent = {"message": {"messageId": "m"}, "configuration": {"taskPushNotificationConfig": config}}
-    params = read(PathCall(Operation.SEND_MESSAGE), sent, typed=typed)
+    params = read(PathCall(Operation.SEND_MESSAGE), sent)
     assert json.loads(rest.write_call(Operation.SEND_MESSAGE, Version.V1_0, params).body) == {
         "message": {"messageId": "m"},
         "configuration": {"taskPushNotificationConfig": {"url": "https://x"}},

@@ -1,6 +1,4 @@
-"""The forms: what they have in common, and that the manual lists every loss."""
-
-from pathlib import Path
+"""The forms: what they have in common."""
 
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import CALLABLE, Operation
@@ -9,29 +7,12 @@ from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Form, Memo, Misfit
 from tests.table import for_each
 
-MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
 SECTIONS: dict[str, Form] = {
     "1.0": v1_0.FORM,
     "0.2 and 0.3 over JSON-RPC": v0_3.FORM,
     "0.3 over HTTP+JSON": v0_3_proto.FORM,
     "0.1": v0_1.FORM,
 }
-
-
-def table(form: Form) -> str:
-    """The losses of a form, as the manual has them."""
-    rows = [f"| {loss.what} | {loss.toward} | {loss.instead} |" for loss in form.losses]
-    return "\n".join(["| what | towards | what happens |", "|---|---|---|", *rows])
-
-
-@for_each("name", SECTIONS)
-def test_the_manual_lists_every_loss(name: str) -> None:
-    section = MANUAL.read_text().split(f"\n### {name}\n")[1].split("\n### ")[0]
-    assert section.strip() == table(SECTIONS[name])
-
-
-def test_every_form_of_a_dialect_is_in_the_manual() -> None:
-    assert {id(form) for form in FORMS.values()} == {id(form) for form in SECTIONS.values()}
 
 
 def test_every_generation_answers_sends_and_gets() -> None:
