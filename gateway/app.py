@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from gateway import __version__
 from gateway.a2a.card import CardInvalid
@@ -46,9 +46,11 @@ from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditLog, Event
+from gateway.telemetry.form import form_of
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.telemetry.recent import RecentRequests
+from gateway.telemetry.rotated_file import RotatedFile
 from gateway.workers import Worker
 
 _LAST_WORDS = 1.0
@@ -76,6 +78,9 @@ class Gateway:
         origin: Source of the configuration for reloads; None if it cannot be reloaded.
         worker: The worker that this process is; None in single-worker mode.
         over_http: As `Listeners`.
+
+    Raises:
+        StartFailed: The file of the access log cannot be written.
     """
 
     def __init__(
@@ -97,7 +102,7 @@ class Gateway:
         self._worker = worker
         self._processes = 1 if worker is None else worker.processes
         self.metrics = Metrics(__version__, self._samples, None if worker is None else worker.metrics)
-        self.access = AccessLog(access_stream, form=self._config.observe.log.format)
+        self.access = open_access(self._config, examined.marks, access_stream)
         self.started = False
         self.draining = False
         self.public_url = ""
@@ -492,6 +497,30 @@ async def open_ledger(
     return ledger, _shared_rates(store) if place.is_shared else None
 
 
+def open_access(config: Config, marks: Marks, output: BinaryIO) -> AccessLog:
+    """Return the access log.
+
+    Args:
+        output: Standard output; workers share theirs.
+
+    Raises:
+        StartFailed: Its file cannot be written.
+    """
+    written, path = config.observe.log, effective.access_log(config, marks)
+    if path is not None:
+        try:
+            output = cast("BinaryIO", RotatedFile(path))  # It is only written to.
+        except OSError as error:
+            raise _unwritable("access log", path, ("observe", "log", "file"), marks, error) from error
+    return AccessLog(output, form=form_of(written.format, output), streams=written.streams)
+
+
+def _unwritable(kind: str, path: Path, at: KeyPath, marks: Marks, error: OSError) -> StartFailed:
+    fact = f"the {kind} {path} cannot be written: {error.strerror}"
+    remedy = "let the gateway write there, or name a file where it may"
+    return StartFailed(Problem(marks.place(at), at, fact, remedy).as_text())
+
+
 def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     """Return the audit log.
 
@@ -504,13 +533,12 @@ def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     path = effective.audit(config, marks)
     if path == effective.STANDARD_OUTPUT:
         return AuditLog(output)
+    if path is None:
+        return AuditLog()
     try:
         return AuditLog.open(path)
     except OSError as error:
-        at: KeyPath = ("observe", "audit")
-        fact = f"the audit log {path} cannot be written: {error.strerror}"
-        remedy = "let the gateway write there, or name a file where it may; - is standard output"
-        raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
+        raise _unwritable("audit log", path, ("observe", "audit"), marks, error) from error
 
 
 def _shared_rates(store: Store) -> SharedRates | None:

@@ -44,6 +44,7 @@ from gateway.listener.server import ListenFailed, bind, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.service_manager import Notifier, leave_at_once
 from gateway.telemetry import log
+from gateway.telemetry.form import form_of
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
@@ -446,7 +447,8 @@ def supervise(examined: Examined, origin: Origin, count: int, work: Work) -> int
     if problems:
         sys.stderr.write(as_text(problems) + "\n")
         return 1
-    log.configure_directly(config.observe.log.format, config.observe.log.level)
+    written = config.observe.log
+    log.configure_directly(form_of(written.format, sys.stderr.buffer), written.level)
     workers = Workers(examined, origin, count, work)
     try:
         workers.run()

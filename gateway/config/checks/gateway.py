@@ -159,6 +159,9 @@ def _anonymous(config: Config, findings: Findings) -> None:
 
 
 def _proxies(gateway: Gateway, findings: Findings) -> None:
+    if gateway.request_id == "keep" and not gateway.trusted_proxies:
+        remedy = "add `trusted_proxies` with the networks of the proxies that give ids, or remove `request_id`"
+        findings.error((*_AT, "request_id"), "no id is kept: there is no proxy to trust with it", remedy)
     for number, text in enumerate(gateway.trusted_proxies):
         at: KeyPath = (*_AT, "trusted_proxies", number)
         try:
@@ -232,6 +235,7 @@ def _anyone(cors: Cors, findings: Findings) -> None:
 # ---- state and audit -------------------------------------------------------------------------------------------------
 
 _STATE: KeyPath = ("gateway", "state")
+_ACCESS: KeyPath = ("observe", "log", "file")
 _AUDIT: KeyPath = ("observe", "audit", "file")
 # What Linux takes.
 _LONGEST_NAME = 255
@@ -253,7 +257,7 @@ def _storage(config: Config, findings: Findings) -> None:
         fact = f"each of {gateway.replicas} gateways would keep a ledger of its own in {kept}"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
     _ledger(config, findings)
-    _audit(config, findings)
+    _logs(config, findings)
 
 
 def _ledger(config: Config, findings: Findings) -> None:
@@ -264,25 +268,37 @@ def _ledger(config: Config, findings: Findings) -> None:
         findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
 
 
-def _audit(config: Config, findings: Findings) -> None:
-    file = effective.audit(config, findings.marks)
-    if file is None and config.observe.log.level in ("warning", "error"):
+def _logs(config: Config, findings: Findings) -> None:
+    log = config.observe.log
+    access, audit = effective.access_log(config, findings.marks), effective.audit(config, findings.marks)
+    if audit is None and log.level in ("warning", "error"):
         fact = "audit events are logged at level info, so that they are lost"
         findings.warning(("observe", "log", "level"), fact, "name a file in `observe.audit`, or write `level: info`")
-    if file is None or file == effective.STANDARD_OUTPUT:
+    if access is not None:
+        _log_file(config, _ACCESS, log.file or "", access, findings)
+    if audit is None or audit == effective.STANDARD_OUTPUT:
         return
-    written = "" if config.observe.audit is None else config.observe.audit.file
-    remedy = "name a file, such as /var/log/a2a-gateway/audit.jsonl, or - for standard output"
-    if not written or written.endswith("/") or not written.isprintable():
-        findings.error(_AUDIT, f"{printable(written)!r} names no file", remedy)
+    _log_file(config, _AUDIT, "" if config.observe.audit is None else config.observe.audit.file, audit, findings)
+    if access is not None and os.path.normpath(access) == os.path.normpath(audit):
+        fact = f"the access log is written there ({findings.line(_ACCESS)})"
+        findings.error(_AUDIT, fact, "name another file")
+
+
+def _log_file(config: Config, at: KeyPath, written: str, file: Path, findings: Findings) -> None:
+    example = "audit" if at == _AUDIT else "access"
+    remedy = f"name a file, such as /var/log/a2a-gateway/{example}.jsonl, or " + (
+        "- for standard output" if at == _AUDIT else "remove it for standard output"
+    )
+    if not written or written == "-" or written.endswith("/") or not written.isprintable():
+        findings.error(at, f"{printable(written)!r} names no file", remedy)
     elif len(os.fsencode(file.name)) > _LONGEST_NAME:
-        findings.error(_AUDIT, f"names a file by more than {_LONGEST_NAME} bytes", remedy)
+        findings.error(at, f"names a file by more than {_LONGEST_NAME} bytes", remedy)
     elif os.path.isdir(file):  # noqa: PTH112 - as above
-        findings.error(_AUDIT, f"{printable(written)!r} is a folder", remedy)
+        findings.error(at, f"{printable(written)!r} is a folder", remedy)
     elif config.gateway.state is not None and config.gateway.state.kind == "sqlite":
         state = config.gateway.state.beside(findings.marks.folder(_STATE)).path
         if os.path.normpath(state) == os.path.normpath(file):
-            findings.error(_AUDIT, f"the state is kept there ({findings.line(_STATE)})", "name another file")
+            findings.error(at, f"the state is kept there ({findings.line(_STATE)})", "name another file")
 
 
 # ---- push ------------------------------------------------------------------------------------------------------------
