@@ -44,6 +44,7 @@ from gateway.tasks import opening
 from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
+from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.form import form_of
@@ -51,7 +52,7 @@ from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import Metrics, Sample
 from gateway.telemetry.recent import RecentRequests
 from gateway.telemetry.rotated_file import RotatedFile
-from gateway.workers import Worker
+from gateway.workers import Orders, Worker
 
 _LAST_WORDS = 1.0
 """Seconds for the final events of streams that the drain interrupts."""
@@ -105,6 +106,8 @@ class Gateway:
         self.access = open_access(self._config, examined.marks, access_stream)
         self.started = False
         self.draining = False
+        self._drains_since = 0.0
+        self._is_stopping = False
         self.public_url = ""
         self._address = ""
         self.admin_url = ""
@@ -219,6 +222,9 @@ class Gateway:
         if self._ledger is not None:
             self._background.start("ledger", self._ledger.run)
         self._background.start("push notifications", self._push.run)
+        if self.draining:
+            # A worker that replaces one of a gateway that drains.
+            self._listeners.wind_down()
         await self._listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
         self._background.start("overload", self._overload.run)
@@ -262,8 +268,8 @@ class Gateway:
         Raises:
             Unusable: It cannot be activated; nothing has changed.
         """
-        if examined.config is None or self._snapshot is None or self._push is None or self.draining:
-            raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
+        if examined.config is None or self._snapshot is None or self._push is None or self._is_stopping:
+            raise Unusable("the gateway is shutting down" if self._is_stopping else "the gateway has not started")
         before = self._snapshot
         examined, waiting = await asyncio.to_thread(
             partial(
@@ -324,7 +330,7 @@ class Gateway:
                 async with asyncio.timeout(_WARM):
                     await snapshot.settled()
             await asyncio.sleep(0)
-            ready = not self.draining
+            ready = not self._is_stopping
         finally:
             if not ready:
                 snapshot.resources.part(before.resources)
@@ -338,6 +344,42 @@ class Gateway:
         """Reload the other workers; return the result of each, and the number without an answer in time."""
         return {} if self._worker is None else await self._worker.reload_others()
 
+    async def set_log_level(self, level: str) -> int:
+        """Change the level of the own log, in all workers, until the next start.
+
+        Returns:
+            The number of workers that have not confirmed it in time.
+        """
+        return await self._spread(Orders(level=level, level_since=time.monotonic()))
+
+    async def drain(self) -> int:
+        """Prepare for the end, in all workers; calls are served until SIGTERM.
+
+        Returns:
+            The number of workers that have not confirmed it in time.
+        """
+        return await self._spread(Orders(drains=True))
+
+    async def _spread(self, orders: Orders) -> int:
+        self.obey(orders)
+        return 0 if self._worker is None else await self._worker.spread(orders)
+
+    def obey(self, orders: Orders) -> None:
+        """Do what an operator has ordered from this worker or from another."""
+        if orders.level is not None and orders.level != log.current_level():
+            log.set_level(orders.level)
+            logger.warning("the log level is %s until the next start", orders.level)
+        if orders.drains and not self.draining:
+            logger.info("draining: not ready any more, serving until SIGTERM")
+            self._drains_since = time.monotonic()
+            self._begin_draining()
+
+    def _begin_draining(self) -> None:
+        self.draining = True
+        self._listeners.tell_health()
+        self.metrics.draining.set((), 1)
+        self._listeners.wind_down()
+
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Start a reload; `done` is called after it unless the gateway stops first."""
         reloader = self.reloader
@@ -350,7 +392,7 @@ class Gateway:
             try:
                 await reloader.reload(trigger)
             finally:
-                if not self.draining:
+                if not self._is_stopping:
                     done()
 
         self._background.start("reload", work)
@@ -365,21 +407,20 @@ class Gateway:
         """Drain and close.
 
         Readiness goes false, connections are accepted for `delay` seconds more, open calls get the drain timeout, and
-        the streams that are left end with a final event.
+        the streams that are left end with a final event. Time since an earlier `drain` counts towards the delay.
 
         Args:
             hurry: Ends every wait when it is set.
             delay: Seconds; None for `gateway.drain.delay`.
         """
-        self.draining = True
-        self._listeners.tell_health()
-        self.metrics.draining.set((), 1)
+        self._is_stopping = True
+        drained = time.monotonic() - self._drains_since if self.draining else 0.0
+        self._begin_draining()
         drain = self._config.gateway.drain
         if delay is None:
             delay = effective.drain_delay(self._config)
-        self._listeners.wind_down()
-        if delay > 0:
-            await _within(hurry, delay)
+        if delay > drained:
+            await _within(hurry, delay - drained)
         self._listeners.stop_accepting()
         if self._pipeline.open:
             logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self._pipeline.open)
@@ -511,13 +552,13 @@ def open_access(config: Config, marks: Marks, output: BinaryIO) -> AccessLog:
         try:
             output = cast("BinaryIO", RotatedFile(path))  # It is only written to.
         except OSError as error:
-            raise _unwritable("access log", path, ("observe", "log", "file"), marks, error) from error
+            fact = f"the access log {path} cannot be written: {error.strerror}"
+            raise _unwritable(fact, ("observe", "log", "file"), marks) from error
     return AccessLog(output, form=form_of(written.format, output), streams=written.streams)
 
 
-def _unwritable(kind: str, path: Path, at: KeyPath, marks: Marks, error: OSError) -> StartFailed:
-    fact = f"the {kind} {path} cannot be written: {error.strerror}"
-    remedy = "let the gateway write there, or name a file where it may"
+def _unwritable(fact: str, at: KeyPath, marks: Marks, instead: str = "") -> StartFailed:
+    remedy = f"let the gateway write there, or name a file where it may{instead}"
     return StartFailed(Problem(marks.place(at), at, fact, remedy).as_text())
 
 
@@ -538,7 +579,8 @@ def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     try:
         return AuditLog.open(path)
     except OSError as error:
-        raise _unwritable("audit log", path, ("observe", "audit"), marks, error) from error
+        fact = f"the audit log {path} cannot be written: {error.strerror}"
+        raise _unwritable(fact, ("observe", "audit"), marks, "; - is standard output") from error
 
 
 def _shared_rates(store: Store) -> SharedRates | None:

@@ -210,10 +210,11 @@ def serve_examined(
             worker.ready()
 
     async def whole() -> None:
-        if worker is not None:
-            worker.answer_pings()
         gateway = Gateway(examined, access_stream=stream, origin=origin, worker=worker)
         _expose_process(gateway.metrics.registry)
+        if worker is not None:
+            worker.follow(gateway.obey)
+            worker.answer_pings()
         try:
             await run(gateway, on_started=started, on_signal=signalled)
         finally:

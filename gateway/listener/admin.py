@@ -4,14 +4,14 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route, request_response
+from starlette.routing import request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
@@ -22,6 +22,7 @@ from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
+from gateway.listener.admin_api import LogLevel, document, routes
 from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
 from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
 from gateway.listener.request_parser import host_name
@@ -30,6 +31,7 @@ from gateway.policy.limits import Limits
 from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
+from gateway.telemetry.log import current_level
 from gateway.telemetry.metrics import CONTENT_TYPE, Metrics
 from gateway.telemetry.recent import RecentRequests
 from gateway.upstream.balancer import Replica
@@ -89,6 +91,12 @@ class Watched(Protocol):
     async def reload_others(self) -> dict[str, Any]:
         """Have the other workers reload; return what each made of it, and how many did not answer in time."""
 
+    async def set_log_level(self, level: str) -> int:
+        """Change the level of the own log in all workers; return how many have not confirmed it in time."""
+
+    async def drain(self) -> int:
+        """Prepare all workers for the end; return how many have not confirmed it in time."""
+
 
 def admin_app(
     watched: Watched, token: str | None, audit: Callable[[Mapping[str, object]], None] = lambda _fields: None
@@ -111,22 +119,8 @@ def admin_app(
         signs_out=token is not None,
     )
     trial = TryIt(lambda: watched.snapshot, watched.serve, may_act_as=may_act_as)
-    routes = [
-        Route(path, page, methods=methods)
-        for path, page, methods in (
-            ("/-/live", pages.live, ["GET"]),
-            ("/-/ready", pages.ready, ["GET"]),
-            ("/-/started", pages.is_started, ["GET"]),
-            ("/metrics", pages.show_metrics, ["GET"]),
-            ("/-/config", pages.config, ["GET"]),
-            ("/-/agents", pages.agents, ["GET"]),
-            ("/-/route", pages.route, ["POST"]),
-            ("/-/reload", pages.reload, ["POST"]),
-        )
-    ]
-    routes += catalog.routes()
-    routes += [Route("/-/try/{agent}", trial, methods=["POST"]), Route("/logout", sign_out, methods=["POST"])]
-    app = SameOrigin(Starlette(routes=routes))
+    handlers = {**pages.handlers(), **catalog.handlers(), "try_it": trial, "sign_out": sign_out}
+    app = SameOrigin(Starlette(routes=routes(handlers)))
     return _Audited(_Local(app) if token is None else _Guard(app, token), audit)
 
 
@@ -223,6 +217,23 @@ class _Pages:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
 
+    def handlers(self) -> dict[str, Any]:
+        """Return what serves the operations, by their names in `admin_api`."""
+        return {
+            "live": self.live,
+            "ready": self.ready,
+            "is_started": self.is_started,
+            "show_metrics": self.show_metrics,
+            "config": self.config,
+            "agents": self.agents,
+            "route": self.route,
+            "reload": self.reload,
+            "drain": self.drain,
+            "log_level": self.log_level,
+            "set_log_level": self.set_log_level,
+            "openapi": self.openapi,
+        }
+
     async def live(self, request: Request) -> Response:
         return _health(request, good=True, checks={"process": "runs"})
 
@@ -276,22 +287,47 @@ class _Pages:
         status = 422 if Result.REFUSED in results else 202 if others.get("unheard") else 200
         return JSONResponse({**report.as_json(), **others}, status_code=status)
 
+    async def openapi(self, _request: Request) -> Response:
+        return Response(document(), media_type="application/json")
+
+    async def drain(self, _request: Request) -> Response:
+        unheard = await self._watched.drain()
+        return JSONResponse({"draining": True, "unheard": unheard}, status_code=202 if unheard else 200)
+
+    async def log_level(self, _request: Request) -> Response:
+        return JSONResponse({"level": current_level()})
+
+    async def set_log_level(self, request: Request) -> Response:
+        asked = await _read(request, LogLevel, "no level")
+        if isinstance(asked, Response):
+            return asked
+        unheard = await self._watched.set_log_level(asked.level)
+        return JSONResponse({"level": asked.level, "unheard": unheard}, status_code=202 if unheard else 200)
+
     async def route(self, request: Request) -> Response:
-        try:
-            body = await request.body()
-        except BodyTooLarge:
-            return JSONResponse({"error": "the question is too long"}, status_code=413)
-        except Fault as fault:
-            return JSONResponse({"error": fault.message}, status_code=fault.http_status)
-        try:
-            question = msgspec.json.decode(body, type=Inquiry)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return JSONResponse({"error": f"no question about a route: {error}"}, status_code=400)
+        question = await _read(request, Inquiry, "no question about a route")
+        if isinstance(question, Response):
+            return question
         snapshot = self._watched.snapshot
         try:
             return JSONResponse(reply(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+async def _read(request: Request, kind: type[_T], is_none: str) -> _T | Response:
+    """Return the body, or the answer that refuses it."""
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except BodyTooLarge:
+        return JSONResponse({"error": "the question is too long"}, status_code=413)
+    except Fault as fault:
+        return JSONResponse({"error": fault.message}, status_code=fault.http_status)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return JSONResponse({"error": f"{is_none}: {error}"}, status_code=400)
 
 
 def _health(request: Request, *, good: bool, checks: dict[str, str]) -> Response:
