@@ -206,12 +206,19 @@ class Gateway:
         self._limits.share(rates)
         written = self._config.gateway
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        pages = admin_app(self, token, lambda fields: self._audit.write(Event.ADMIN_CALLED, fields))
+        admin_tls = written.admin.tls
+        pages = admin_app(
+            self,
+            token,
+            lambda fields: self._audit.write(Event.ADMIN_CALLED, fields),
+            certified=admin_tls is not None and admin_tls.client_ca is not None,
+        )
         callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
         await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
         self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
         self.public_url = written.public_url or self._address
-        self.admin_url = f"http://{self._listeners.admin_address}" if self._listeners.admin_address else ""
+        admin_scheme = "http" if admin_tls is None else "https"
+        self.admin_url = f"{admin_scheme}://{self._listeners.admin_address}" if self._listeners.admin_address else ""
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)

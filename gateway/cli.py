@@ -306,7 +306,7 @@ def health(
     """Check whether a gateway runs: exit code 0 if it does, else 1."""
     from gateway.commands.health import health_url, probe
 
-    probe(url or health_url(find_file(config), os.environ))
+    probe(url or health_url(find_file(config), os.environ), verify=url is not None)
     show("ok")
 
 

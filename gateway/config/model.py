@@ -47,13 +47,24 @@ class Tls(Part):
     """PEM file with the private key, relative to this file."""
 
 
+class AdminTls(Tls):
+    """The certificate of the listener for operators, and whose certificates it asks for."""
+
+    client_ca: str | None = None
+    """PEM file with the authorities that sign operators' certificates, relative to this file; every request but health
+    must then come with one. Left out, none is asked for."""
+
+
 class Admin(Part):
     """The listener for operators: metrics, health, routes."""
 
     listen: str = "127.0.0.1:9090"
     """Address and port; port 0 lets the system pick."""
     token: SecretStr | None = None
-    """Bearer token that every admin request but health must show; required where the address is not loopback."""
+    """Bearer token that every admin request but health must show; required where the address is not loopback and
+    `tls.client_ca` is not set."""
+    tls: AdminTls | None = None
+    """The certificate, for https; plain http where it is left out."""
 
     @model_validator(mode="before")
     @classmethod

@@ -28,6 +28,7 @@ from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
 from gateway.listener.request_parser import host_name
 from gateway.listener.try_it import Serve, TryIt
 from gateway.policy.limits import Limits
+from gateway.principal import Certificate
 from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
@@ -99,17 +100,23 @@ class Watched(Protocol):
 
 
 def admin_app(
-    watched: Watched, token: str | None, audit: Callable[[Mapping[str, object]], None] = lambda _fields: None
+    watched: Watched,
+    token: str | None,
+    audit: Callable[[Mapping[str, object]], None] = lambda _fields: None,
+    *,
+    certified: bool = False,
 ) -> ASGIApp:
     """The admin application.
 
     Args:
-        token: What a request must show as bearer token, health aside; None for a loopback listener.
+        token: What a request must show as bearer token, health aside; None for a loopback listener, or with
+            `certified`.
         audit: Told of every request but those for health and metrics, answered or not.
+        certified: Whether a request, health aside, must come with a client certificate.
     """
     pages = _Pages(watched)
     # An operator acts as a tenant without its credential: not on a port that any program of this machine can reach.
-    may_act_as = token is not None
+    may_act_as = token is not None or certified
     catalog = CatalogPage(
         lambda: watched.snapshot,
         watched.limits,
@@ -121,7 +128,12 @@ def admin_app(
     trial = TryIt(lambda: watched.snapshot, watched.serve, may_act_as=may_act_as)
     handlers = {**pages.handlers(), **catalog.handlers(), "try_it": trial, "sign_out": sign_out}
     app = SameOrigin(Starlette(routes=routes(handlers)))
-    return _Audited(_Local(app) if token is None else _Guard(app, token), audit)
+    guarded: ASGIApp = app
+    if token is not None:
+        guarded = _Guard(app, token)
+    elif not certified:
+        guarded = _Local(app)
+    return _Audited(_Certified(guarded) if certified else guarded, audit)
 
 
 class _Audited:
@@ -174,6 +186,22 @@ class _Local:
             return
         refusal = PlainTextResponse("ask by a loopback address, or set gateway.admin.token\n", status_code=421)
         await refusal(scope, receive, send)
+
+
+class _Certified:
+    """Serves requests with a client certificate that is still good, and those for health."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        shown: Certificate | None = scope["state"]["certificate"]
+        # Connections outlast certificates and authorities.
+        is_good = shown is not None and not shown.void and time.time() < shown.expires  # noqa: TID251 - as it says
+        if is_good or scope["path"] in _OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        await PlainTextResponse("connect with a client certificate\n", status_code=401)(scope, receive, send)
 
 
 class _Guard:
@@ -494,5 +522,5 @@ def _scope(head: Head) -> Message:
         "headers": list(head.headers),
         "client": (head.peer, 0),
         "server": None,
-        "state": {},
+        "state": {"certificate": head.certificate},
     }

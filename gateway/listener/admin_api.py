@@ -32,7 +32,7 @@ class Operation:
         body: The type of the request body, which is JSON; None for no body.
         answer: The type of a good answer in JSON; None where it is not fixed.
         query: The query parameters, each with its meaning.
-        is_open: Whether neither the admin token nor a certificate is needed.
+        is_open: Whether no admin token is needed.
     """
 
     method: Literal["GET", "POST", "PUT"]

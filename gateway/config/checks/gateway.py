@@ -11,9 +11,10 @@ from cryptography import x509
 
 from gateway.config import effective
 from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
+from gateway.config.certificate import CertificateUnusable, read_authorities
 from gateway.config.finding import Findings
 from gateway.config.limit import Cors
-from gateway.config.model import Config, Gateway
+from gateway.config.model import AdminTls, Config, Gateway
 from gateway.config.problem import KeyPath, printable
 from gateway.config.push import Push, WebhookPattern
 from gateway.principal import ANONYMOUS_TENANT
@@ -21,6 +22,8 @@ from gateway.principal import ANONYMOUS_TENANT
 # ---- listeners -------------------------------------------------------------------------------------------------------
 
 _AT: KeyPath = ("gateway",)
+_TLS: KeyPath = ("gateway", "tls")
+_ADMIN_TLS: KeyPath = ("gateway", "admin", "tls")
 _SHORTEST_TOKEN = 16
 """Characters of an admin token that other machines could try to guess."""
 
@@ -44,11 +47,13 @@ def check_gateway(config: Config, findings: Findings) -> None:
     _public_grpc(gateway, findings)
     if admin is not None:
         _admin(gateway, admin, findings)
+    if gateway.admin.tls is not None:
+        _admin_tls(gateway.admin.tls, findings)
     _public_url(config, findings)
     _anonymous(config, findings)
     _proxies(gateway, findings)
     if gateway.tls is not None:
-        findings.certificate((*_AT, "tls"), gateway.tls.cert, gateway.tls.key)
+        findings.certificate(_TLS, gateway.tls.cert, gateway.tls.key)
 
 
 def _collision(gateway: Gateway, findings: Findings) -> None:
@@ -114,12 +119,24 @@ def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
     token = gateway.admin.token
     if token is not None and not token.get_secret_value().strip():
         findings.error((*at, "token"), "the token is empty", "write a long random text, best as ${VAR} or ${file:…}")
-    elif token is None and not admin.is_loopback:
+    elif token is None and not admin.is_loopback and (gateway.admin.tls is None or gateway.admin.tls.client_ca is None):
         remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
         findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
     elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
         fact = f"the token has fewer than {_SHORTEST_TOKEN} characters, and other machines could guess it"
         findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
+
+
+def _admin_tls(tls: AdminTls, findings: Findings) -> None:
+    findings.certificate(_ADMIN_TLS, tls.cert, tls.key)
+    if tls.client_ca is None:
+        return
+    at = (*_ADMIN_TLS, "client_ca")
+    try:
+        read_authorities(findings.marks.folder(at) / tls.client_ca)
+    except CertificateUnusable as error:
+        remedy = f"{error.remedy}; it is relative to {findings.marks.folder(at)}"
+        findings.error(at, f"{printable(tls.client_ca)!r} {error.fact}", remedy)
 
 
 def _public_url(config: Config, findings: Findings) -> None:
@@ -369,8 +386,11 @@ _RENEW = "renew it; the gateway reads the new one without a restart"
 
 def _validity(config: Config, findings: Findings) -> None:
     """Warn of certificates of the gateway that have expired or are not valid yet."""
-    tls = config.gateway.tls
-    shown: list[tuple[KeyPath, str | None]] = [(("gateway", "tls"), None if tls is None else tls.cert)]
+    gateway = config.gateway
+    shown: list[tuple[KeyPath, str | None]] = [
+        (_TLS, None if gateway.tls is None else gateway.tls.cert),
+        (_ADMIN_TLS, None if gateway.admin.tls is None else gateway.admin.tls.cert),
+    ]
     parts = [
         (("defaults",), config.defaults.tls),
         *((("agents", name), one.tls) for name, one in config.agents.items()),
