@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from gateway import __version__
 from gateway.a2a.card import CardInvalid
@@ -46,12 +46,15 @@ from gateway.tasks import opening
 from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
+from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditLog, Event
+from gateway.telemetry.form import form_of
 from gateway.telemetry.lag import watch_lag
 from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample
 from gateway.telemetry.recent import RecentRequests
-from gateway.workers import Worker
+from gateway.telemetry.rotated_file import RotatedFile
+from gateway.workers import Orders, Worker
 
 _LAST_WORDS = 1.0
 """Seconds for the final events of streams that the drain interrupts."""
@@ -78,6 +81,9 @@ class Gateway:
         origin: Source of the configuration for reloads; None if it cannot be reloaded.
         worker: The worker that this process is; None in single-worker mode.
         over_http: As `Listeners`.
+
+    Raises:
+        StartFailed: The file of the access log cannot be written.
     """
 
     def __init__(
@@ -104,9 +110,11 @@ class Gateway:
             None if worker is None else worker.metrics,
             self._config.observe.metrics.buckets.model_dump(exclude_none=True),
         )
-        self.access = AccessLog(access_stream, form=self._config.observe.log.format)
+        self.access = open_access(self._config, examined.marks, access_stream)
         self.started = False
         self.draining = False
+        self._drains_since = 0.0
+        self._is_stopping = False
         self.public_url = ""
         self._address = ""
         self.admin_url = ""
@@ -205,12 +213,19 @@ class Gateway:
         self._limits.share(rates)
         written = self._config.gateway
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
-        pages = admin_app(self, token, lambda fields: self._audit.write(Event.ADMIN_CALLED, fields))
+        admin_tls = written.admin.tls
+        pages = admin_app(
+            self,
+            token,
+            lambda fields: self._audit.write(Event.ADMIN_CALLED, fields),
+            certified=admin_tls is not None and admin_tls.client_ca is not None,
+        )
         callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
         await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
         self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
         self.public_url = written.public_url or self._address
-        self.admin_url = f"http://{self._listeners.admin_address}" if self._listeners.admin_address else ""
+        admin_scheme = "http" if admin_tls is None else "https"
+        self.admin_url = f"{admin_scheme}://{self._listeners.admin_address}" if self._listeners.admin_address else ""
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
@@ -221,6 +236,9 @@ class Gateway:
         if self._ledger is not None:
             self._background.start("ledger", self._ledger.run)
         self._background.start("push notifications", self._push.run)
+        if self.draining:
+            # A worker that replaces one of a gateway that drains.
+            self._listeners.wind_down()
         await self._listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
         self._background.start("overload", self._overload.run)
@@ -264,8 +282,8 @@ class Gateway:
         Raises:
             Unusable: It cannot be activated; nothing has changed.
         """
-        if examined.config is None or self._snapshot is None or self._push is None or self.draining:
-            raise Unusable("the gateway is shutting down" if self.draining else "the gateway has not started")
+        if examined.config is None or self._snapshot is None or self._push is None or self._is_stopping:
+            raise Unusable("the gateway is shutting down" if self._is_stopping else "the gateway has not started")
         before = self._snapshot
         examined, waiting = await asyncio.to_thread(
             partial(
@@ -326,7 +344,7 @@ class Gateway:
                 async with asyncio.timeout(_WARM):
                     await snapshot.settled()
             await asyncio.sleep(0)
-            ready = not self.draining
+            ready = not self._is_stopping
         finally:
             if not ready:
                 snapshot.resources.part(before.resources)
@@ -340,6 +358,42 @@ class Gateway:
         """Reload the other workers; return the result of each, and the number without an answer in time."""
         return {} if self._worker is None else await self._worker.reload_others()
 
+    async def set_log_level(self, level: str) -> int:
+        """Change the level of the own log, in all workers, until the next start.
+
+        Returns:
+            The number of workers that have not confirmed it in time.
+        """
+        return await self._spread(Orders(level=level, level_since=time.monotonic()))
+
+    async def drain(self) -> int:
+        """Prepare for the end, in all workers; calls are served until SIGTERM.
+
+        Returns:
+            The number of workers that have not confirmed it in time.
+        """
+        return await self._spread(Orders(drains=True))
+
+    async def _spread(self, orders: Orders) -> int:
+        self.obey(orders)
+        return 0 if self._worker is None else await self._worker.spread(orders)
+
+    def obey(self, orders: Orders) -> None:
+        """Do what an operator has ordered from this worker or from another."""
+        if orders.level is not None and orders.level != log.current_level():
+            log.set_level(orders.level)
+            logger.warning("the log level is %s until the next start", orders.level)
+        if orders.drains and not self.draining:
+            logger.info("draining: not ready any more, serving until SIGTERM")
+            self._drains_since = time.monotonic()
+            self._begin_draining()
+
+    def _begin_draining(self) -> None:
+        self.draining = True
+        self._listeners.tell_health()
+        self.metrics.draining.set((), 1)
+        self._listeners.wind_down()
+
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Start a reload; `done` is called after it unless the gateway stops first."""
         reloader = self.reloader
@@ -352,7 +406,7 @@ class Gateway:
             try:
                 await reloader.reload(trigger)
             finally:
-                if not self.draining:
+                if not self._is_stopping:
                     done()
 
         self._background.start("reload", work)
@@ -367,21 +421,20 @@ class Gateway:
         """Drain and close.
 
         Readiness goes false, connections are accepted for `delay` seconds more, open calls get the drain timeout, and
-        the streams that are left end with a final event.
+        the streams that are left end with a final event. Time since an earlier `drain` counts towards the delay.
 
         Args:
             hurry: Ends every wait when it is set.
             delay: Seconds; None for `gateway.drain.delay`.
         """
-        self.draining = True
-        self._listeners.tell_health()
-        self.metrics.draining.set((), 1)
+        self._is_stopping = True
+        drained = time.monotonic() - self._drains_since if self.draining else 0.0
+        self._begin_draining()
         drain = self._config.gateway.drain
         if delay is None:
             delay = effective.drain_delay(self._config)
-        self._listeners.wind_down()
-        if delay > 0:
-            await _within(hurry, delay)
+        if delay > drained:
+            await _within(hurry, delay - drained)
         self._listeners.stop_accepting()
         if self._pipeline.open:
             logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self._pipeline.open)
@@ -532,6 +585,30 @@ async def open_ledger(
     return ledger, _shared_rates(store) if place.is_shared else None
 
 
+def open_access(config: Config, marks: Marks, output: BinaryIO) -> AccessLog:
+    """Return the access log.
+
+    Args:
+        output: Standard output; workers share theirs.
+
+    Raises:
+        StartFailed: Its file cannot be written.
+    """
+    written, path = config.observe.log, effective.access_log(config, marks)
+    if path is not None:
+        try:
+            output = cast("BinaryIO", RotatedFile(path))  # It is only written to.
+        except OSError as error:
+            fact = f"the access log {path} cannot be written: {error.strerror}"
+            raise _unwritable(fact, ("observe", "log", "file"), marks) from error
+    return AccessLog(output, form=form_of(written.format, output), streams=written.streams)
+
+
+def _unwritable(fact: str, at: KeyPath, marks: Marks, instead: str = "") -> StartFailed:
+    remedy = f"let the gateway write there, or name a file where it may{instead}"
+    return StartFailed(Problem(marks.place(at), at, fact, remedy).as_text())
+
+
 def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     """Return the audit log.
 
@@ -544,13 +621,13 @@ def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     path = effective.audit(config, marks)
     if path == effective.STANDARD_OUTPUT:
         return AuditLog(output)
+    if path is None:
+        return AuditLog()
     try:
         return AuditLog.open(path)
     except OSError as error:
-        at: KeyPath = ("observe", "audit")
         fact = f"the audit log {path} cannot be written: {error.strerror}"
-        remedy = "let the gateway write there, or name a file where it may; - is standard output"
-        raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
+        raise _unwritable(fact, ("observe", "audit"), marks, "; - is standard output") from error
 
 
 def _shared_rates(store: Store) -> SharedRates | None:

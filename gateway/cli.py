@@ -400,7 +400,7 @@ def health(
 
         probe_default()
         return
-    probe(url or health_url(find_file(config), os.environ))
+    probe(url or health_url(find_file(config), os.environ), verify=url is not None)
     show("ok")
 
 

@@ -22,6 +22,7 @@ from gateway.listener.server import ListenFailed, raise_file_limit
 from gateway.reload import Origin, Trigger
 from gateway.service_manager import SIGNALS, Notifier, leave_at_once, leave_within
 from gateway.telemetry import log
+from gateway.telemetry.form import form_of
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.upstream.stdio.process import kill_all
 from gateway.workers import Worker, supervise
@@ -188,13 +189,12 @@ def serve_examined(
     """
     config = examined.config
     assert config is not None
-    sink = log.configure(config.observe.log.format, config.observe.log.level)
+    written = config.observe.log
+    sink = log.configure(form_of(written.format, sys.stderr.buffer), written.level)
     raise_file_limit()
     for problem in examined.problems:
         logger.warning("%s: %s", problem.place, problem.fact)
     stream = access_stream or sys.stdout.buffer
-    gateway = Gateway(examined, access_stream=stream, origin=origin, worker=worker)
-    _expose_process(gateway.metrics.registry)
     in_time = effective.drain_delay(config) + config.gateway.drain.timeout + _CLOSING
     timers: list[threading.Timer] = []
 
@@ -210,7 +210,10 @@ def serve_examined(
             worker.ready()
 
     async def whole() -> None:
+        gateway = Gateway(examined, access_stream=stream, origin=origin, worker=worker)
+        _expose_process(gateway.metrics.registry)
         if worker is not None:
+            worker.follow(gateway.obey)
             worker.answer_pings()
         try:
             await run(gateway, on_started=started, on_signal=signalled)

@@ -102,6 +102,7 @@ class Snapshot:
         sign_in_cards: Signs the cards that say how to sign in.
         card_keys: The keys that sign cards, each once, for the gateway's key set.
         identity_headers: The headers in which trusted clients name their callers.
+        keeps_ids: Whether requests keep the id that a trusted proxy gave them.
         calls: Its open calls.
         card_texts: The texts of cards for the pages of the catalog.
         labelled: Tenants with a metric label of their own.
@@ -118,6 +119,7 @@ class Snapshot:
     strangers: AgentMeter
     public: PublicUrl
     prefix: tuple[str, ...]
+    keeps_ids: bool
     trusted: tuple[Network, ...]
     body: BodyBounds
     cors: Policy
@@ -212,6 +214,7 @@ class Snapshot:
             strangers=AgentMeter(metrics, NO_AGENT, tenants),
             public=public,
             prefix=() if config.gateway.prefix_stripped else path_segments(public.prefix),
+            keeps_ids=config.gateway.request_id == "keep",
             trusted=tuple(ipaddress.ip_network(network) for network in config.gateway.trusted_proxies),
             body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
             cors=_cors(config.gateway.cors),

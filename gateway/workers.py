@@ -10,7 +10,8 @@ no threads and no event loop, so a fork is safe. Each worker is a whole gateway 
     the supervisor dies The workers stop at once, and end their open calls with an error.
 
 A worker that reloads tells the supervisor, which reads the configuration too, for workers that it forks later. Pings
-tell each worker what the others made of their last reload, so that `POST /-/reload` can answer for all of them.
+tell each worker what the others made of their last reload, so that `POST /-/reload` can answer for all of them. Orders
+of operators (the level of the log, drain) reach all workers in the same way.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ from gateway.listener.server import ListenFailed, bind, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.service_manager import Notifier, leave_at_once
 from gateway.telemetry import log
+from gateway.telemetry.form import form_of
 from gateway.telemetry.shared_stream import SharedStream
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
@@ -57,6 +59,8 @@ _AGAIN = 0.5
 """Seconds until a worker is replaced that ended sooner after its start."""
 _RELOAD = 25.0
 """Seconds that a reload may take in the other workers: slow files, and cards that are fetched."""
+_SPREAD = 5.0
+"""Seconds in which other workers confirm an order."""
 _CLOSING = 10.0
 """Seconds beyond those of the drain until workers are killed after a signal to stop; they themselves need less."""
 _AT_ONCE = 5.0
@@ -84,6 +88,25 @@ class Reload(NamedTuple):
     error: str | None = None
 
 
+class Orders(NamedTuple):
+    """The orders of operators that hold for all workers, also for those that are forked later.
+
+    Attributes:
+        level: The level of the own log; None for that of the configuration.
+        level_since: When it was ordered, in seconds of the monotonic clock; the latest order wins.
+        drains: Whether the gateway prepares for its end; never taken back.
+    """
+
+    level: str | None = None
+    level_since: float = 0.0
+    drains: bool = False
+
+    def merged(self, other: "Orders") -> "Orders":
+        """Return what both together order."""
+        newer = other if other.level_since > self.level_since else self
+        return Orders(newer.level, newer.level_since, self.drains or other.drains)
+
+
 class Worker(Process):
     """One worker: first the methods for its own process, then those for the supervisor.
 
@@ -93,6 +116,7 @@ class Worker(Process):
         metrics: Merges the metrics of all workers.
         text_hash: Of the configuration that the worker starts with.
         serve: Serves as the worker; returns the exit code.
+        orders: The orders that hold when it starts.
     """
 
     def __init__(
@@ -102,6 +126,8 @@ class Worker(Process):
         metrics: WorkerMetrics,
         text_hash: str,
         serve: "Callable[[Worker], int]",
+        *,
+        orders: Orders,
     ) -> None:
         super().__init__(config, [])
         # uvicorn would spawn an interpreter, which takes seconds to import everything.
@@ -111,9 +137,12 @@ class Worker(Process):
         self.metrics = metrics
         self.is_serving = False
         self.last_reload = Reload(time.monotonic(), _STARTED, text_hash)
+        self.orders = orders
+        self._obey: Callable[[Orders], None] = lambda _orders: None
         self._serve = serve
         self._supervisor = os.getpid()
         self._others: dict[int, Reload] = {}
+        self._confirmed: dict[int, Orders] = {}
         self._began = time.monotonic()
         self._unanswered = 0
 
@@ -141,9 +170,32 @@ class Worker(Process):
 
     def pong(self) -> None:
         """Answer one ping."""
-        self._others = self.child_conn.recv()
+        self._others, self._confirmed, ordered = self.child_conn.recv()
         self._others.pop(os.getpid(), None)
+        self._confirmed.pop(os.getpid(), None)
+        ordered = self.orders.merged(ordered)
+        if ordered != self.orders:
+            self.orders = ordered
+            self._obey(ordered)
         self._tell()
+
+    def follow(self, obey: Callable[[Orders], None]) -> None:
+        """Pass on the orders that hold, and those that come."""
+        self._obey = obey
+        obey(self.orders)
+
+    async def spread(self, orders: Orders) -> int:
+        """Give an order to all workers; return the number of others that have not confirmed it in time."""
+        orders = self.orders = self.orders.merged(orders)
+        self._tell()
+        others = self.processes - 1
+        done = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SPREAD):
+                while done < others:
+                    await asyncio.sleep(0.02)
+                    done = sum(each.merged(orders) == each for each in self._confirmed.values())
+        return others - done
 
     def ready(self) -> None:
         """Tell the supervisor that requests are served."""
@@ -174,7 +226,7 @@ class Worker(Process):
     def _tell(self) -> None:
         # The supervisor may be gone.
         with suppress(OSError):
-            self.child_conn.send((self.is_serving, self.last_reload))
+            self.child_conn.send((self.is_serving, self.last_reload, self.orders))
 
     # ---- In the supervisor -----------------------------------------------------------------------------------------
 
@@ -204,14 +256,14 @@ class Worker(Process):
         """Read the messages of the worker."""
         with suppress(OSError, EOFError):
             while self.parent_conn.poll():
-                self.is_serving, self.last_reload = self.parent_conn.recv()
+                self.is_serving, self.last_reload, self.orders = self.parent_conn.recv()
                 self._unanswered = 0
 
-    def tell(self, reloads: dict[int, Reload]) -> bool:
+    def tell(self, reloads: dict[int, Reload], confirmed: dict[int, Orders], orders: Orders) -> bool:
         """Ping the worker unless a ping is unanswered; return whether it hangs."""
         if not self._unanswered:
             with suppress(OSError):
-                self.parent_conn.send(reloads)
+                self.parent_conn.send((reloads, confirmed, orders))
         # Pings are counted, not seconds: in a container that was paused the supervisor stood still as well.
         self._unanswered += 1
         return self._unanswered > _HANGS_AFTER / _PING
@@ -253,6 +305,8 @@ class Workers(Multiprocess):
         self._metrics = WorkerMetrics(self._folder)
         self._notifier = Notifier(os.environ)
         self._reloads: dict[int, Reload] = {}
+        self._confirmed: dict[int, Orders] = {}
+        self._orders = Orders()
         self._ping_at = 0.0
         self._has_served = False
         self._reload_asked = math.inf
@@ -293,10 +347,15 @@ class Workers(Multiprocess):
         before, self._reloads = self._reloads, {each.pid or 0: each.last_reload for each in self.processes}
         if self._reloads != before:
             self._follow()
-        if self._reloads != before or time.monotonic() >= self._ping_at:
+        confirmed, self._confirmed = self._confirmed, {each.pid or 0: each.orders for each in self.processes}
+        for each in self._confirmed.values():
+            self._orders = self._orders.merged(each)
+        if self._orders.level is not None and self._orders.level != log.current_level():
+            log.set_level(self._orders.level)
+        if self._reloads != before or self._confirmed != confirmed or time.monotonic() >= self._ping_at:
             self._ping_at = time.monotonic() + _PING
             for worker in self.processes:
-                if worker.tell(self._reloads):
+                if worker.tell(self._reloads, self._confirmed, self._orders):
                     pid = worker.pid
                     logger.error("worker %d answered no ping for %d s and is killed", pid, _HANGS_AFTER)
                     worker.process.kill()
@@ -371,7 +430,7 @@ class Workers(Multiprocess):
         def serve(worker: Worker) -> int:
             return self._work(self._examined, worker, self._output)
 
-        worker = Worker(self.config, self._bound, self._metrics, self._examined.text_hash, serve)
+        worker = Worker(self.config, self._bound, self._metrics, self._examined.text_hash, serve, orders=self._orders)
         worker.start()
         return worker
 
@@ -446,7 +505,8 @@ def supervise(examined: Examined, origin: Origin, count: int, work: Work) -> int
     if problems:
         sys.stderr.write(as_text(problems) + "\n")
         return 1
-    log.configure_directly(config.observe.log.format, config.observe.log.level)
+    written = config.observe.log
+    log.configure_directly(form_of(written.format, sys.stderr.buffer), written.level)
     workers = Workers(examined, origin, count, work)
     try:
         workers.run()

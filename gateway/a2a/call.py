@@ -37,6 +37,7 @@ class Head(msgspec.Struct, frozen=True):
         cache: What the pipeline remembers for the next request with the same head, which has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: The client certificate of the connection, where one was requested.
+        http_version: The version of HTTP that the client speaks; empty over stdio.
         timeout: Seconds that the client gave the call when it arrived, or None; only gRPC tells.
     """
 
@@ -52,6 +53,7 @@ class Head(msgspec.Struct, frozen=True):
     grpc: GrpcMethod | None = None
     certificate: Certificate | None = None
     timeout: float | None = None
+    http_version: str = "1.1"
 
     def __post_init__(self) -> None:
         if not self.values:

@@ -35,11 +35,16 @@ def health_url(path: Path, environ: Mapping[str, str]) -> str:
         raise CommandFailed(f"{path}: gateway.admin.listen is no address: give it with --url") from error
     if listen.port == 0:
         raise CommandFailed(f"{path}: gateway.admin.listen has port 0, so the system picked one: give it with --url")
-    return f"http://{listen.authority}"
+    is_tls = isinstance(admin, dict) and admin.get("tls") is not None
+    return f"{'https' if is_tls else 'http'}://{listen.authority}"
 
 
-def probe(url: str) -> None:
+def probe(url: str, *, verify: bool = True) -> None:
     """Check that the gateway at `url` is alive.
+
+    Args:
+        verify: Whether its certificate is verified. On the same machine it names another host, and a gateway whose
+            certificate has expired is still alive.
 
     Raises:
         CommandFailed: It does not confirm that within two seconds.
@@ -47,7 +52,7 @@ def probe(url: str) -> None:
     check_url(url)
     target = url.rstrip("/") + PATH
     try:
-        with httpx.Client(trust_env=False, timeout=_TIMEOUT) as client:
+        with httpx.Client(trust_env=False, timeout=_TIMEOUT, verify=verify) as client:
             answer = client.get(target)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise explain(error, target) from error

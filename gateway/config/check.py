@@ -166,6 +166,11 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
     if tls is not None:
         at: KeyPath = ("gateway", "tls")
         found |= {(*at, "cert"): marks.folder(at) / tls.cert, (*at, "key"): marks.folder(at) / tls.key}
+    admin = config.gateway.admin.tls
+    if admin is not None:
+        at = ("gateway", "admin", "tls")
+        found |= {(*at, "cert"): marks.folder(at) / admin.cert, (*at, "key"): marks.folder(at) / admin.key}
+        found[*at, "client_ca"] = None if admin.client_ca is None else marks.folder(at) / admin.client_ca
     if config.auth is not None and config.auth.mtls is not None:
         at = ("auth", "mtls")
         found[*at, "ca"] = marks.folder(at) / config.auth.mtls.ca

@@ -205,6 +205,12 @@ def audit(config: Config, marks: Marks) -> Path | None:
     return Path(marks.place(("observe", "audit")).file).parent / written.file
 
 
+def access_log(config: Config, marks: Marks) -> Path | None:
+    """Return the file of the access log; None for standard output."""
+    written = config.observe.log.file
+    return None if written is None else Path(marks.place(("observe", "log", "file")).file).parent / written
+
+
 def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:
     """Return the PEM files of the certificate that an agent is shown, and of its key; None for none."""
     written, at = _tls(config, name)
@@ -248,6 +254,7 @@ def certificates(config: Config) -> Mapping[KeyPath, str]:
     """Return the files of the gateway's own certificates as they are written, by the path of their `tls`."""
     parts: list[tuple[KeyPath, Tls | AgentTls | None]] = [
         (("gateway",), config.gateway.tls),
+        (("gateway", "admin"), config.gateway.admin.tls),
         (("defaults",), config.defaults.tls),
         *((("agents", name), agent.tls) for name, agent in config.agents.items()),
     ]

@@ -49,13 +49,24 @@ class Tls(Part):
     """PEM file with the private key, relative to this file."""
 
 
+class AdminTls(Tls):
+    """The certificate of the listener for operators, and whose certificates it asks for."""
+
+    client_ca: str | None = None
+    """PEM file with the authorities that sign operators' certificates, relative to this file; every request but health
+    must then come with one. Left out, none is asked for."""
+
+
 class Admin(Part):
     """The listener for operators: metrics, health, routes."""
 
     listen: str = "127.0.0.1:9090"
     """Address and port; port 0 lets the system pick."""
     token: SecretStr | None = None
-    """Bearer token that every admin request but health must show; required where the address is not loopback."""
+    """Bearer token that every admin request but health must show; required where the address is not loopback and
+    `tls.client_ca` is not set."""
+    tls: AdminTls | None = None
+    """The certificate, for https; plain http where it is left out."""
 
     @model_validator(mode="before")
     @classmethod
@@ -121,6 +132,8 @@ class Gateway(Part):
     """Whether callers without a credential are served, as the tenant `anonymous`."""
     trusted_proxies: Strings = ()
     """Networks from which X-Forwarded-For is trusted."""
+    request_id: Literal["new", "keep"] = "new"
+    """Whether each request gets a new id, or keeps the X-Request-Id that one of `trusted_proxies` gave it."""
     body_limit: Room = 10 * 1024 * 1024
     """Longest request body."""
     memory_limit: Memory | None = None
@@ -277,15 +290,22 @@ class Catalog(Part):
 # ---- observe and tests ---------------------------------------------------------------------------------------------
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
 class Log(Part):
     """The access log on standard output and the gateway's own log on standard error."""
 
-    format: Literal["json", "text"] = "json"
-    """One JSON object a line, or text for people."""
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least severe that the gateway's own log tells."""
+    format: Literal["json", "text"] | None = None
+    """One JSON object a line, or text for people; where it is left out, text on a terminal and JSON elsewhere."""
+    level: LogLevel = "info"
+    """The least severe that the gateway's own log tells; `PUT /-/log-level` changes it until the next start."""
     payloads: Annotated[Literal[False], BeforeValidator(read_flag)] = False
     """Message contents are never logged; only `false` is accepted."""
+    file: str | None = None
+    """The file of the access log, instead of standard output, relative to this one. It may be rotated at any time."""
+    streams: Flag = False
+    """Whether the access log also has a line when a stream opens, with the outcome `open`."""
 
 
 class Buckets(Part):

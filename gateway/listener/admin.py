@@ -5,7 +5,7 @@ import gzip
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -14,7 +14,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route, request_response
+from starlette.routing import request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
@@ -25,14 +25,17 @@ from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
+from gateway.listener.admin_api import LogLevel, document, routes
 from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
 from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
 from gateway.listener.request_parser import host_name
 from gateway.listener.try_it import Serve, TryIt
 from gateway.policy.limits import Limits
+from gateway.principal import Certificate
 from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
+from gateway.telemetry.log import current_level
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.recent import RecentRequests
 from gateway.upstream.balancer import Replica
@@ -94,19 +97,31 @@ class Watched(Protocol):
     async def reload_others(self) -> dict[str, Any]:
         """Have the other workers reload; return what each made of it, and how many did not answer in time."""
 
+    async def set_log_level(self, level: str) -> int:
+        """Change the level of the own log in all workers; return how many have not confirmed it in time."""
+
+    async def drain(self) -> int:
+        """Prepare all workers for the end; return how many have not confirmed it in time."""
+
 
 def admin_app(
-    watched: Watched, token: str | None, audit: Callable[[Mapping[str, object]], None] = lambda _fields: None
+    watched: Watched,
+    token: str | None,
+    audit: Callable[[Mapping[str, object]], None] = lambda _fields: None,
+    *,
+    certified: bool = False,
 ) -> ASGIApp:
     """The admin application.
 
     Args:
-        token: What a request must show as bearer token, health aside; None for a loopback listener.
+        token: What a request must show as bearer token, health aside; None for a loopback listener, or with
+            `certified`.
         audit: Told of every request but those for health and metrics, answered or not.
+        certified: Whether a request, health aside, must come with a client certificate.
     """
     pages = _Pages(watched)
     # An operator acts as a tenant without its credential: not on a port that any program of this machine can reach.
-    may_act_as = token is not None
+    may_act_as = token is not None or certified
     catalog = CatalogPage(
         lambda: watched.snapshot,
         watched.limits,
@@ -116,23 +131,14 @@ def admin_app(
         signs_out=token is not None,
     )
     trial = TryIt(lambda: watched.snapshot, watched.serve, may_act_as=may_act_as)
-    routes = [
-        Route(path, page, methods=methods)
-        for path, page, methods in (
-            ("/-/live", pages.live, ["GET"]),
-            ("/-/ready", pages.ready, ["GET"]),
-            ("/-/started", pages.is_started, ["GET"]),
-            ("/metrics", pages.show_metrics, ["GET"]),
-            ("/-/config", pages.config, ["GET"]),
-            ("/-/agents", pages.agents, ["GET"]),
-            ("/-/route", pages.route, ["POST"]),
-            ("/-/reload", pages.reload, ["POST"]),
-        )
-    ]
-    routes += catalog.routes()
-    routes += [Route("/-/try/{agent}", trial, methods=["POST"]), Route("/logout", sign_out, methods=["POST"])]
-    app = SameOrigin(Starlette(routes=routes))
-    return _Audited(_Local(app) if token is None else _Guard(app, token), audit)
+    handlers = {**pages.handlers(), **catalog.handlers(), "try_it": trial, "sign_out": sign_out}
+    app = SameOrigin(Starlette(routes=routes(handlers)))
+    guarded: ASGIApp = app
+    if token is not None:
+        guarded = _Guard(app, token)
+    elif not certified:
+        guarded = _Local(app)
+    return _Audited(_Certified(guarded) if certified else guarded, audit)
 
 
 class _Audited:
@@ -187,6 +193,22 @@ class _Local:
         await refusal(scope, receive, send)
 
 
+class _Certified:
+    """Serves requests with a client certificate that is still good, and those for health."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        shown: Certificate | None = scope["state"]["certificate"]
+        # Connections outlast certificates and authorities.
+        is_good = shown is not None and not shown.void and time.time() < shown.expires  # noqa: TID251 - as it says
+        if is_good or scope["path"] in _OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        await PlainTextResponse("connect with a client certificate\n", status_code=401)(scope, receive, send)
+
+
 class _Guard:
     """Asks for the admin token, for every path but those of health and the files of the page.
 
@@ -227,6 +249,23 @@ _FORM = "application/x-www-form-urlencoded"
 class _Pages:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
+
+    def handlers(self) -> dict[str, Any]:
+        """Return what serves the operations, by their names in `admin_api`."""
+        return {
+            "live": self.live,
+            "ready": self.ready,
+            "is_started": self.is_started,
+            "show_metrics": self.show_metrics,
+            "config": self.config,
+            "agents": self.agents,
+            "route": self.route,
+            "reload": self.reload,
+            "drain": self.drain,
+            "log_level": self.log_level,
+            "set_log_level": self.set_log_level,
+            "openapi": self.openapi,
+        }
 
     async def live(self, request: Request) -> Response:
         return _health(request, good=True, checks={"process": "runs"})
@@ -292,22 +331,47 @@ class _Pages:
         status = 422 if Result.REFUSED in results else 202 if others.get("unheard") else 200
         return JSONResponse({**report.as_json(), **others}, status_code=status)
 
+    async def openapi(self, _request: Request) -> Response:
+        return Response(document(), media_type="application/json")
+
+    async def drain(self, _request: Request) -> Response:
+        unheard = await self._watched.drain()
+        return JSONResponse({"draining": True, "unheard": unheard}, status_code=202 if unheard else 200)
+
+    async def log_level(self, _request: Request) -> Response:
+        return JSONResponse({"level": current_level()})
+
+    async def set_log_level(self, request: Request) -> Response:
+        asked = await _read(request, LogLevel, "no level")
+        if isinstance(asked, Response):
+            return asked
+        unheard = await self._watched.set_log_level(asked.level)
+        return JSONResponse({"level": asked.level, "unheard": unheard}, status_code=202 if unheard else 200)
+
     async def route(self, request: Request) -> Response:
-        try:
-            body = await request.body()
-        except BodyTooLarge:
-            return JSONResponse({"error": "the question is too long"}, status_code=413)
-        except Fault as fault:
-            return JSONResponse({"error": fault.message}, status_code=fault.http_status)
-        try:
-            question = msgspec.json.decode(body, type=Inquiry)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return JSONResponse({"error": f"no question about a route: {error}"}, status_code=400)
+        question = await _read(request, Inquiry, "no question about a route")
+        if isinstance(question, Response):
+            return question
         snapshot = self._watched.snapshot
         try:
             return JSONResponse(reply(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+async def _read(request: Request, kind: type[_T], is_none: str) -> _T | Response:
+    """Return the body, or the answer that refuses it."""
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except BodyTooLarge:
+        return JSONResponse({"error": "the question is too long"}, status_code=413)
+    except Fault as fault:
+        return JSONResponse({"error": fault.message}, status_code=fault.http_status)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return JSONResponse({"error": f"{is_none}: {error}"}, status_code=400)
 
 
 def _health(request: Request, *, good: bool, checks: dict[str, str]) -> Response:
@@ -474,5 +538,5 @@ def _scope(head: Head) -> Message:
         "headers": list(head.headers),
         "client": (head.peer, 0),
         "server": None,
-        "state": {},
+        "state": {"certificate": head.certificate},
     }

@@ -112,7 +112,7 @@ def read_head(scope: Scope, limits: Http, prefix: str = "") -> tuple[Head, int |
     headers = tuple([pair for pair in given if pair[0] not in _OF_THE_CONNECTION])
     head = Head(
         scope["method"], _below(path, scope.get("root_path", ""), prefix), query, host, headers, _peer(scope),
-        scope.get("scheme", "http"),
+        scope.get("scheme", "http"), http_version=scope.get("http_version", "1.1"),
     )  # fmt: skip
     return head, int(lengths[0]) if lengths and len(lengths[0]) <= 15 else None
 

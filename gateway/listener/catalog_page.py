@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
@@ -75,17 +74,17 @@ class CatalogPage:
         self._may_act_as = may_act_as
         self._signs_out = signs_out
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the page."""
-        return [
-            Route("/", self.index, methods=["GET"]),
-            Route("/agent", self.agent, methods=["GET"]),
-            Route("/routes", self.explorer, methods=["GET"]),
-            Route("/live", self.live, methods=["GET"]),
-            Route("/-/requests", self.requests, methods=["GET"]),
-            Route("/-/requests/tail", self.tail, methods=["GET"]),
-            *(Route(path, _asset, methods=["GET"]) for path in FILES),
-        ]
+    def handlers(self) -> dict[str, Any]:
+        """Return what serves the operations of the page, by their names in `admin_api`."""
+        return {
+            "index": self.index,
+            "agent": self.agent,
+            "explorer": self.explorer,
+            "live_page": self.live,
+            "requests": self.requests,
+            "tail": self.tail,
+            "asset": _asset,
+        }
 
     def _render(self, template: str, *, status: int = 200, **values: object) -> Response:
         return render(template, status=status, admin=True, signs_out=self._signs_out, **values)

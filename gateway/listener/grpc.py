@@ -433,6 +433,7 @@ class GrpcListener:
                 scheme="http" if server.tls is None else "https",
                 grpc=method,
                 certificate=certificate,
+                http_version="2",
             )
             server.heads.keep(key, head)
         return head

@@ -14,7 +14,7 @@ from gateway.background import Background
 from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from gateway.config.client import Mtls
 from gateway.config.limit import Http
-from gateway.config.model import Config, Tls
+from gateway.config.model import AdminTls, Config, Tls
 from gateway.config.yaml import Marks
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
 from gateway.listener.asgi import AsgiListener
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The TLS settings for HTTP and for gRPC clients; None without TLS."""
+    """The TLS settings for HTTP clients, for gRPC clients and for operators; None without TLS."""
 
     public: ServerTls | None = None
     grpc: PemTls | None = None
+    admin: ServerTls | None = None
 
 
 class Listeners:
@@ -76,6 +77,7 @@ class Listeners:
         self._names: list[str] = []
         self.asgi: AsgiListener | None = None
         self._public: HttpServer | None = None
+        self._admin: HttpServer | None = None
         self._grpc: GrpcListener | None = None
         self.address = ""
         self.admin_address = ""
@@ -107,9 +109,10 @@ class Listeners:
             self.address = written.listen
         if self._over_http or "admin" in written.model_fields_set:
             edge = Edge(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
-            admin = HttpServer(self._listen("admin", written.admin.listen), edge)
-            self._add("admin", admin)
-            self.admin_address = admin.address
+            admin_tls = await asyncio.to_thread(open_admin_tls, written.admin.tls, marks)
+            self._admin = HttpServer(self._listen("admin", written.admin.listen), edge, tls=admin_tls)
+            self._add("admin", self._admin)
+            self.admin_address = self._admin.address
         if written.listen_grpc is not None:
             from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - grpcio is loaded only if it is used
 
@@ -148,15 +151,18 @@ class Listeners:
             ListenFailed: A certificate cannot be used.
         """
         tls, asked = config.gateway.tls, asked_of_clients(config)
+        admin = None if self._admin is None else open_admin_tls(config.gateway.admin.tls, marks)
         if tls is None:
-            return Certificates()
+            return Certificates(admin=admin)
         pem = None if self._grpc is None else open_grpc_tls(tls, marks, asked)
-        return Certificates(open_tls(tls, marks, asked), pem)
+        return Certificates(open_tls(tls, marks, asked), pem, admin)
 
     async def renew(self, certificates: Certificates, config: Config) -> None:
         """Use other certificates and limits for new connections."""
         if certificates.public is not None and self._public is not None:
             self._public.renew(certificates.public)
+        if certificates.admin is not None and self._admin is not None:
+            self._admin.renew(certificates.admin)
         if self._grpc is not None:
             await self._grpc.renew(certificates.grpc, config.gateway.body_limit)
 
@@ -194,12 +200,30 @@ def open_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> ServerT
     folder = Path(marks.place(("gateway", "tls")).file).parent
     context = server_tls(folder / written.cert, folder / written.key)
     if clients is not None:
-        file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
-        try:
-            ask(context, read_authorities(file), required=clients.require)
-        except CertificateUnusable as error:
-            raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
+        _ask(context, Path(marks.place(("auth", "mtls")).file).parent / clients.ca, required=clients.require)
     return context
+
+
+def open_admin_tls(written: AdminTls | None, marks: Marks) -> ServerTls | None:
+    """Return the TLS settings for operators; a handshake needs no certificate, because probes have none.
+
+    Raises:
+        ListenFailed: As `open_tls`.
+    """
+    if written is None:
+        return None
+    folder = marks.folder(("gateway", "admin", "tls"))
+    context = server_tls(folder / written.cert, folder / written.key)
+    if written.client_ca is not None:
+        _ask(context, folder / written.client_ca, required=False)
+    return context
+
+
+def _ask(context: ServerTls, file: Path, *, required: bool) -> None:
+    try:
+        ask(context, read_authorities(file), required=required)
+    except CertificateUnusable as error:
+        raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
 
 
 def open_grpc_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> PemTls:

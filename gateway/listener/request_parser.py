@@ -151,7 +151,18 @@ def read_head(
         head = tuple([pair for pair in head if pair[0] != b"content-length"])
         del values[b"content-length"]
     return RequestHead(
-        Head(method, path, query, host, head, peer, scheme, values, certificate=certificate),
+        Head(
+            method,
+            path,
+            query,
+            host,
+            head,
+            peer,
+            scheme,
+            values,
+            certificate=certificate,
+            http_version="1.0" if dated else "1.1",
+        ),
         0 if length is None else _length(length),
         coding is not None,
         not dated and not (b"connection" in values and _closes(head)),

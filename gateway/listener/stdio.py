@@ -413,7 +413,7 @@ class StdioClient:
         if version is Version.V1_0 and frame.header(_VERSION) is None:
             # A host that writes lines cannot say it, and agents take such a call of 1.0 for one of 0.3 (1.0 §3.6).
             passed += ((_VERSION, Version.V1_0.encode("ascii")),)
-        head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1")
+        head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1", http_version="")
         task = background.start("call", partial(self._answer, head, responder))
         self._calls[task] = responder
         key = _key(identity)

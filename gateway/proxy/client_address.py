@@ -1,4 +1,4 @@
-"""The client's address behind trusted proxies, and the trace that a request belongs to."""
+"""The client's address and the request id that trusted proxies tell, and the trace that a request belongs to."""
 
 import ipaddress
 import re
@@ -12,6 +12,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _MOST_HOPS = 32
 """Addresses of X-Forwarded-For that are read; chains of proxies are shorter."""
+
+_ID = re.compile(rb"[0-9A-Za-z._~:=+/@-]{1,128}")
+"""Ids of proxies: UUIDs, hex digits, and those of AWS (`Root=1-…`)."""
 
 _WITH_PORT = re.compile(r"(?:(?P<v4>[0-9.]+):[0-9]{1,5}|\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?)")
 
@@ -46,6 +49,14 @@ def trace_id(head: Head) -> str | None:
     parent = head.first(b"traceparent")
     found = None if parent is None else TRACEPARENT.fullmatch(parent)
     return None if found is None else found["trace"].decode("ascii")
+
+
+def kept_id(head: Head, trusted: Sequence[Network]) -> str | None:
+    """Return the X-Request-Id of a trusted proxy; None from others, and where it is no id or is there twice."""
+    given = head.all(b"x-request-id")
+    if len(given) != 1 or _ID.fullmatch(given[0]) is None or not is_trusted(head.peer, trusted):
+        return None
+    return given[0].decode("ascii")
 
 
 def _without_port(hop: str) -> str:

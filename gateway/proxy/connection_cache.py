@@ -15,6 +15,7 @@ another one starts a new cache, so that no credential, decision or connection of
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -97,13 +98,11 @@ class LogFields(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         key: The values that they were made of.
-        front: The fields from `agent` to `a2a_version`.
-        back: The fields from `client_ip` on.
+        line: All fields in their order; those of one request are None.
     """
 
     key: tuple[object, ...]
-    front: dict[str, object]
-    back: dict[str, object]
+    line: dict[str, Any]
 
 
 @dataclass(slots=True, eq=False)

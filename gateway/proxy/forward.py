@@ -188,6 +188,7 @@ class Forwarder:
         request, translation = asking.request, asking.translation
         if reply.is_failing:
             reply = await asking.unless_busy(call, reply)
+        request.upstream_address = reply.address or None
         if reply.has_begun or reply.is_failing:
             asking.answered(reply)
         elif call.operation.streams:

@@ -24,7 +24,7 @@ from gateway.proxy import card_requests, documents, protected_resource
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
-from gateway.proxy.client_address import client_address, trace_id
+from gateway.proxy.client_address import client_address, kept_id, trace_id
 from gateway.proxy.connection_cache import cache_of
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
@@ -92,6 +92,10 @@ class Pipeline:
         snapshot = self._current()
         cache = cache_of(head, snapshot.resources)
         request = RequestContext(head, next(self._ids), self._clock(), snapshot.strangers, self._kept, cache)
+        if snapshot.keeps_ids:
+            request.id = kept_id(head, snapshot.trusted) or request.id
+        if self._access.streams:
+            request.on_stream = self._tell_opened
         request.client_ip = client_address(head, snapshot.trusted)
         request.trace_id = trace_id(head)
         if self._loop is None:
@@ -200,6 +204,10 @@ class Pipeline:
             self._audit(event, line)
         # Its frames refer to the request, and so to the answer that was refused, which may be long.
         fault.__traceback__ = fault.__cause__ = fault.__context__ = None
+
+    def _tell_opened(self, request: RequestContext) -> None:
+        """Write the line of a stream that has just opened."""
+        self._access.write(request.opened(self._clock()), flat=True, recent=False)
 
     # ---- From outside ----------------------------------------------------------------------------------------------
 

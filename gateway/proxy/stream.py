@@ -127,7 +127,7 @@ class Stream:
         if request.permit is not None:
             request.permit.streaming()
         # A stream may last for hours, and the rest of it needs nothing of the request.
-        request.head.forget()
+        request.forget_head()
         for call in (self._call, request.call):
             if call is not None:
                 call.forget()
@@ -450,6 +450,8 @@ class Stream:
         headers, self._headers = self._headers, None
         if headers is not None:
             self._client.open(200, headers)
+            if self._request.on_stream is not None:
+                self._request.on_stream(self._request)
 
     def _beat_after(self, seconds: float) -> None:
         self._beat = asyncio.get_running_loop().call_later(seconds, self._on_beat)

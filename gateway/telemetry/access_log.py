@@ -6,11 +6,13 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, cast
 
 import msgspec
 
+from gateway.telemetry.form import GREEN, GREY, RED, YELLOW, Form, coloured
 from gateway.telemetry.recent import RecentRequests
+from gateway.telemetry.rotated_file import RotatedFile
 from gateway.telemetry.sink import CAPACITY, Sink
 
 LONGEST = 256
@@ -24,17 +26,24 @@ _ALSO = ("reason", "detail", "rpc_code", "task_state", "a2a_tenant", "events", "
 class AccessLog:
     """Writes one line per exchange: JSON with all fields, or text for people with the most important ones.
 
+    Args:
+        streams: Whether the pipeline also writes a line when a stream opens.
+
     A value is a string, a number or a bool; others are written as text. Values are cut at `LONGEST` characters. Absent
     values are null in JSON and left out of text. Lines are pure ASCII, so that client data can neither start a new
     line nor control a terminal.
 
     Attributes:
-        recent: The last lines.
+        recent: The last lines, without those of streams that opened.
     """
 
-    def __init__(self, stream: BinaryIO, *, form: Literal["json", "text"] = "json", capacity: int = CAPACITY) -> None:
+    def __init__(
+        self, stream: BinaryIO, *, form: Form = "json", capacity: int = CAPACITY, streams: bool = False
+    ) -> None:
         self.recent = RecentRequests()
-        self._as_text = form == "text"
+        self.streams = streams
+        self._form = form
+        self._stream = stream
         self._sink: Sink[bytes] = Sink(stream, lambda line: line, capacity=capacity)
 
     @property
@@ -42,11 +51,12 @@ class AccessLog:
         """Return the number of lost lines, because of a full queue, a full disk or a closed pipe."""
         return self._sink.dropped
 
-    def write(self, line: Mapping[str, object], *, flat: bool = False) -> None:
+    def write(self, line: Mapping[str, object], *, flat: bool = False, recent: bool = True) -> None:
         """Queue one line with the current time as `time`; never blocks.
 
         Args:
             flat: Whether all values were already returned by `flat`.
+            recent: Whether it is one of the last lines.
         """
         # Made here and only written on the sink's thread: it takes a few microseconds, where two threads that want the
         # interpreter in turns cost each other more.
@@ -55,16 +65,19 @@ class AccessLog:
             now = _clock_time(seconds)
             if not flat:
                 line = _flat(line)
-            self.recent.add(seconds, line)
-            text = _text({"time": now, **line}) if self._as_text else _json(now, line)
+            if recent:
+                self.recent.add(seconds, line)
+            text = _json(now, line) if self._form == "json" else _text(now, line, in_colour=self._form == "colour")
         except Exception:  # noqa: BLE001 - one line that cannot be rendered must not end a request
             self._sink.miss()
             return
         self._sink.write(text)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is queued, for at most `timeout` seconds."""
+        """Write what is queued, for at most `timeout` seconds; a file of its own is closed, standard output is not."""
         self._sink.close(timeout)
+        if isinstance(self._stream, RotatedFile):
+            self._stream.close()
 
 
 def short(text: str | None) -> str | None:
@@ -115,12 +128,20 @@ _EMPTY = len(b"{}")
 _encoder = msgspec.json.Encoder()
 
 
-def _text(fields: Mapping[str, object]) -> bytes:
+_COLOURS = {"ok": GREEN, "open": GREEN, "upstream_error": RED, "gateway_error": RED, "task_failed": RED}
+"""By outcome; the fault of a client is yellow."""
+
+
+def _text(now: str, fields: Mapping[str, object], *, in_colour: bool) -> bytes:
     """Return a line for people: time, caller, agent, operation, result; the rest as `name=value`."""
     duration = fields.get("duration_s")
+    result = f"{_known(fields, 'status')} {_known(fields, 'outcome')}"
+    if in_colour:
+        now, result = coloured(now, GREY), coloured(result, _COLOURS.get(str(fields.get("outcome")), YELLOW))
     words = [
-        str(fields["time"]),
-        *(_known(fields, name) for name in ("status", "outcome", "tenant")),
+        now,
+        result,
+        _known(fields, "tenant"),
         "->",
         *(_known(fields, name) for name in ("agent", "operation", "method", "path")),
         f"{duration * 1000:.1f}ms" if isinstance(duration, float) else "-",

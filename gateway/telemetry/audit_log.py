@@ -4,7 +4,6 @@ Without `observe.audit`, events are lines of the gateway's own log, by the logge
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.rotated_file import RotatedFile
 
 logger = logging.getLogger("gateway.audit")
 
@@ -75,22 +75,21 @@ class AuditLog:
     """
 
     def __init__(self, stream: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
         self._clock = clock
         self._second = -1
         self._strangers = self._omitted = 0
         self._lines = None if stream is None else AccessLog(stream)
 
     @classmethod
-    def open(cls, path: Path | None, clock: Callable[[], float] = time.monotonic) -> "AuditLog":
-        """Return the log at a path, which is appended to; for None the gateway's own log.
+    def open(cls, path: Path, clock: Callable[[], float] = time.monotonic) -> "AuditLog":
+        """Return the log at a path, which is appended to.
 
         A new file is readable by its owner only. After rotation or removal a new file is opened at the same path.
 
         Raises:
             OSError: It cannot be opened, or it is a pipe without a reader.
         """
-        return cls(None if path is None else cast("BinaryIO", _Rotated(path)), clock)
+        return cls(cast("BinaryIO", RotatedFile(path)), clock)
 
     @property
     def dropped(self) -> int:
@@ -128,50 +127,3 @@ class AuditLog:
         """Write what is queued."""
         if self._lines is not None:
             self._lines.close()
-        # Standard output is the access log's, too.
-        if isinstance(self._stream, _Rotated):
-            self._stream.close()
-
-
-class _Rotated:
-    """A file that is reopened when its path has another file, as after log rotation.
-
-    The path is checked once per write, in the thread of the writer.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = _opened(path)
-
-    def write(self, data: bytes) -> int | None:
-        if self._is_gone():
-            try:
-                file = _opened(self._path)
-            except OSError as error:
-                # The old file takes it still.
-                logger.warning("the audit log cannot be opened again: %s", error.strerror)
-            else:
-                self._file.close()
-                self._file = file
-        return cast("int | None", self._file.write(data))
-
-    def flush(self) -> None:
-        """Return at once, because nothing is buffered."""
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _is_gone(self) -> bool:
-        try:
-            return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
-        except OSError:
-            return True
-
-
-def _opened(path: Path) -> BinaryIO:
-    return cast("BinaryIO", open(path, "ab", buffering=0, opener=_private))
-
-
-def _private(path: str, flags: int) -> int:
-    # A pipe without a reader is an error, and not a wait.
-    return os.open(path, flags | os.O_NONBLOCK, 0o600)

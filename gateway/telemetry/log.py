@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
+from gateway.telemetry.form import GREY, RED, YELLOW, Form, coloured
 from gateway.telemetry.sink import Sink
 
 LONGEST = 4_096
@@ -57,7 +58,7 @@ _SECRETS = (
 )
 
 
-def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | None = None) -> Sink[bytes]:
+def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink[bytes]:
     """Send every logger of the process to standard error, or to `stream`; replaces what an earlier call set up.
 
     uvicorn's access lines are off (the access log has them), and libraries speak from WARNING upwards.
@@ -75,8 +76,8 @@ def configure(form: Literal["json", "text"], level: str, *, stream: BinaryIO | N
     for direct in [handler for handler in root.handlers if isinstance(handler, _DirectHandler)]:
         root.removeHandler(direct)
     sink: Sink[bytes] = Sink(sys.stderr.buffer if stream is None else stream, bytes)
-    root.addHandler(_SinkHandler(sink, render_json if form == "json" else render_text))
-    _set_level(root, level)
+    root.addHandler(_SinkHandler(sink, _RENDER[form]))
+    set_level(level)
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
     access.propagate = False
@@ -125,26 +126,52 @@ def render_json(record: logging.LogRecord) -> bytes:
 
 def render_text(record: logging.LogRecord) -> bytes:
     """One line for people, the extra fields behind it, and a traceback on lines of its own, each marked with a bar."""
-    line = f"{_time(record)} {record.levelname:<7} {record.name}: {_message(record)}"
+    return _text(record, f"{_time(record)} {record.levelname:<7}")
+
+
+def render_colour(record: logging.LogRecord) -> bytes:
+    """As `render_text`, for a terminal that knows colours."""
+    level = f"{record.levelname:<7}"
+    colour = next((colour for least, colour in _COLOURS if record.levelno >= least), None)
+    return _text(record, f"{coloured(_time(record), GREY)} {level if colour is None else coloured(level, colour)}")
+
+
+_COLOURS = ((logging.ERROR, RED), (logging.WARNING, YELLOW))
+_RENDER: Mapping[Form, Callable[[logging.LogRecord], bytes]] = {
+    "json": render_json,
+    "text": render_text,
+    "colour": render_colour,
+}
+
+
+def _text(record: logging.LogRecord, start: str) -> bytes:
+    line = f"{record.name}: {_message(record)}"
     line += "".join(f" {name}={value}" for name, value in _extra(record).items())
     lines = [line, *(f"  | {line}" for line in _exception(record).splitlines())]
-    return ("\n".join(printable(line) for line in lines) + "\n").encode("utf-8", "backslashreplace")
+    return (f"{start} " + "\n".join(printable(line) for line in lines) + "\n").encode("utf-8", "backslashreplace")
 
 
-def configure_directly(form: Literal["json", "text"], level: str) -> None:
+def configure_directly(form: Form, level: str) -> None:
     """Configure the log of a process that forks: without a thread, each line is written at once.
 
     `configure` replaces it.
     """
     root = logging.getLogger()
-    root.addHandler(_DirectHandler(render_json if form == "json" else render_text))
-    _set_level(root, level)
+    root.addHandler(_DirectHandler(_RENDER[form]))
+    set_level(level)
 
 
-def _set_level(root: logging.Logger, level: str) -> None:
+def set_level(level: str) -> None:
+    """Set the least severe level that is logged: debug, info, warning or error."""
+    root = logging.getLogger()
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def current_level() -> str:
+    """Return the least severe level that is logged, in lower case."""
+    return logging.getLevelName(logging.getLogger().level).lower()
 
 
 class _DirectHandler(logging.Handler):

@@ -25,6 +25,10 @@ class SharedStream(RawIOBase):
         """Return True."""
         return True
 
+    def isatty(self) -> bool:
+        """Return whether the output is a terminal."""
+        return os.isatty(self._descriptor)
+
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer, as its base class
         """Write all of it, or what a full pipe in non-blocking mode takes; return the number of bytes."""
         rest = memoryview(data)

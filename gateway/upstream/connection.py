@@ -93,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
     """One connection to an agent.
 
     Attributes:
+        address: The agent's IP address and port; empty before the connection is made.
         retires: Time of the loop from which on no exchange starts.
         place: The place of its exchange; only the pool uses it, and the next two.
         streams: Whether the answer may be a stream.
@@ -115,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_unsent",
         "_writing_paused",
+        "address",
         "begun",
         "loop",
         "place",
@@ -133,6 +135,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.retires = math.inf
+        self.address = ""
         self.place: Place | None = None
         self.streams = False
         self.begun = 0
@@ -257,6 +260,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set the socket options."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from asyncio's
+        self.address = host_and_port(transport.get_extra_info("peername"))
         sock = transport.get_extra_info("socket")
         for level, name, value in _SOCKET_OPTIONS:
             if hasattr(socket, name):
@@ -405,3 +409,11 @@ def closed() -> Fault:
 
 
 _CLOSING = "the gateway is closing its connections to this agent"
+
+
+def host_and_port(peer: object) -> str:
+    """Return the address of a socket's peer as URLs have it; empty for a Unix socket."""
+    if not isinstance(peer, tuple):
+        return ""
+    host, port = peer[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -24,6 +24,7 @@ class GrpcAnswer:
     Its owner reads it to the end or calls `close`. Cancelling a read cancels the call at the agent.
 
     Args:
+        address: Host and port that the library connects to.
         bare: A cache that answers of one message without headers share.
 
     Attributes:
@@ -35,13 +36,27 @@ class GrpcAnswer:
         alone: True: the library tells the answers of one connection apart.
     """
 
-    __slots__ = ("_call", "_channel", "_message", "_over", "headers", "is_stream", "known", "metadata", "status")
+    __slots__ = (
+        "_call",
+        "_channel",
+        "_message",
+        "_over",
+        "address",
+        "headers",
+        "is_stream",
+        "known",
+        "metadata",
+        "status",
+    )
 
     alone = True
     fault = None
     has_begun = True
 
-    def __init__(self, call: aio.Call, channel: aio.Channel, bare: dict[object, object] | None = None) -> None:
+    def __init__(
+        self, call: aio.Call, channel: aio.Channel, address: str, bare: dict[object, object] | None = None
+    ) -> None:
+        self.address = address
         self.headers: Pairs = []
         self.is_stream = False
         self.known = bare

@@ -85,7 +85,8 @@ class GrpcChannel:
         host = address or parts.hostname or ""
         host = f"[{host}]" if ":" in host else host
         # Without a name for the way to look it up, some hosts would be taken for one.
-        self._target = f"dns:///{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
+        self._address = f"{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
+        self._target = f"dns:///{self._address}"
         named: list[tuple[str, str]] = []
         if server_name or address is not None:
             if parts.scheme == "grpcs":
@@ -140,7 +141,7 @@ class GrpcChannel:
         call = line.unary(path)(message, timeout=timeout, metadata=metadata)
         self._calls.add(call)
         try:
-            return await GrpcAnswer(call, line.channel, line.bare).only(timeout, expired)
+            return await GrpcAnswer(call, line.channel, self._address, line.bare).only(timeout, expired)
         except UpstreamConnect:
             self._let_go(line)
             raise
@@ -171,7 +172,7 @@ class GrpcChannel:
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
         try:
-            return await GrpcAnswer(call, line.channel).begin(first)
+            return await GrpcAnswer(call, line.channel, self._address).begin(first)
         except UpstreamConnect:
             self._let_go(line)
             raise

@@ -35,6 +35,10 @@ class Reply(Protocol):
     alone: bool
 
     @property
+    def address(self) -> str:
+        """Where the agent answered from: IP address and port, the target over gRPC; empty for a process."""
+
+    @property
     def http_status(self) -> int:
         """The status in HTTP's numbers."""
 

@@ -17,6 +17,10 @@ class Carrier(Protocol):
     """The connection that a response arrives on, as the response uses it."""
 
     @property
+    def address(self) -> str:
+        """The agent's IP address and port; empty for a process."""
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop, which has the clock."""
 
@@ -95,6 +99,11 @@ class Response:
             if known == name:
                 return value
         return None
+
+    @property
+    def address(self) -> str:
+        """The agent's IP address and port; empty for a process."""
+        return self._carrier.address
 
     @property
     def is_stream(self) -> bool:

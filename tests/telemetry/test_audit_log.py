@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.fault import Fault
-from gateway.telemetry.audit_log import BY_REASON, FIELDS, STRANGERS, AuditLog, Event, _Rotated
+from gateway.telemetry.audit_log import BY_REASON, FIELDS, STRANGERS, AuditLog, Event
+from gateway.telemetry.rotated_file import RotatedFile
 
 LINE = {
     "request_id": "r1",
@@ -66,7 +67,7 @@ def test_of_refused_credentials_a_few_a_second_are_told_and_the_rest_counted(tmp
 
 def test_a_file_that_was_moved_away_is_followed_by_another(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    file = _Rotated(path)
+    file = RotatedFile(path)
     file.write(b"one\n")
     path.rename(tmp_path / "audit.log.1")
     file.write(b"two\n")
@@ -80,7 +81,7 @@ def test_a_file_that_was_moved_away_is_followed_by_another(tmp_path: Path) -> No
 
 def test_where_no_other_can_be_opened_the_old_file_takes_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "here").mkdir()
-    file = _Rotated(tmp_path / "here" / "audit.log")
+    file = RotatedFile(tmp_path / "here" / "audit.log")
     (tmp_path / "here").rename(tmp_path / "there")
     file.write(b"one\n")
     file.close()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
-from gateway.config.certificate import read_certificate
+from gateway.config.certificate import CertificateUnusable, read_authorities, read_certificate
 from gateway.config.finding import Findings
 from gateway.config.limit import Cors
-from gateway.config.model import Config, Gateway
+from gateway.config.model import AdminTls, Config, Gateway
 from gateway.config.problem import KeyPath, printable
 from gateway.config.push import Push, WebhookPattern
 from gateway.principal import ANONYMOUS_TENANT
@@ -20,6 +20,8 @@ from gateway.principal import ANONYMOUS_TENANT
 # ---- listeners -------------------------------------------------------------------------------------------------------
 
 _AT: KeyPath = ("gateway",)
+_TLS: KeyPath = ("gateway", "tls")
+_ADMIN_TLS: KeyPath = ("gateway", "admin", "tls")
 _SHORTEST_TOKEN = 16
 """Characters of an admin token that other machines could try to guess."""
 
@@ -43,11 +45,13 @@ def check_gateway(config: Config, findings: Findings) -> None:
     _public_grpc(gateway, findings)
     if admin is not None:
         _admin(gateway, admin, findings)
+    if gateway.admin.tls is not None:
+        _admin_tls(gateway.admin.tls, findings)
     _public_url(config, findings)
     _anonymous(config, findings)
     _proxies(gateway, findings)
     if gateway.tls is not None:
-        findings.certificate((*_AT, "tls"), gateway.tls.cert, gateway.tls.key)
+        findings.certificate(_TLS, gateway.tls.cert, gateway.tls.key)
 
 
 def _collision(gateway: Gateway, findings: Findings) -> None:
@@ -113,12 +117,24 @@ def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
     token = gateway.admin.token
     if token is not None and not token.get_secret_value().strip():
         findings.error((*at, "token"), "the token is empty", "write a long random text, best as ${VAR} or ${file:…}")
-    elif token is None and not admin.is_loopback:
+    elif token is None and not admin.is_loopback and (gateway.admin.tls is None or gateway.admin.tls.client_ca is None):
         remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
         findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
     elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
         fact = f"the token has fewer than {_SHORTEST_TOKEN} characters, and other machines could guess it"
         findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
+
+
+def _admin_tls(tls: AdminTls, findings: Findings) -> None:
+    findings.certificate(_ADMIN_TLS, tls.cert, tls.key)
+    if tls.client_ca is None:
+        return
+    at = (*_ADMIN_TLS, "client_ca")
+    try:
+        read_authorities(findings.marks.folder(at) / tls.client_ca)
+    except CertificateUnusable as error:
+        remedy = f"{error.remedy}; it is relative to {findings.marks.folder(at)}"
+        findings.error(at, f"{printable(tls.client_ca)!r} {error.fact}", remedy)
 
 
 def _public_url(config: Config, findings: Findings) -> None:
@@ -158,6 +174,9 @@ def _anonymous(config: Config, findings: Findings) -> None:
 
 
 def _proxies(gateway: Gateway, findings: Findings) -> None:
+    if gateway.request_id == "keep" and not gateway.trusted_proxies:
+        remedy = "add `trusted_proxies` with the networks of the proxies that give ids, or remove `request_id`"
+        findings.error((*_AT, "request_id"), "no id is kept: there is no proxy to trust with it", remedy)
     for number, text in enumerate(gateway.trusted_proxies):
         at: KeyPath = (*_AT, "trusted_proxies", number)
         try:
@@ -231,6 +250,7 @@ def _anyone(cors: Cors, findings: Findings) -> None:
 # ---- state and audit -------------------------------------------------------------------------------------------------
 
 _STATE: KeyPath = ("gateway", "state")
+_ACCESS: KeyPath = ("observe", "log", "file")
 _AUDIT: KeyPath = ("observe", "audit", "file")
 # What Linux takes.
 _LONGEST_NAME = 255
@@ -252,7 +272,7 @@ def _storage(config: Config, findings: Findings) -> None:
         fact = f"each of {gateway.replicas} gateways would keep a ledger of its own in {kept}"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
     _ledger(config, findings)
-    _audit(config, findings)
+    _logs(config, findings)
 
 
 def _ledger(config: Config, findings: Findings) -> None:
@@ -263,25 +283,37 @@ def _ledger(config: Config, findings: Findings) -> None:
         findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
 
 
-def _audit(config: Config, findings: Findings) -> None:
-    file = effective.audit(config, findings.marks)
-    if file is None and config.observe.log.level in ("warning", "error"):
+def _logs(config: Config, findings: Findings) -> None:
+    log = config.observe.log
+    access, audit = effective.access_log(config, findings.marks), effective.audit(config, findings.marks)
+    if audit is None and log.level in ("warning", "error"):
         fact = "audit events are logged at level info, so that they are lost"
         findings.warning(("observe", "log", "level"), fact, "name a file in `observe.audit`, or write `level: info`")
-    if file is None or file == effective.STANDARD_OUTPUT:
+    if access is not None:
+        _log_file(config, _ACCESS, log.file or "", access, findings)
+    if audit is None or audit == effective.STANDARD_OUTPUT:
         return
-    written = "" if config.observe.audit is None else config.observe.audit.file
-    remedy = "name a file, such as /var/log/a2a-gateway/audit.jsonl, or - for standard output"
-    if not written or written.endswith("/") or not written.isprintable():
-        findings.error(_AUDIT, f"{printable(written)!r} names no file", remedy)
+    _log_file(config, _AUDIT, "" if config.observe.audit is None else config.observe.audit.file, audit, findings)
+    if access is not None and os.path.normpath(access) == os.path.normpath(audit):
+        fact = f"the access log is written there ({findings.line(_ACCESS)})"
+        findings.error(_AUDIT, fact, "name another file")
+
+
+def _log_file(config: Config, at: KeyPath, written: str, file: Path, findings: Findings) -> None:
+    example = "audit" if at == _AUDIT else "access"
+    remedy = f"name a file, such as /var/log/a2a-gateway/{example}.jsonl, or " + (
+        "- for standard output" if at == _AUDIT else "remove it for standard output"
+    )
+    if not written or written == "-" or written.endswith("/") or not written.isprintable():
+        findings.error(at, f"{printable(written)!r} names no file", remedy)
     elif len(os.fsencode(file.name)) > _LONGEST_NAME:
-        findings.error(_AUDIT, f"names a file by more than {_LONGEST_NAME} bytes", remedy)
+        findings.error(at, f"names a file by more than {_LONGEST_NAME} bytes", remedy)
     elif os.path.isdir(file):  # noqa: PTH112 - as above
-        findings.error(_AUDIT, f"{printable(written)!r} is a folder", remedy)
+        findings.error(at, f"{printable(written)!r} is a folder", remedy)
     elif config.gateway.state is not None and config.gateway.state.kind == "sqlite":
         state = config.gateway.state.beside(findings.marks.folder(_STATE)).path
         if os.path.normpath(state) == os.path.normpath(file):
-            findings.error(_AUDIT, f"the state is kept there ({findings.line(_STATE)})", "name another file")
+            findings.error(at, f"the state is kept there ({findings.line(_STATE)})", "name another file")
 
 
 # ---- push ------------------------------------------------------------------------------------------------------------

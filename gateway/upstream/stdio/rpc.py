@@ -310,6 +310,8 @@ class RpcCall:
         "_streams", "_version", "bare", "is_client", "loop", "response",
     )  # fmt: skip
 
+    address = ""
+
     def __init__(self, rpc: Rpc, key: bytes, identity: bytes, version: Version, *, streams: bool, longest: int) -> None:
         self.loop = rpc.loop
         self.bare = False
