@@ -1,0 +1,197 @@
+"""Writes the pages of docs/reference from the code: `python -m tests.reference`."""
+
+import ast
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from gateway.a2a import fault, headers
+from gateway.cli import app
+from gateway.config.schema import schema
+from gateway.listener.admin_api import OPERATIONS
+from gateway.proxy.request import FIELDS
+from gateway.telemetry import audit_log
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "reference"
+NOTE = "Generated from the code by `python -m tests.reference`; a test compares the two.\n"
+
+
+def cell(value: object) -> str:
+    """Return text that fits into a cell of a table."""
+    return " ".join(str(value).split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    heads = list(heads)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(cell(each) for each in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def kind_of(node: dict[str, Any]) -> str:
+    """Return the type of a schema in a few words, without the `${…}` that stands for any value."""
+    if "$ref" in node:
+        name = node["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in node:
+        return ", ".join(f"`{each}`" for each in node["enum"])
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "anyOf" in node:
+        choices = [each for each in node["anyOf"] if each.get("pattern") != r"\$\{"]
+        return " or ".join(dict.fromkeys(kind_of(each) for each in choices))
+    if node.get("type") == "array":
+        return f"list of {kind_of(node.get('items', {}))}"
+    if isinstance(node.get("additionalProperties"), dict):
+        return f"map to {kind_of(node['additionalProperties'])}"
+    pattern = str(node.get("pattern", ""))
+    if "ms|s|m|h|d" in pattern:
+        return "duration"
+    return "size" if "[KMG]" in pattern else str(node.get("type", "any value"))
+
+
+def mapping_of(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the long form of a definition."""
+    return next((each for each in node.get("anyOf", ()) if "properties" in each), node)
+
+
+def configuration() -> str:
+    made = schema()
+    parts = [("The file", made), *made["$defs"].items()]
+    page = (
+        f"# Configuration\n\n{NOTE}\nThe [reference file](../../config/gateway.reference.yaml) shows each key in use.\n"
+    )
+    for name, node in parts:
+        found = mapping_of(node)
+        rows = (
+            (
+                f"`{key}`",
+                kind_of(one),
+                f"`{json.dumps(one['default'])}`" if "default" in one else "",
+                one.get("description", ""),
+            )
+            for key, one in found.get("properties", {}).items()
+        )
+        words = "" if node is made else cell(node.get("description", ""))
+        page += f"\n## {name}\n\n" + (f"{words}\n\n" if words else "")
+        page += table(("key", "type", "default", "meaning"), rows)
+    return page
+
+
+def commands(command: Any, words: str) -> Iterator[str]:
+    if hasattr(command, "commands"):
+        for name, below in sorted(command.commands.items()):
+            yield from commands(below, f"{words} {name}")
+        return
+    context = command.context_class(command, info_name=words, terminal_width=100, max_content_width=100)
+    yield f"\n## {words.partition(' ')[2]}\n\n```text\n{command.get_help(context).strip()}\n```\n"
+
+
+def command_line() -> str:
+    return f"# Command line\n\n{NOTE}" + "".join(commands(typer.main.get_command(app), "a2a-gateway"))
+
+
+def series() -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, type, labels and help of each series that the code makes."""
+    kinds = {"_counter": "gauge", "_histogram": "histogram", "Sample": "gauge"}
+    for path in sorted((ROOT / "gateway").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or len(node.args) < 2:
+                continue
+            made_by = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if made_by not in kinds or not isinstance(node.args[0], ast.Constant):
+                continue
+            name, words = node.args[0].value, ast.literal_eval(node.args[1])
+            kind = "counter" if name.endswith("_total") else kinds[made_by]
+            labels = ast.unparse(node.args[2]) if len(node.args) > 2 else "()"
+            yield f"`a2a_gateway_{name}`", kind, ", ".join(ast.literal_eval(labels)), words
+
+
+def metrics() -> str:
+    return f"# Metrics\n\n{NOTE}\n" + table(("series", "type", "labels", "meaning"), sorted(series()))
+
+
+def log_fields() -> str:
+    tree = ast.parse((ROOT / "gateway/telemetry/audit_log.py").read_text())
+    [events] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Event"]
+    said = [node.value for node in events.body if isinstance(node, ast.Expr)]
+    words = [node.value for node in said if isinstance(node, ast.Constant)]
+    return (
+        f"# Log fields\n\n{NOTE}\n## Access log\n\nEach line has `time` and these; what is absent is null.\n\n"
+        + "".join(f"- `{each}`\n" for each in FIELDS)
+        + "\n## Audit log\n\nEach event has `time`, `event`, and of a call these.\n\n"
+        + "".join(f"- `{each}`\n" for each in audit_log.FIELDS)
+        + "\n### Events\n\n"
+        + table(("event", "meaning"), zip((f"`{each}`" for each in audit_log.Event), words[1:], strict=True))
+    )
+
+
+def faults(kind: type[fault.Fault]) -> Iterator[type[fault.Fault]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from faults(below)
+
+
+def error_reasons() -> str:
+    rows = sorted(
+        {
+            (f"`{each.reason}`", (each.__doc__ or "").strip().split("\n\n")[0], *statuses(each))
+            for each in faults(fault.Fault)
+            if getattr(each, "reason", None) and each.__module__ == fault.__name__
+        },
+        key=str,
+    )
+    remedies = "[Errors](../errors.md) says what to do about each, and which of these callers see as another.\n\n"
+    heads = ("reason", "meaning", "JSON-RPC: HTTP, code", "HTTP+JSON", "gRPC")
+    return f"# Error reasons\n\n{NOTE}\n{remedies}" + table(heads, rows)
+
+
+def statuses(kind: type[fault.Fault]) -> tuple[str, str, str]:
+    return f"{kind.rpc_status}, {kind.rpc_code}", str(kind.http_status), kind.grpc_status
+
+
+def admin_api() -> str:
+    rows = (
+        (
+            f"`{each.method} {each.path}`",
+            each.summary,
+            ", ".join(f"`{name}`" for name in each.query or ()),
+            "; ".join(f"{status}: {words}" for status, words in each.answers.items()),
+            "no" if each.is_open else "yes",
+        )
+        for each in OPERATIONS
+    )
+    page = f"# Admin API\n\n{NOTE}\n`GET /-/openapi.json` is the same as an OpenAPI 3.1 document.\n\n"
+    return page + table(("operation", "does", "query", "answers", "needs the token, if set"), rows)
+
+
+def header_lists() -> str:
+    lists = (
+        ("To the agent", "Client headers that are forwarded; all others are dropped.", headers.TO_AGENT),
+        ("To the client", "Agent headers that are forwarded; all others are dropped.", headers.TO_CLIENT),
+        ("Never forwarded", "`forward_headers` may not name these.", headers.NEVER_FORWARDED),
+    )
+    page = f"# Headers\n\n{NOTE}"
+    for title, words, names in lists:
+        page += f"\n## {title}\n\n{words}\n\n" + "".join(f"- `{each.decode()}`\n" for each in sorted(names))
+    return page
+
+
+PAGES = {
+    "configuration": configuration,
+    "command-line": command_line,
+    "metrics": metrics,
+    "log-fields": log_fields,
+    "error-reasons": error_reasons,
+    "admin-api": admin_api,
+    "headers": header_lists,
+}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, write in PAGES.items():
+        (FOLDER / f"{name}.md").write_text(write())
