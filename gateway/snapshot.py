@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
+from gateway import __version__
 from gateway.a2a.json import BodyBounds
 from gateway.backend.backend import Backing, Backings, card_changes
 from gateway.background import Background
@@ -47,6 +49,10 @@ from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, 
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    # It imports an optional library.
+    from gateway.telemetry.tracing import Tracing
 
 _FETCHES_GO_ON = 10.0
 """Seconds for which a replaced snapshot still fetches cards and keys, because its open calls may wait for them."""
@@ -101,6 +107,7 @@ class Snapshot:
         identity_headers: The headers in which trusted clients name their callers.
         calls: Its open calls.
         card_texts: The texts of cards for the pages of the catalog.
+        tracing: Makes the spans of its requests; None for no tracing.
     """
 
     config: Config
@@ -125,6 +132,7 @@ class Snapshot:
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
     card_texts: CardTexts = field(default_factory=CardTexts)
+    tracing: "Tracing | None" = None
 
     @classmethod
     def build(
@@ -215,6 +223,8 @@ class Snapshot:
             sign_in_cards=SignedCards(card_keys.of(None), public.key_set),
             card_keys=tuple(card_keys.used.values()),
             identity_headers=_identity_headers(config),
+            # Last, because its thread runs from here on.
+            tracing=_tracing(config, resources),
         )
 
     def open(self, background: Background) -> None:
@@ -457,6 +467,21 @@ def _identity_headers(config: Config) -> IdentityHeaders:
     return IdentityHeaders(
         **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
     )
+
+
+def _tracing(config: Config, resources: Resources) -> "Tracing | None":
+    written = effective.tracing(config)
+    if written is None:
+        return None
+    from gateway.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional library
+
+    def make() -> Tracing:
+        headers = {name: value.get_secret_value() for name, value in written.headers.items()}
+        return Tracing(
+            written.otlp, sample=written.sample, protocol=written.protocol, headers=headers, version=__version__
+        )
+
+    return resources.acquire(("tracing",), written, make, close=lambda made: made.aclose)
 
 
 def _named_tenants(config: Config) -> frozenset[str]:

@@ -36,7 +36,7 @@ from gateway.config.limit import (
     Limits,
     TenantLimits,
 )
-from gateway.config.model import Config
+from gateway.config.model import Config, Tracing
 from gateway.config.problem import KeyPath
 from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
@@ -203,6 +203,12 @@ def audit(config: Config, marks: Marks) -> Path | None:
     if written.file == "-":
         return STANDARD_OUTPUT
     return Path(marks.place(("observe", "audit")).file).parent / written.file
+
+
+def tracing(config: Config) -> Tracing | None:
+    """Return where traces go and which, or None for nowhere."""
+    written = config.observe.tracing
+    return written if written is not None and written.otlp else None
 
 
 def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
@@ -19,6 +19,7 @@ from gateway.a2a.progress import NOTHING, Progress
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, AnswerMemory
+from gateway.proxy.client_address import trace_id
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.push.webhooks import Pushing
 from gateway.routing.route import Rule
@@ -26,6 +27,10 @@ from gateway.tasks.ownership import Ownership
 from gateway.tasks.skill_affinity import SkillCall
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
+
+if TYPE_CHECKING:
+    # It imports an optional library.
+    from gateway.telemetry.tracing import ExchangeSpan, Tracing
 
 FIELDS = (
     "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
@@ -51,6 +56,9 @@ class RequestContext:
     Attributes:
         fault: The gateway's own refusal; an agent's answer, good or bad, is in `status` and `progress`.
         interrupted: Why the request was ended from outside.
+        trace_id: The trace that the client's `traceparent` names; with tracing that of `span`.
+        span_id: The id of `span`, or None.
+        span: The server span; None without tracing.
         contenders: The rules that may have been meant, where no agent was found.
         weight: The tenant's share of an agent's capacity.
         on_event: Called for the first event of a stream.
@@ -67,6 +75,8 @@ class RequestContext:
     cache: ConnectionCache = field(default_factory=ConnectionCache)
     client_ip: str = ""
     trace_id: str | None = None
+    span_id: str | None = None
+    span: "ExchangeSpan | None" = None
     binding: Binding = Binding.JSONRPC
     version: Version = Version.V1_0
     rpc_id: bytes = b"null"
@@ -102,6 +112,14 @@ class RequestContext:
     paid: int = 0
     closed_by: str | None = None
     held: int = 0
+
+    def trace(self, tracing: "Tracing | None") -> None:
+        """Begin the server span, if there is tracing, and name the trace that the request belongs to."""
+        if tracing is None:
+            self.trace_id = trace_id(self.head)
+            return
+        self.span = tracing.exchange(self.head)
+        self.trace_id, self.span_id = self.span.trace_id, self.span.span_id
 
     @property
     def outcome(self) -> str:
@@ -148,6 +166,8 @@ class RequestContext:
 
     def saw(self, progress: Progress) -> None:
         """Keep what a frame tells, beside what earlier ones told."""
+        if self.span is not None:
+            self.span.saw(progress)
         before = self.progress
         if before is NOTHING:
             self.progress = progress
@@ -186,7 +206,10 @@ class RequestContext:
         meter.timed(kind, duration, first_byte, overhead)
         if self.progress.state is not None and self.operation is not None and self.operation.sends:
             meter.task(self.progress.state)
-        return self._line(duration, first_byte, overhead, outcome)
+        line = self._line(duration, first_byte, overhead, outcome)
+        if self.span is not None:
+            self.span.end(line, "" if self.agent == NO_AGENT else self.agent)
+        return line
 
     def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
         call, told, fault = self.call, self.progress, self.fault
