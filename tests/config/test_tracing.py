@@ -10,7 +10,7 @@ from tests.config.reading import errors, examined, good, warnings
 from tests.table import for_each
 
 AGENT = "agents: { a: 'http://127.0.0.1:1' }"
-EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
+EXPORTER = "opentelemetry.exporter.otlp.proto.grpc"
 
 
 def file(tracing: str) -> str:

@@ -48,6 +48,9 @@ class Collector:
                 self.spans += scope.spans
         self.news.set()
 
+    def has_more_than(self, exports: int) -> bool:
+        return len(self.headers) > exports
+
     def of(self, trace: str) -> list[Span]:
         """The spans of a trace, in the order in which they began."""
         found = [span for span in self.spans if span.trace_id.hex() == trace]
@@ -89,7 +92,7 @@ async def over_grpc() -> AsyncIterator[Collector]:
             return ExportTraceServiceResponse()
 
     server = aio.server(options=(("grpc.so_reuseport", 0),))
-    add_TraceServiceServicer_to_server(Service(), server)
+    add_TraceServiceServicer_to_server(Service(), server)  # type: ignore[no-untyped-call]  # generated
     collector.url = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:

@@ -1,14 +1,18 @@
 """Traces, as a collector gets them and as an agent is told of them."""
 
+import asyncio
 import json
 import logging
 import secrets
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from a2a.types import a2a_pb2 as new
 from opentelemetry import trace as opentelemetry
@@ -23,6 +27,7 @@ from opentelemetry.semconv.attributes import (
 
 from gateway.a2a.operation import Operation
 from gateway.telemetry import span_names
+from tests.e2e.sharing import workers
 from tests.support.collector import Collector, over_grpc, over_http, values
 from tests.support.gateway import CALL, RESULT, STREAM, Running, agent, bearer, keys, running, secret
 from tests.support.grpc_agent import GrpcAgent, grpc_agent, says
@@ -216,7 +221,7 @@ async def test_a_collector_that_refuses_is_reported_once_and_once_when_it_takes_
         async with running(f"observe: {{ tracing: {tracing} }}\nagents: {{ one: '{echo.url}' }}") as gateway:
             for exports in (1, 2):
                 assert (await gateway.post("/one")).status == 200
-                await collector.until(lambda exports=exports: len(collector.headers) == exports)  # type: ignore[misc]
+                await collector.until(partial(collector.has_more_than, exports - 1))
             collector.answer = whole(b"")
             assert (await gateway.post("/one")).status == 200
     told = [record.getMessage() for record in caplog.records if "opentelemetry" in record.name or "span" in record.msg]
@@ -238,6 +243,26 @@ async def test_a_missing_collector_harms_no_call_and_delays_the_end_by_two_secon
     assert [record.getMessage() for record in caplog.records if "spans" in record.msg][:1] == [
         "the last spans were not exported within 2 s"
     ]
+
+
+async def test_each_worker_exports_its_spans_and_the_last_of_them_when_it_stops(tmp_path: Path) -> None:
+    async with over_grpc() as collector, ScriptedBackend(agent(ECHO)) as echo, httpx.AsyncClient() as client:
+        file = {"observe": {"tracing": {"otlp": collector.url}}, "agents": {"one": echo.url}}
+        async with workers(file, tmp_path) as process:
+            # A connection for each call, so that each may meet another process.
+            headers = {"content-type": "application/json", "connection": "close"}
+            while len({service["service.instance.id"] for service in collector.services}) < 2:
+                seen = len(collector.services)
+                for _ in range(20):
+                    assert (await client.post(f"{process.url}/one", content=CALL, headers=headers)).status_code == 200
+                await collector.until(partial(collector.has_more_than, seen))
+            trace, traceparent = parent()
+            await client.post(
+                f"{process.url}/one", content=CALL, headers={**headers, "traceparent": traceparent.decode()}
+            )
+            process.signal(signal.SIGTERM)
+            assert len(await collector.trace(trace, 2)) == 2
+            assert await asyncio.to_thread(process.wait) == 0
 
 
 def test_the_names_that_are_not_of_a2a_are_those_of_opentelemetry() -> None:

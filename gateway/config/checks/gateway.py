@@ -291,8 +291,8 @@ def _audit(config: Config, findings: Findings) -> None:
 
 _TRACING: KeyPath = ("observe", "tracing")
 _PACKAGES = {
-    "grpc": "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
-    "http/protobuf": "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "grpc": "opentelemetry.exporter.otlp.proto.grpc",
+    "http/protobuf": "opentelemetry.exporter.otlp.proto.http",
 }
 _OTHER_PORT = {"grpc": 4318, "http/protobuf": 4317}
 """The port at which collectors speak the other protocol."""
@@ -332,6 +332,7 @@ def _tracing(config: Config, findings: Findings) -> None:
 
 def _is_installed(module: str) -> bool:
     try:
+        # Loads its parents, which are empty, and not the package: the process may fork workers.
         return find_spec(module) is not None
     except ModuleNotFoundError:
         return False
