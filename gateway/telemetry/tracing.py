@@ -38,6 +38,7 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.headers import TRACEPARENT
 from gateway.a2a.progress import Progress
 from gateway.telemetry import span_names as names
+from gateway.telemetry.access_log import short
 
 FLUSH_TIMEOUT = 2.0
 """Seconds that closing waits for the last spans to be exported, beyond the drain of calls."""
@@ -48,7 +49,8 @@ _EVERY_MS = 1000
 _QUEUE = 4096
 """Spans that wait at most; a new one displaces the oldest."""
 _BATCH = 512
-_LIMITS = SpanLimits(max_attribute_length=256, max_events=128)
+_LIMITS = SpanLimits(max_events=128)
+"""Values are cut where they are made: the SDK logs each one that it cuts."""
 _NO_PARENT = Context()
 _FAILED = frozenset({"upstream_error", "gateway_error"})
 """Outcomes that make a server span one of an error; a client's own mistakes do not."""
@@ -93,7 +95,7 @@ class Tracing:
 
     def exchange(self, head: Head) -> "ExchangeSpan":
         """Begin the server span of a request, below the span that its `traceparent` names."""
-        return ExchangeSpan(self._tracer, self._tracer.start_span(head.method, _parent(head), SpanKind.SERVER))
+        return ExchangeSpan(self._tracer, self._tracer.start_span("HTTP", _parent(head), SpanKind.SERVER))
 
     async def aclose(self) -> None:
         """Export what waits, for at most `FLUSH_TIMEOUT` seconds, and end the exporter."""
@@ -173,7 +175,7 @@ class ExchangeSpan:
         if told.state is None or seen == self._last or not self._span.is_recording():
             return
         self._last = seen
-        task = {} if told.task_id is None else {names.TASK_ID: told.task_id}
+        task = {} if told.task_id is None else {names.TASK_ID: short(told.task_id) or ""}
         self._span.add_event(names.TASK_STATE_EVENT, {**task, names.TASK_STATE: told.state})
 
     def end(self, line: Mapping[str, Any], agent: str) -> None:
@@ -229,13 +231,13 @@ class AttemptSpan:
             return
         error = None if fault is None else fault.reason
         if reply is not None:
-            status, name = reply.http_status, names.HTTP_STATUS
-            if reply.failure is not None:
-                status, name = reply.failure.code, names.RPC_STATUS
-            if self._is_http or reply.failure is not None:
-                span.set_attribute(name, status)
-            if error is None and reply.http_status >= 400:
-                error = str(status)
+            status, failure = reply.http_status, reply.failure
+            if failure is not None:
+                span.set_attribute(names.RPC_STATUS, str(failure.code))
+            elif self._is_http:
+                span.set_attribute(names.HTTP_STATUS, status)
+            if error is None and status >= 400:
+                error = str(status if failure is None else failure.code)
         if error is not None:
             span.set_attribute(names.ERROR_TYPE, error)
             span.set_status(StatusCode.ERROR)
