@@ -36,7 +36,7 @@ from gateway.config.limit import (
     Limits,
     TenantLimits,
 )
-from gateway.config.model import Config, Tls
+from gateway.config.model import Config, Tls, Tracing
 from gateway.config.problem import KeyPath
 from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
@@ -209,6 +209,12 @@ def access_log(config: Config, marks: Marks) -> Path | None:
     """Return the file of the access log; None for standard output."""
     written = config.observe.log.file
     return None if written is None else Path(marks.place(("observe", "log", "file")).file).parent / written
+
+
+def tracing(config: Config) -> Tracing | None:
+    """Return where traces go and which, or None for nowhere."""
+    written = config.observe.tracing
+    return written if written is not None and written.otlp else None
 
 
 def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:

@@ -29,6 +29,7 @@ from gateway.config.values import (
     PeerTls,
     Positive,
     Room,
+    Sampled,
     Sha256s,
     SizeBuckets,
     Strings,
@@ -354,8 +355,21 @@ class Audit(Part):
         return {"file": value} if isinstance(value, str) else value
 
 
+class Tracing(Part):
+    """Traces by OTLP: a span for each exchange and each attempt to call an agent. Needs the extra `otel`."""
+
+    otlp: str
+    """URL of the collector, such as http://localhost:4317; an empty one is off."""
+    sample: Sampled = 1.0
+    """Share of traces that are exported, 0 to 1; of those that a caller has begun its `traceparent` decides."""
+    protocol: Literal["grpc", "http/protobuf"] = "grpc"
+    """The protocol that the collector speaks there: usually `grpc` at port 4317, `http/protobuf` at 4318."""
+    headers: dict[str, SecretStr] = {}
+    """Headers of each export, such as a credential of the collector."""
+
+
 class Observe(Part):
-    """Logs and metrics."""
+    """Logs, metrics and traces."""
 
     log: Log = Log()
     """The access log and the gateway's own."""
@@ -363,6 +377,8 @@ class Observe(Part):
     """Labels and buckets of the Prometheus metrics on the admin listener."""
     audit: Audit | None = None
     """The audit log; without it, audit events are in the gateway's own log."""
+    tracing: Tracing | None = None
+    """Traces; none where it is left out."""
 
 
 class TestRequest(Part):
@@ -448,6 +464,6 @@ class Config(Part):
     catalog: Catalog = Catalog()
     """The directory of agents."""
     observe: Observe = Observe()
-    """Logs and metrics."""
+    """Logs, metrics and traces."""
     tests: tuple[RouteTest, ...] = ()
     """Routing tests: `a2a-gateway check` runs them."""

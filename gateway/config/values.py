@@ -6,6 +6,7 @@ the words that would be right, if they can be listed.
 
 import math
 import re
+from contextlib import suppress
 from datetime import date
 from typing import Annotated, Literal
 
@@ -150,6 +151,14 @@ def _percent(value: int) -> int:
     return value
 
 
+def _sampled(value: object) -> object:
+    # References are always text.
+    with suppress(ValueError):
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and 0 <= float(value) <= 1:
+            return float(value)
+    raise ValueError("is no share", "write a number from 0 to 1, such as 0.1 for every tenth")
+
+
 def _trust(value: int) -> int:
     if not 1 <= value <= 5:
         raise ValueError("is no degree of trust", "write a whole number from 1 to 5")
@@ -279,6 +288,9 @@ class OneOrMany:
 
 
 _DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
+_SAMPLED_SCHEMA = {
+    "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": r"^[01](\.\d+)?$|\$\{"}]
+}
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?$|\$\{"}]}
 _BANDWIDTH_SCHEMA = {
     "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?(/s)?$|\$\{"}]
@@ -304,6 +316,8 @@ Positive = Annotated[Count, AfterValidator(_positive)]
 """A whole number from 1 on."""
 Percent = Annotated[Count, AfterValidator(_percent)]
 """A whole number of percent."""
+Sampled = Annotated[float, BeforeValidator(_sampled), WithJsonSchema(_SAMPLED_SCHEMA)]
+"""A share of 1."""
 Trust = Annotated[Count, AfterValidator(_trust), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 5})]
 """A degree of trust, from 1 to 5."""
 Skill = Annotated[str, AfterValidator(_skill)]

@@ -128,6 +128,7 @@ class Caller(msgspec.Struct, frozen=True):
         weight: Its tenant's weight in the share of connections.
         prepared: Headers that were made of the same head before.
         token: The header with the token for the agent, or None; another one at each try.
+        traceparent: The trace context of the try, or None where the client's own is forwarded.
     """
 
     principal: Principal
@@ -137,6 +138,7 @@ class Caller(msgspec.Struct, frozen=True):
     weight: float = 1.0
     prepared: PreparedHeaders = msgspec.field(default_factory=PreparedHeaders)
     token: tuple[bytes, bytes] | None = None
+    traceparent: bytes | None = None
 
 
 class Upstream(Protocol):

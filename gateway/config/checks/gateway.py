@@ -5,6 +5,7 @@ import os
 import re
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.config import effective
@@ -32,6 +33,7 @@ def check_gateway(config: Config, findings: Findings) -> None:
     _storage(config, findings)
     _notifications(config, findings)
     _validity(config, findings)
+    _tracing(config, findings)
     gateway = config.gateway
     listen = findings.read((*_AT, "listen"), gateway.listen, read_listen)
     admin_at: KeyPath = (*_AT, "admin", "listen")
@@ -314,6 +316,57 @@ def _log_file(config: Config, at: KeyPath, written: str, file: Path, findings: F
         state = config.gateway.state.beside(findings.marks.folder(_STATE)).path
         if os.path.normpath(state) == os.path.normpath(file):
             findings.error(at, f"the state is kept there ({findings.line(_STATE)})", "name another file")
+
+
+# ---- tracing ---------------------------------------------------------------------------------------------------------
+
+_TRACING: KeyPath = ("observe", "tracing")
+_PACKAGES = {
+    "grpc": "opentelemetry.exporter.otlp.proto.grpc",
+    "http/protobuf": "opentelemetry.exporter.otlp.proto.http",
+}
+_OTHER_PORT = {"grpc": 4318, "http/protobuf": 4317}
+"""The port at which collectors speak the other protocol."""
+# Lower-case names of gRPC metadata are names of HTTP headers, too.
+_METADATA_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
+_METADATA_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+def _tracing(config: Config, findings: Findings) -> None:
+    written = effective.tracing(config)
+    if written is None:
+        return
+    if not _is_installed(_PACKAGES[written.protocol]):
+        fact = "the packages that export traces are not installed"
+        findings.error_at_key(_TRACING, fact, "pip install 'a2a-gateway[otel]'")
+    at: KeyPath = (*_TRACING, "otlp")
+    read = partial(read_url, user="write the credential in `headers`")
+    parts = findings.read(at, written.otlp, read, subject="the URL")
+    for name, value in written.headers.items():
+        here: KeyPath = (*_TRACING, "headers", name)
+        if _METADATA_NAME.fullmatch(name) is None:
+            remedy = "use letters, digits and . _ -, without grpc- at its start and -bin at its end"
+            findings.error_at_key(here, f"{printable(name)!r} is no header name", remedy)
+        elif _METADATA_VALUE.fullmatch(value.get_secret_value()) is None:
+            remedy = "use visible characters, with no space at the ends and no line end"
+            findings.error(here, "the value is empty or has characters that a header cannot have", remedy)
+    if parts is None:
+        return
+    if parts.port == _OTHER_PORT[written.protocol]:
+        fact = f"collectors do not speak {written.protocol} at port {parts.port} by default"
+        findings.warning(at, fact, "write the `protocol` that the collector speaks there, or its other port")
+    if written.protocol == "grpc" and parts.path not in ("", "/"):
+        findings.error(at, "the URL has a path, and gRPC has none", "remove it, or write `protocol: http/protobuf`")
+    if written.headers and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        findings.warning((*_TRACING, "headers"), "they go to the collector over plain http", "write the https URL")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        # Loads its parents, which are empty, and not the package: the process may fork workers.
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 # ---- push ------------------------------------------------------------------------------------------------------------
