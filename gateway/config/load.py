@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from gateway.config.files import NOTHING, matching, stamp
 from gateway.config.model import Config
+from gateway.config.outside import overlaid, unknown
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, quote
 from gateway.config.validation import explain
@@ -54,8 +55,9 @@ def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None
 
     Args:
         path: The main file.
-        environ: The environment for `${VAR}`.
-        text: The text of the main file, if it is not to be read.
+        environ: The environment, for `${VAR}` and the settings of `outside`.
+        text: The text of the main file, if it is not to be read. A `str`, which the program itself wrote, has no
+            settings from outside.
     """
     interpolation = Interpolation(environ)
     main = read(path, interpolation, text)
@@ -66,6 +68,9 @@ def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None
     tree: dict[str, Value] = {} if main.tree is None else main.tree
     marks = _merged(tree, sources, problems)
     problems += [problem for source in sources for problem in source.problems]
+    if not isinstance(text, str):
+        marks = overlaid(tree, marks, environ)
+        problems += unknown(environ, frozenset(interpolation.used))
     config = None
     if not problems:
         config, problems = _validated(tree, marks)

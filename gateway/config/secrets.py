@@ -70,6 +70,7 @@ class Interpolation:
         self._environ = environ
         self.files: dict[Path, bytes] = {}
         self.absent: set[Path] = set()
+        self.used: set[str] = set()
 
     def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
         """Return the text with every reference replaced, and what could not be: pairs of a fact and a remedy.
@@ -105,6 +106,7 @@ class Interpolation:
             return ""
         name, default = found[1], found[2]
         value = self._environ.get(name)
+        self.used.add(name)
         if default is not None:
             return value or default
         if value is None:
