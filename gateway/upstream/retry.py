@@ -53,7 +53,7 @@ from gateway.upstream.balancer import NO_TRIALS, Balancer, Replica
 from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
 from gateway.upstream.reply import Reply
@@ -353,7 +353,7 @@ class Attempt(Generic[R, B]):
         is_fresh = replica.name in self._missed or OWN_IDS in self.backing.warned
         return replica.upstream.send(call, self.interface, self.request.head, caller, fresh=is_fresh)
 
-    async def _with_token(self, call: Call, tokens: TokenSource) -> Reply:
+    async def _with_token(self, call: Call, tokens: TokenSource | NoToken) -> Reply:
         """Send the call with a token for the agent; a call that may be repeated a second time if that is refused.
 
         Raises:
