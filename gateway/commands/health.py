@@ -34,9 +34,11 @@ def health_url(path: Path, environ: Mapping[str, str]) -> str:
         listen = read_listen(Admin().listen if written is None else str(written))
     except ValueError as error:
         raise CommandFailed(f"{path}: gateway.admin.listen is no address: give it with --url") from error
+    if listen.path:
+        return listen.path
     if listen.port == 0:
         raise CommandFailed(f"{path}: gateway.admin.listen has port 0, so the system picked one: give it with --url")
-    return listen.path or f"http://{listen.authority}"
+    return f"http://{listen.authority}"
 
 
 def probe(url: str) -> None:

@@ -1,6 +1,7 @@
 """One gateway of two workers with settings from outside its file, several addresses, a Unix socket, and HAProxy."""
 
 import asyncio
+import io
 import signal
 import socket
 import stat
@@ -12,12 +13,17 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gateway.app import Gateway
+from gateway.asgi import ConfigurationError, create_app
+from gateway.commands.health import health_url, probe
+from gateway.config.check import examine
 from gateway.listener.server import ListenFailed, bind, remove
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.process import GatewayProcess, Lines, write
 from tests.e2e.proxy_in_front import PROGRAMS, WAIT
 from tests.e2e.wire import frame, message
+from tests.program import run
 
 pytestmark = pytest.mark.anyio
 
@@ -136,6 +142,30 @@ async def test_settings_from_outside_and_every_address(agent: Agent, tmp_path: P
         assert settings(process.admin) == shown
         process.signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait) == 0
+    assert not path.exists()
+
+
+def test_the_asgi_application_refuses_a_wrong_variable_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write({"agents": {"echo": "http://127.0.0.1:1"}}, tmp_path)
+    monkeypatch.setenv("A2A_GATEWAY_LISTN", "127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match="A2A_GATEWAY_LISTN  unknown variable"):
+        create_app(file)
+
+
+def test_one_agent_without_a_file_takes_no_settings_of_a_file(tmp_path: Path) -> None:
+    words = ("serve", "--agent", "http://127.0.0.1:1", "--port", "0", "--admin-port", "0")
+    assert "--state is a setting of a file" in run(*words, "--state", "memory", cwd=tmp_path, code=2).stderr
+
+
+async def test_health_asks_the_unix_socket_of_the_admin_listener(tmp_path: Path) -> None:
+    path = tmp_path / "admin.sock"
+    file = tmp_path / "gateway.yaml"
+    file.write_text(f"version: 1\ngateway: {{ admin: 'unix:{path}' }}\nagents: {{ echo: http://127.0.0.1:1 }}\n")
+    examined = examine(file, {"A2A_GATEWAY_LISTEN": "127.0.0.1:0"})
+    gateway = Gateway(examined, access_stream=io.BytesIO())
+    await gateway.start()
+    await asyncio.to_thread(probe, health_url(file, {}))
+    await gateway.stop(asyncio.Event())
     assert not path.exists()
 
 
