@@ -424,10 +424,10 @@ class Gateway:
 
     async def _observe_notification(self, subscription: Subscription, told: Progress) -> bool:
         """Record what a notification names; return whether the owner may still be told of its task."""
-        backing = self.snapshot.backings.get(subscription.scope)
-        if backing is None or backing.isolation is None or not self._entitled(subscription):
+        backend = self.snapshot.backends.get(subscription.scope)
+        if backend is None or backend.isolation is None or not self._entitled(subscription):
             return False
-        return await backing.isolation.observe_notification(subscription.owner, told)
+        return await backend.isolation.observe_notification(subscription.owner, told)
 
     @property
     def state_trouble(self) -> str:

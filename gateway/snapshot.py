@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from gateway.a2a.json import BodyBounds
-from gateway.backend.backend import Backing, Backings, card_changes
+from gateway.backend.backend import Backend, BackendFactory, card_changes
 from gateway.background import Background
 from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
@@ -86,7 +86,7 @@ class Snapshot:
     """One configuration, ready to serve.
 
     Attributes:
-        backings: Backends by key.
+        backends: Backends by key.
         strangers: The meter of requests that match no agent.
         prefix: Segments of the public path that incoming requests carry.
         directory: The agents by skill, and as callers may see them.
@@ -108,7 +108,7 @@ class Snapshot:
     table: Table
     authenticator: Authenticator
     key_sets: Mapping[str, KeySet]
-    backings: Mapping[str, Backing]
+    backends: Mapping[str, Backend]
     directory: Directory
     strangers: AgentMeter
     public: PublicUrl
@@ -178,7 +178,7 @@ class Snapshot:
         routes = table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
         card_keys = _CardKeys(config, ledger, resources)
-        builder = Backings(
+        builder = BackendFactory(
             examined,
             metrics,
             authenticator,
@@ -189,19 +189,19 @@ class Snapshot:
             resources=resources,
             card_keys=card_keys.of,
         )
-        backings: dict[str, Backing] = {}
+        backends: dict[str, Backend] = {}
         for name, agent in config.agents.items():
             meter = AgentMeter(metrics, name, tenants)
-            for backing in builder.of(name, agent, meter):
-                backings[backing.upstream.backend] = backing
+            for backend in builder.of(name, agent, meter):
+                backends[backend.upstream.backend] = backend
         return cls(
             config=config,
             examined=examined,
             table=routes,
             authenticator=authenticator,
             key_sets=key_sets,
-            backings=backings,
-            directory=Directory(routes, [backing.listing for backing in backings.values()], card_changes(resources)),
+            backends=backends,
+            directory=Directory(routes, [backend.listing for backend in backends.values()], card_changes(resources)),
             strangers=AgentMeter(metrics, NO_AGENT, tenants),
             public=public,
             prefix=() if config.gateway.prefix_stripped else path_segments(public.prefix),
@@ -238,27 +238,27 @@ class Snapshot:
 
     async def settled(self) -> None:
         """Wait until each card and key set was fetched and each name resolved, or that failed."""
-        for backing in self.backings.values():
-            if not backing.source.settled.is_set():
-                await backing.source.settled.wait()
-            if not backing.balancer.is_settled:
-                await backing.balancer.settled()
+        for backend in self.backends.values():
+            if not backend.source.settled.is_set():
+                await backend.source.settled.wait()
+            if not backend.balancer.is_settled:
+                await backend.balancer.settled()
         for keys in self.key_sets.values():
             await keys.settled()
 
     async def aclose(self) -> None:
         """Close the resources that no other snapshot holds; its requests have ended."""
-        for meter in (self.strangers, *(backing.meter for backing in self.backings.values())):
+        for meter in (self.strangers, *(backend.meter for backend in self.backends.values())):
             meter.close()
         await self.resources.aclose()
 
     def samples(self) -> Iterable[Sample]:
         """Yield the metrics that are read when they are scraped."""
-        backings = list(self.backings.items())
+        backends = list(self.backends.items())
         replicas: dict[tuple[str, str], list[Replica]] = {}
-        for _, backing in backings:
-            for replica in backing.replicas:
-                replicas.setdefault((backing.agent, replica.key), []).append(replica)
+        for _, backend in backends:
+            for replica in backend.replicas:
+                replicas.setdefault((backend.agent, replica.key), []).append(replica)
         yield Sample(
             "backend_connections",
             "Connections to backends. Series: backends x 2 states (active, idle).",
@@ -281,13 +281,13 @@ class Snapshot:
             "Since the agent last confirmed its card; absent while none was read. Series: backends.",
             ("agent", "backend"),
             tuple(
-                ((backing.agent, key), backing.source.age)
-                for key, backing in backings
-                if backing.source.card is not None
+                ((backend.agent, key), backend.source.age)
+                for key, backend in backends
+                if backend.source.card is not None
             ),
         )
-        yield from _untrusted(backings)
-        yield from _processes([(backing.agent, backing.upstream) for _, backing in backings])
+        yield from _untrusted(backends)
+        yield from _processes([(backend.agent, backend.upstream) for _, backend in backends])
         yield Sample(
             "jwks_last_success_timestamp_seconds",
             "When the issuer's keys were last read, in Unix seconds; 0 for never. Series: issuers of the file.",
@@ -371,9 +371,9 @@ def _is_up(replica: Replica) -> bool:
     return replica.condition.is_up and not trouble_of(replica.upstream)
 
 
-def _untrusted(backings: Iterable[tuple[str, Backing]]) -> Iterator[Sample]:
+def _untrusted(backends: Iterable[tuple[str, Backend]]) -> Iterator[Sample]:
     """Yield the metric of agents whose cards are verified."""
-    verified = [(key, backing) for key, backing in backings if backing.source.verifier is not None]
+    verified = [(key, backend) for key, backend in backends if backend.source.verifier is not None]
     if verified:
         yield Sample(
             "card_untrusted",
@@ -381,8 +381,8 @@ def _untrusted(backings: Iterable[tuple[str, Backing]]) -> Iterator[Sample]:
             "Series: backends with `card.verify`.",
             ("agent", "backend"),
             tuple(
-                ((backing.agent, key), float(backing.source.report is CardReport.UNTRUSTED))
-                for key, backing in verified
+                ((backend.agent, key), float(backend.source.report is CardReport.UNTRUSTED))
+                for key, backend in verified
             ),
         )
 

@@ -49,32 +49,34 @@ def with_task(call: Call, task: str) -> Call:
 
 
 def without(
-    data: bytes, mark: bytes, binding: Binding, *, version: Version, operation: Operation, event: bool
+    data: bytes, prefix: bytes, binding: Binding, *, version: Version, operation: Operation, event: bool
 ) -> bytes:
     """Return a frame of an agent's with a prefix removed from all its strings; the same object where it has none.
 
     Args:
         data: JSON, or a message of gRPC without what frames it.
-        mark: The prefix, of `a-z`, `0-9` and `-`, which JSON never escapes.
+        prefix: The prefix, of `a-z`, `0-9` and `-`, which JSON never escapes.
         operation: The operation that the agent was asked for.
         event: Whether the frame is one event of a stream.
 
     Raises:
         UpstreamProtocol: it is no message of gRPC that answers this.
     """
-    if mark not in data:
+    if prefix not in data:
         return data
     if binding is not Binding.GRPC:
-        return data.replace(mark, b"")
-    found: bytes = grpc_binding().without(data, mark.decode("ascii"), version=version, operation=operation, event=event)
+        return data.replace(prefix, b"")
+    found: bytes = grpc_binding().without(
+        data, prefix.decode("ascii"), version=version, operation=operation, event=event
+    )
     return found
 
 
-def status_without(status: Status, mark: str) -> Status:
+def status_without(status: Status, prefix: str) -> Status:
     """Return a gRPC status with a prefix removed, as `without`; a detail of an unknown type that has it is left out."""
-    if mark not in status.message and mark.encode("ascii") not in status.details:
+    if prefix not in status.message and prefix.encode("ascii") not in status.details:
         return status
-    found: Status = grpc_binding().status_without(status, mark)
+    found: Status = grpc_binding().status_without(status, prefix)
     return found
 
 

@@ -62,7 +62,7 @@ class Translation:
 
     Attributes:
         call: The agent's call.
-        complaint: The error that ended the agent's stream, if one did.
+        stream_error: The error that ended the agent's stream, if one did.
 
     Raises:
         BadParams: the parameters break the rules of the client's version.
@@ -70,7 +70,7 @@ class Translation:
 
     __slots__ = (
         "_begun", "_client", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain", "_push",
-        "_tenant", "_theirs", "call", "client", "complaint",
+        "_tenant", "_theirs", "call", "client", "stream_error",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +103,7 @@ class Translation:
         mixed = call.is_mixed and call.operation.sends
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
             self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
-        self.complaint: AgentError | None = None
+        self.stream_error: AgentError | None = None
         # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
         self._ending = Ending(call.dialect.version)
@@ -334,7 +334,7 @@ class Translation:
         Raises:
             UpstreamReset: the client's dialect has no word for it.
         """
-        self.complaint = error
+        self.stream_error = error
         word = self._last_word(error)
         return self.held(last=False) + word
 
@@ -355,7 +355,7 @@ class Translation:
             last: Whether the stream has come to its end.
         """
         # A stream that ended with an error has no last event.
-        last = last and self.complaint is None
+        last = last and self.stream_error is None
         event = self._ending.take(last=last)
         return b"" if event is None else self._lowered(event, last=last)
 

@@ -25,7 +25,6 @@ from gateway.config import effective
 from gateway.config.agent import (
     USUAL_HEADERS,
     Agent,
-    Backend,
     Card,
     Eject,
     Health,
@@ -38,6 +37,7 @@ from gateway.config.agent import (
     place_name,
     replica_name,
 )
+from gateway.config.agent import Backend as WrittenBackend
 from gateway.config.check import Examined
 from gateway.config.limit import Connections
 from gateway.config.problem import KeyPath
@@ -86,7 +86,7 @@ class AnswerBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Backing:
+class Backend:
     """One backend of one agent, with everything that belongs to it.
 
     Attributes:
@@ -151,12 +151,12 @@ class _Entry:
     name: str
     key: str
     agent: Agent
-    written: tuple[Backend, ...]
+    written: tuple[WrittenBackend, ...]
     treatment: Treatment
     meter: AgentMeter
 
 
-class Backings:
+class BackendFactory:
     """Makes the backends of agents.
 
     Args:
@@ -194,12 +194,12 @@ class Backings:
         tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
 
-    def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backing]:
+    def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backend]:
         """Yield the backends of one agent."""
         names = effective.identity_headers(self._config, agent)
         if agent.backend:
             treatment = self._treatment(agent, agent.upstream_auth, ("agents", name), agent.upstream_tenant, names)
-            yield self._backing(_Entry(name, name, agent, agent.backend, treatment, meter))
+            yield self._backend(_Entry(name, name, agent, agent.backend, treatment, meter))
         for tenant, own in agent.by_tenant.items():
             at: KeyPath = ("agents", name) if own.upstream_auth is None else ("agents", name, "by_tenant", tenant)
             treatment = self._treatment(
@@ -212,9 +212,9 @@ class Backings:
             why = self._examined.unavailable.get(("agents", name, "by_tenant", tenant))
             if why is not None:
                 treatment = replace(treatment, credentials=(), own_tokens=NoToken(why), caller_tokens=None)
-            yield self._backing(_Entry(name, backend_key(name, tenant), agent, own.backend, treatment, meter))
+            yield self._backend(_Entry(name, backend_key(name, tenant), agent, own.backend, treatment, meter))
 
-    def _backing(self, entry: _Entry) -> Backing:
+    def _backend(self, entry: _Entry) -> Backend:
         config, resources, marks = self._config, self._resources, self._examined.marks
         name, key, agent, written, treatment = entry.name, entry.key, entry.agent, entry.written, entry.treatment
         limits, bounds = _connections(effective.connections(config, agent), config.gateway.heartbeat)
@@ -271,7 +271,7 @@ class Backings:
             require_tenant=agent.require_tenant,
             signs=SignedCards(self._card_keys(agent), self._public.key_set),
         )
-        return Backing(
+        return Backend(
             name,
             written[0].url,
             upstream,
@@ -509,7 +509,7 @@ class Backings:
         Args:
             follows: Whether it matters which of its replicas made a task.
         """
-        keeps = effective.tenure(self._config, agent)
+        keeps = effective.keeps_owners(self._config, agent)
         by_skill = any(match.by_skill for match in agent.match)
         if not keeps and not follows and not by_skill and self._config.push.mode != "relay":
             return None
@@ -525,7 +525,7 @@ class Backings:
             self._ledger,
             key,
             by_principal=effective.isolation(self._config, agent) == "principal",
-            adopts=effective.unknown_tasks(self._config, agent) == "adopt",
+            claims_unowned=effective.unknown_tasks(self._config, agent) == "adopt",
             shared=key in self._shared,
             keeps=keeps,
             most_open=self._most_open,
@@ -542,7 +542,7 @@ class _Site:
     """
 
     key: str
-    written: Backend
+    written: WrittenBackend
     health: Health
     resources: Resources
     is_several: bool

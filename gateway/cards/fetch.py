@@ -235,8 +235,8 @@ class CardSource:
         longest: Bytes of the longest card, read or served.
         card: The last good card, or None.
         spoken: Its interfaces, and those over gRPC that the agent answers to; empty while unknown.
-        portrait: The sanitized card for clients, or None.
-        version: Grows with each change of `card`, `spoken` or `portrait`.
+        sanitized: The sanitized card for clients, or None.
+        version: Grows with each change of `card`, `spoken` or `sanitized`.
         fetched_at: Monotonic seconds of the last confirmation, or None.
         error: Reason of the last failure, for operators only, or None.
         wrong: Members that were left out for their type, as `parse_card` reports them, for operators only.
@@ -263,7 +263,7 @@ class CardSource:
         self.longest = place.longest
         self.card: Tree | None = None
         self.spoken: tuple[CardInterface, ...] = ()
-        self.portrait: SanitizedCard | None = None
+        self.sanitized: SanitizedCard | None = None
         self.version = 0
         self.fetched_at: float | None = None
         self.error: str | None = None
@@ -467,14 +467,14 @@ class CardSource:
             self._begun = False
             return
         try:
-            portrait = await aside(size, lambda: sanitize(card, self.discretion))
+            sanitized = await aside(size, lambda: sanitize(card, self.discretion))
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
-        self._hold(card, portrait)
+        self._hold(card, sanitized)
         self._begun = False
 
-    def _hold(self, card: Tree, portrait: SanitizedCard) -> None:
-        self.card, self.spoken, self.portrait = card, spoken(card, services=True), portrait
+    def _hold(self, card: Tree, sanitized: SanitizedCard) -> None:
+        self.card, self.spoken, self.sanitized = card, spoken(card, services=True), sanitized
         self.version += 1
         self._watch.on_change()
 

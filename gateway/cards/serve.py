@@ -208,7 +208,7 @@ class ServedCards:
         self._methods = _ALL if methods is None else methods
         self._require_tenant = require_tenant
         self._kept = _Shelf()
-        self._painting = asyncio.Lock()
+        self._rewriting = asyncio.Lock()
 
     def card(
         self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False, modern: bool = False
@@ -227,13 +227,13 @@ class ServedCards:
             CardUntrusted: No card with a good signature was fetched.
             UpstreamProtocol: The card cannot be served, or has no interface that can be used.
         """
-        portrait = self._available()
+        sanitized = self._available()
         way = self._way(rule, tenant, host)
         edition = OLD if old else MODERN if modern else DUAL
         key = (self._source.version, way, bare, edition, self._issuers())
 
         def make() -> ServedCard:
-            shown = portrait.bare(rule.agent, self._source.discretion.overrides) if bare else portrait
+            shown = sanitized.bare(rule.agent, self._source.discretion.overrides) if bare else sanitized
             return self._encode(shown, self._served(way), edition)
 
         return self._cached(key, make)
@@ -245,10 +245,10 @@ class ServedCards:
             UpstreamConnect, UpstreamProtocol, CardUntrusted: As `card`.
             StateUnavailable: As `signed`.
         """
-        portrait = self._available()
+        sanitized = self._available()
         way = self._way(rule, tenant, host)
         key = (self._source.version, way, dialect, self._issuers())
-        made = self._cached(key, lambda: self._encode(portrait, self._served(way), Edition.inside(dialect)))
+        made = self._cached(key, lambda: self._encode(sanitized, self._served(way), Edition.inside(dialect)))
         return (await self.signed(made)).body
 
     async def extended(
@@ -291,7 +291,7 @@ class ServedCards:
                     key, _attempt(lambda: self._encode_own(raw, served, edition))
                 )
             else:
-                async with self._painting:
+                async with self._rewriting:
                     kept = self._kept.get(key)
                     if kept is None:
                         made = await asyncio.to_thread(_attempt, lambda: self._encode_own(raw, served, edition))
@@ -317,23 +317,23 @@ class ServedCards:
         if not served.interfaces:
             raise CardInvalid("no way to call this agent is known yet, or none that `expose` names")
         longest = self._source.longest
-        portrait = sanitize(parse_card(raw, longest=longest), self._source.discretion)
-        return self._encode(portrait, served, edition)
+        sanitized = sanitize(parse_card(raw, longest=longest), self._source.discretion)
+        return self._encode(sanitized, served, edition)
 
-    def _encode(self, portrait: SanitizedCard, served: Served, edition: Edition) -> ServedCard:
-        body = encode_card(rebuild(portrait, served, edition), longest=self._source.longest)
+    def _encode(self, sanitized: SanitizedCard, served: Served, edition: Edition) -> ServedCard:
+        body = encode_card(rebuild(sanitized, served, edition), longest=self._source.longest)
         return ServedCard(body, etag(body))
 
     def _available(self) -> SanitizedCard:
         source = self._source
-        if source.portrait is None or source.stale:
+        if source.sanitized is None or source.stale:
             if source.report is CardReport.UNTRUSTED:
                 raise CardUntrusted("this agent's card cannot be trusted", detail=source.error or "")
             if source.report is CardReport.UNUSABLE:
                 words = "this agent's card offers no interface that can be used"
                 raise UpstreamProtocol(words, detail=source.error or "")
             raise UpstreamConnect("this agent's card is not available", detail=source.error or "not read yet")
-        return source.portrait
+        return source.sanitized
 
     def _way(self, rule: Rule, tenant: str | None, host: str) -> _Way:
         # Over gRPC a rule has no path, and its tenant may only stand for one: then there is none to write over HTTP.
@@ -425,11 +425,11 @@ def sign_in_card(
         for version in (Version.V1_0, Version.V0_3)
         for binding in (Binding.JSONRPC, Binding.REST)
     )
-    portrait = SanitizedCard(
+    sanitized = SanitizedCard(
         name=urlsplit(url).hostname or "", description="Ask again with a credential: it says which agent answers here."
     )
     taken: tuple[Any, ...] = schemes
-    body = encode_card(rebuild(portrait, Served(tuple(interfaces), schemes=taken, issuers=issuers), edition))
+    body = encode_card(rebuild(sanitized, Served(tuple(interfaces), schemes=taken, issuers=issuers), edition))
     return ServedCard(body, etag(body))
 
 

@@ -38,9 +38,9 @@ class CardText:
     words: str = ""
 
     @classmethod
-    def of(cls, portrait: SanitizedCard) -> "CardText":
+    def of(cls, sanitized: SanitizedCard) -> "CardText":
         """Return the texts of a card."""
-        title, description, skills = _text(portrait.name), _text(portrait.description), tuple(_skills(portrait))
+        title, description, skills = _text(sanitized.name), _text(sanitized.description), tuple(_skills(sanitized))
         words = [title, description]
         for skill in skills:
             words += (skill.id, skill.name, skill.description, *skill.tags)
@@ -61,7 +61,7 @@ class VersionedCard(Protocol):
     """A card and its version, as `cards.fetch.CardSource` has them."""
 
     @property
-    def portrait(self) -> SanitizedCard | None:
+    def sanitized(self) -> SanitizedCard | None:
         """The sanitized card, or None."""
 
     @property
@@ -80,15 +80,15 @@ class CardTexts:
         known = self._known.get(backend)
         if known is not None and known[0] == card.version:
             return known[1]
-        version, portrait = card.version, card.portrait
-        text = NO_TEXT if portrait is None else CardText.of(portrait)
+        version, sanitized = card.version, card.sanitized
+        text = NO_TEXT if sanitized is None else CardText.of(sanitized)
         self._known[backend] = version, text
         return text
 
 
-def _skills(portrait: SanitizedCard) -> Iterator[Skill]:
+def _skills(sanitized: SanitizedCard) -> Iterator[Skill]:
     """Yield the skills of a card; members of a wrong type count as missing."""
-    for skill in portrait.skills:
+    for skill in sanitized.skills:
         name = _text(skill.get("id"))
         yield Skill(
             name,

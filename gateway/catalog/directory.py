@@ -31,7 +31,7 @@ class CardFacts(Protocol):
     """The card of one backend, as `cards.fetch.CardSource` has it."""
 
     @property
-    def portrait(self) -> SanitizedCard | None:
+    def sanitized(self) -> SanitizedCard | None:
         """The sanitized card, or None."""
 
     @property
@@ -86,15 +86,15 @@ class Listing:
         return self.is_product and not self.card.personal
 
     @property
-    def portrait(self) -> SanitizedCard | None:
+    def sanitized(self) -> SanitizedCard | None:
         """The card, or None if there is none that can be served."""
-        return None if self.card.stale else self.card.portrait
+        return None if self.card.stale else self.card.sanitized
 
     @property
     def skills(self) -> tuple[Tree, ...]:
         """The skills of its card."""
-        portrait = self.portrait
-        return () if portrait is None else portrait.skills
+        sanitized = self.sanitized
+        return () if sanitized is None else sanitized.skills
 
     def score(self, now: float, *, by_tag: bool) -> Score:
         """Return its score for a skill."""
@@ -122,7 +122,7 @@ class RankedListing:
     @property
     def trouble(self) -> str:
         """Why no call can go there now, or an empty text."""
-        if self.listing.portrait is None:
+        if self.listing.sanitized is None:
             return "its card is too old"
         return self.listing.why_down()
 
@@ -170,9 +170,9 @@ class Seen:
         return self.listing.agent
 
     @property
-    def portrait(self) -> SanitizedCard | None:
+    def sanitized(self) -> SanitizedCard | None:
         """Its card, or None where the caller may not read it or there is none."""
-        return self.listing.portrait if self.tells else None
+        return self.listing.sanitized if self.tells else None
 
     @property
     def skills(self) -> tuple[Tree, ...]:
@@ -234,7 +234,7 @@ class Directory:
     def absence(self, agent: str, skill: str) -> str:
         """Return why an agent is not ranked for a skill, for operators."""
         listings = self._by_agent.get(agent, ())
-        if all(listing.card.portrait is None for listing in listings):
+        if all(listing.card.sanitized is None for listing in listings):
             error = next((listing.card.error for listing in listings if listing.card.error), None)
             return "has no card yet" if error is None else f"has no card: {error}"
         return f"has no skill or tag {skill!r} on its card"
@@ -313,9 +313,9 @@ class Directory:
         self._strangers = [self._seen(agent, None) for agent in sorted(self._by_agent) if rules[agent].listed]
 
     def _index(self, listing: Listing, before: Collection[str]) -> None:
-        backend, portrait = listing.backend, listing.card.portrait
+        backend, sanitized = listing.backend, listing.card.sanitized
         found: dict[str, bool] = {}
-        for skill in () if portrait is None else portrait.skills:
+        for skill in () if sanitized is None else sanitized.skills:
             for tag in skill["tags"]:
                 found.setdefault(tag, True)
             found[skill["id"]] = False
@@ -343,13 +343,13 @@ class Directory:
 
     def _text(self, seen: Seen) -> str:
         """Return what the caller may read of an agent as one text, without case; kept until its card changes."""
-        listing, portrait = seen.listing, seen.portrait
-        if portrait is None:
+        listing, sanitized = seen.listing, seen.sanitized
+        if sanitized is None:
             return seen.agent.casefold()
         known = self._texts.get(listing.backend)
         if known is None or known[0] != listing.card.version:
-            texts = [seen.agent, portrait.name, portrait.description]
-            for skill in portrait.skills:
+            texts = [seen.agent, sanitized.name, sanitized.description]
+            for skill in sanitized.skills:
                 texts += [skill["id"], skill["name"], skill["description"], *skill["tags"]]
             known = self._texts[listing.backend] = listing.card.version, "\n".join(map(str, texts)).casefold()
         return known[1]

@@ -119,7 +119,7 @@ def feed(
     seen = _behind(found, filters)
     entries = []
     for each in seen:
-        if each.listing.portrait is None or (rule := rule_for(table, each, principal)) is None:
+        if each.listing.sanitized is None or (rule := rule_for(table, each, principal)) is None:
             continue
         entries.append(_entry(public, each, rule))
         if len(entries) > filters.limit:
@@ -177,15 +177,15 @@ def _ai_catalog(public: PublicUrl, entries: Sequence[_Entry]) -> Any:  # noqa: A
 
 
 def _ai_entry(public: PublicUrl, entry: _Entry) -> Any:  # noqa: ANN401 - JSON
-    portrait = entry.seen.portrait
+    sanitized = entry.seen.sanitized
     found = {
         "identifier": f"{public.at(None, (AI_CATALOG,))}#{entry.seen.agent}",
-        "displayName": entry.seen.agent if portrait is None else portrait.name or entry.seen.agent,
+        "displayName": entry.seen.agent if sanitized is None else sanitized.name or entry.seen.agent,
         "type": "application/a2a-agent-card+json",
         "url": entry.card,
     }
-    if portrait is not None and portrait.description:
-        found["description"] = portrait.description
+    if sanitized is not None and sanitized.description:
+        found["description"] = sanitized.description
     tags = dict.fromkeys(str(tag) for skill in entry.seen.skills for tag in skill["tags"])
     return {**found, "tags": list(tags)} if tags else found
 

@@ -24,7 +24,7 @@ from gateway.a2a.fault import (
     UpstreamTimeout,
 )
 from gateway.a2a.operation import Operation
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.cards.fetch import DEADLINE
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
@@ -131,15 +131,15 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
     snapshot = Snapshot.build(examined, Metrics("check"), examined.config.gateway.public_url or "http://127.0.0.1")
     at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(key: str, backing: Backing) -> Answer:
-        source = backing.source
+    async def one(key: str, backend: Backend) -> Answer:
+        source = backend.source
         async with at_once:
-            silent = await _silent(backing)
+            silent = await _silent(backend)
         if silent:
             return Answer(key, good=False, fact=silent, missed="no answer from a replica")
-        if is_grpc(backing.url):
+        if is_grpc(backend.url):
             async with at_once:
-                why = await _unanswered(backing)
+                why = await _unanswered(backend)
             if why:
                 return Answer(key, good=False, fact=why, missed="no answer")
         # A card in the file needs no request.
@@ -150,12 +150,12 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
                 await source.refresh()
         if source.card is None:
             return Answer(key, good=False, fact=source.error or "it cannot be read")
-        dialects = ", ".join(map(str, backing.upstream.interfaces()))
+        dialects = ", ".join(map(str, backend.upstream.interfaces()))
         return Answer(key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks")
 
     try:
         found = await asyncio.gather(
-            asyncio.gather(*(one(key, backing) for key, backing in snapshot.backings.items())),
+            asyncio.gather(*(one(key, backend) for key, backend in snapshot.backends.items())),
             _issuers(snapshot),
             _state(examined.config.gateway.state),
             _webhooks(snapshot),
@@ -252,10 +252,10 @@ async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPol
 # ---- Agents ----------------------------------------------------------------------------------------------------------
 
 
-async def _silent(backing: Backing) -> str:
+async def _silent(backend: Backend) -> str:
     """Return the replicas that do not answer, with reasons; empty if all answer, with any status."""
     found = []
-    for replica in backing.replicas if backing.balancer.only is None else ():
+    for replica in backend.replicas if backend.balancer.only is None else ():
         upstream = replica.upstream
         connections = _connections(upstream)
         if connections is None:
@@ -282,11 +282,11 @@ def _connections(upstream: Upstream) -> "ConnectionPool | GrpcChannel | None":
     return upstream.pool if isinstance(upstream, HttpUpstream) else cast("GrpcUpstream", upstream).channel
 
 
-async def _unanswered(backing: Backing) -> str:
+async def _unanswered(backend: Backend) -> str:
     """Return the reason why an agent behind gRPC does not answer; empty if it does, with any status."""
     from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - grpcio is loaded only if it is used
 
-    upstream = backing.upstream
+    upstream = backend.upstream
     assert isinstance(upstream, GrpcUpstream)
     metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in upstream.treatment.credentials)
     path = method_of(Operation.GET_EXTENDED_CARD, Version.V1_0).path

@@ -43,7 +43,7 @@ def explain_route(examined: Examined, inquiry: Inquiry, *, everything: bool = Fa
 class _Card:
     """The card of an agent, where the configuration names a file with it."""
 
-    portrait: SanitizedCard | None
+    sanitized: SanitizedCard | None
     stale: bool = False
     personal: bool = False
     version: int = 1

@@ -219,7 +219,7 @@ class Session:
         snapshot = Snapshot.build(self._examined, Metrics(__version__), _PUBLIC, webhooks=webhooks)
         try:
             snapshot.open(background)
-            await _either(snapshot.backings[_NAME].source.settled, self._stop)
+            await _either(snapshot.backends[_NAME].source.settled, self._stop)
             if not self._stop.is_set():
                 _see_to_card(snapshot)
                 pipeline = Pipeline(lambda: snapshot, access, lambda *_: None)
@@ -287,14 +287,14 @@ def _see_to_card(snapshot: Snapshot) -> None:
     Raises:
         CommandFailed: It has no card, which alone says how to call it.
     """
-    backing = snapshot.backings[_NAME]
-    card = backing.source.card
+    backend = snapshot.backends[_NAME]
+    card = backend.source.card
     if card is None:
-        if is_grpc(backing.url):
+        if is_grpc(backend.url):
             # The dialect of the client is assumed then.
             return
-        raise CommandFailed(f"{backing.url}: the agent's card cannot be read: {backing.source.error}")
-    if (card.get("security") or card.get("securityRequirements")) and not backing.upstream.treatment.credentials:
+        raise CommandFailed(f"{backend.url}: the agent's card cannot be read: {backend.source.error}")
+    if (card.get("security") or card.get("securityRequirements")) and not backend.upstream.treatment.credentials:
         logger.warning("the agent requires a credential. %s", SHOW_ONE)
 
 
@@ -324,7 +324,7 @@ async def _dress(snapshot: Snapshot, command: str, body: bytes) -> bytes:
         # If that fails, the agent's own error is returned.
         with suppress(Fault):
             rule = snapshot.table.agents[_NAME].rules[0]
-            answer["result"] = msgspec.Raw(snapshot.backings[_NAME].cards.card(rule, None, "").body)
+            answer["result"] = msgspec.Raw(snapshot.backends[_NAME].cards.card(rule, None, "").body)
             del answer["error"]
     if "result" not in answer:
         return body

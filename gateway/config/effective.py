@@ -120,7 +120,7 @@ def unknown_tasks(config: Config, agent: Agent) -> UnknownTasks:
     return agent.unknown_tasks or config.defaults.unknown_tasks
 
 
-def tenure(config: Config, agent: Agent) -> bool:
+def keeps_owners(config: Config, agent: Agent) -> bool:
     """Return whether the agent's tasks have owners, so that a ledger is kept of them.
 
     They have none with `isolation: none`, and none without `auth:` unless something else in the file asks for it: then
@@ -141,7 +141,7 @@ def keeps_state(config: Config) -> bool:
     """
     agents = config.agents.values()
     by_skill = any(match.by_skill for agent in agents for match in agent.match)
-    if config.push.mode == "relay" or by_skill or any(tenure(config, agent) for agent in agents):
+    if config.push.mode == "relay" or by_skill or any(keeps_owners(config, agent) for agent in agents):
         return True
     signs = (card_sign(config, agent) for agent in (None, *config.agents.values()))
     if any(each is not None and each.is_made for each in signs):

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.headers import Pairs
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
@@ -267,7 +267,7 @@ class _Pages:
         return Response(await asyncio.to_thread(msgspec.json.encode, page), media_type="application/json")
 
     async def agents(self, _request: Request) -> Response:
-        return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backings.items()]})
+        return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backends.items()]})
 
     async def reload(self, _request: Request) -> Response:
         reloader = self._watched.reloader
@@ -304,13 +304,13 @@ def _health(request: Request, *, good: bool, checks: dict[str, str]) -> Response
     return PlainTextResponse("ok\n" if good else f"{next(iter(checks.values()))}\n", status_code=status)
 
 
-def _agent(key: str, backing: Backing) -> dict[str, Any]:
-    source, upstream = backing.source, backing.upstream
+def _agent(key: str, backend: Backend) -> dict[str, Any]:
+    source, upstream = backend.source, backend.upstream
     card = source.card
     return {
-        "agent": backing.agent,
+        "agent": backend.agent,
         "backend": key,
-        "url": backing.url,
+        "url": backend.url,
         "card": {
             "read": card is not None,
             "name": None if card is None else card.get("name"),
@@ -323,10 +323,10 @@ def _agent(key: str, backing: Backing) -> dict[str, Any]:
         "speaks": [str(dialect) for dialect in upstream.interfaces()],
         **({"processes": upstream.report()} if isinstance(upstream, StdioUpstream) else {}),
         "connections": {
-            "active": sum(each.upstream.active for each in backing.replicas),
-            "idle": sum(each.upstream.idle for each in backing.replicas),
+            "active": sum(each.upstream.active for each in backend.replicas),
+            "idle": sum(each.upstream.idle for each in backend.replicas),
         },
-        **_health_of(backing),
+        **_health_of(backend),
     }
 
 
@@ -341,11 +341,11 @@ def _signature(source: CardSource) -> dict[str, Any]:
     return {"state": state, "kid": source.signed_by}
 
 
-def _health_of(backing: Backing) -> dict[str, Any]:
+def _health_of(backend: Backend) -> dict[str, Any]:
     """Return the health of a backend and of each replica, in words."""
     now = time.monotonic()
-    balancer = backing.balancer
-    replicas = [_replica(each, now) for each in backing.replicas]
+    balancer = backend.balancer
+    replicas = [_replica(each, now) for each in backend.replicas]
     found: dict[str, Any] = {"up": any(each["up"] for each in replicas), "replicas": replicas}
     if balancer.trouble:
         found["trouble"] = balancer.trouble

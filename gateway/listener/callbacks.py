@@ -160,9 +160,9 @@ class Callbacks:
     def _tell(self, head: Head, request_id: str, answer: _Answer, duration: float) -> None:
         """Count one, and log it: never the id of a callback, by which it is called."""
         snapshot, subscription = self._current(), answer.subscription
-        backing = None if subscription is None else snapshot.backings.get(subscription.scope)
+        backend = None if subscription is None else snapshot.backends.get(subscription.scope)
         outcome = answer.outcome or ("ok" if answer.status < 400 else "client_error")
-        meter = snapshot.strangers if backing is None else backing.meter
+        meter = snapshot.strangers if backend is None else backend.meter
         meter.request(
             OTHER, Binding.REST.label, outcome, NO_TENANT if subscription is None else subscription.owner.tenant
         )

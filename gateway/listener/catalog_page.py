@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.config.explain import Inquiry, reply
 from gateway.policy.limits import Limits
@@ -63,7 +63,7 @@ class CatalogPage:
         current: Callable[[], Snapshot],
         limits: Limits,
         recent: RecentRequests,
-        describe: Callable[[str, Backing], dict[str, Any]],
+        describe: Callable[[str, Backend], dict[str, Any]],
         *,
         may_act_as: bool,
         signs_out: bool,
@@ -105,21 +105,21 @@ class CatalogPage:
     async def agent(self, request: Request) -> Response:
         """Show one agent."""
         snapshot, name = self._current(), request.query_params.get("name", "")
-        backings = {key: each for key, each in snapshot.backings.items() if each.agent == name}
-        if not backings:
+        backends = {key: each for key, each in snapshot.backends.items() if each.agent == name}
+        if not backends:
             return self._render("message.html", status=404, here="agents", title="No such agent", text=name)
         entry = view.entry_of(snapshot, name)
         addresses = view.addresses(snapshot, name)
-        rule, first = view.rules_of(snapshot, name)[0], next(iter(backings.values()))
+        rule, first = view.rules_of(snapshot, name)[0], next(iter(backends.values()))
         signs_in = snapshot.config.auth is not None
         # The directory is read on the loop, which changes it.
         values: dict[str, Any] = {
             "entry": entry,
             "addresses": addresses,
             "card": view.served_card(first, addresses[0], rule, tenant=rule.tenant),
-            "portrait": first.source.portrait,
-            "backends": [self._describe(key, each) for key, each in backings.items()],
-            "usage": view.usage_of(self._limits, list(backings), entry.tenants, time.monotonic()),
+            "sanitized": first.source.sanitized,
+            "backends": [self._describe(key, each) for key, each in backends.items()],
+            "usage": view.usage_of(self._limits, list(backends), entry.tenants, time.monotonic()),
             "routes": view.routes_to(snapshot, name, entry.tenants, addresses[0]),
             "ranks": view.ranks_of(snapshot, name, entry.skills),
             "calls": view.snippets(addresses[0], signs_in=signs_in),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gateway.a2a.call import Call
 from gateway.a2a.fault import TasksLimited
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.config import effective
 from gateway.config.limit import Limits as Written
 from gateway.config.limit import TenantLimits
@@ -63,7 +63,7 @@ class Admission:
         if standing is not None:
             client.extra = [*client.extra, *ratelimit_headers(standing)]
 
-    async def admit(self, request: RequestContext, backing: Backing, call: Call) -> None:
+    async def admit(self, request: RequestContext, backend: Backend, call: Call) -> None:
         """Let a call begin, once there is a slot for it.
 
         Raises:
@@ -75,7 +75,7 @@ class Admission:
         request.on_toll, request.toll = self._charge, _TOLL
         if not self._limits.applies:
             return
-        tenant, key = principal.tenant, backing.upstream.backend
+        tenant, key = principal.tenant, backend.upstream.backend
         self._limits.refuse_body(tenant, key, request.bytes_in)
         permit = self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
         if permit is not None and not isinstance(permit, Permit):

@@ -13,7 +13,7 @@ from gateway.a2a.headers import A2A_JSON, Pairs, accepts, holds
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.cards.serve import ServedCard, sign_in_card
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
@@ -79,27 +79,27 @@ async def _agent_card(
     route, rule, principal = verdict.route, verdict.rule, request.principal
     assert route is not None
     assert rule is not None
-    backing = snapshot.backings[route.backend]
-    if backing.source.card is None and not backing.source.settled.is_set():
+    backend = snapshot.backends[route.backend]
+    if backend.source.card is None and not backend.source.settled.is_set():
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_CARD):
-                await backing.source.settled.wait()
-    may_call = principal is not None and snapshot.table.may_call(principal, backing.agent)
+                await backend.source.settled.wait()
+    may_call = principal is not None and snapshot.table.may_call(principal, backend.agent)
     tenant, bare = rule.tenant, False
     if route.tenant is not None:
         # Only a caller of the backend's own tenant, or one that may name that tenant and did, sees its card. Others see
         # the product's card where the file has one, else only how to call the agent.
         own = may_call and principal is not None and route.tenant in (principal.tenant, path.tenant)
-        tenant, bare = (route.tenant if own else None), not (own or backing.product)
-    personal = backing.source.personal
+        tenant, bare = (route.tenant if own else None), not (own or backend.product)
+    personal = backend.source.personal
     if personal and not may_call:
         # The agent wrote it for its callers.
         bare = True
-    card = backing.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
-    card = await backing.cards.signed(card)
+    card = backend.cards.card(rule, tenant, request.head.host, bare=bare, old=path.card == _OLD, modern=modern)
+    card = await backend.cards.signed(card)
     # A card that was picked by or for a caller, or is a tenant's own, must not come from a shared cache.
     picked = route.tenant is not None or any(condition[0] != "tenant" for condition in rule.conditions)
-    return card, snapshot.table.agents[backing.agent].public and not picked and not personal
+    return card, snapshot.table.agents[backend.agent].public and not picked and not personal
 
 
 def _sign_in(
@@ -120,16 +120,16 @@ def _sign_in(
     )
 
 
-def answers(backing: Backing, call: Call) -> bool:
+def answers(backend: Backend, call: Call) -> bool:
     """Return whether a call asks for the public card: over gRPC, 0.3 has one method for both (protocol trap 27)."""
     if call.operation is not Operation.GET_EXTENDED_CARD or call.dialect != _GRPC_0_3:
         return False
-    portrait = backing.source.portrait
-    return portrait is not None and not portrait.extended and _GRPC_0_3 not in backing.upstream.interfaces()
+    sanitized = backend.source.sanitized
+    return sanitized is not None and not sanitized.extended and _GRPC_0_3 not in backend.upstream.interfaces()
 
 
 async def tell(
-    request: RequestContext, backing: Backing, call: Call, client: Responder, clock: Callable[[], float]
+    request: RequestContext, backend: Backend, call: Call, client: Responder, clock: Callable[[], float]
 ) -> None:
     """Answer such a call.
 
@@ -137,7 +137,7 @@ async def tell(
         UpstreamConnect, UpstreamProtocol: there is no card.
     """
     assert request.rule is not None
-    card = await backing.cards.inside(request.rule, call.tenant, request.head.host, call.dialect)
+    card = await backend.cards.inside(request.rule, call.tenant, request.head.host, call.dialect)
     body = binding.answer(call, msgspec.Raw(card))
     request.status = 200
     request.first_byte = clock()

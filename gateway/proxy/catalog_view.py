@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from gateway.a2a.fault import Fault
 from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.cards.serve import PublicUrl
 from gateway.catalog.card_text import NO_TEXT, CardText, Skill
 from gateway.catalog.directory import Seen
@@ -148,36 +148,36 @@ def find(entries: Collection[Entry], search: Search, facets: Sequence[str] = FAC
 
 def entries_of(snapshot: Snapshot) -> list[Entry]:
     """Return all agents by name."""
-    backings: dict[str, list[Backing]] = {}
-    for backing in snapshot.backings.values():
-        backings.setdefault(backing.agent, []).append(backing)
+    backends: dict[str, list[Backend]] = {}
+    for backend in snapshot.backends.values():
+        backends.setdefault(backend.agent, []).append(backend)
     tenants: dict[str, list[str]] = {}
     for tenant, reach in snapshot.table.reach.items():
         for agent in reach.agents:
             tenants.setdefault(agent, []).append(tenant)
-    return [_entry(snapshot, name, backings[name], tenants.get(name, [])) for name in sorted(backings)]
+    return [_entry(snapshot, name, backends[name], tenants.get(name, [])) for name in sorted(backends)]
 
 
 def entry_of(snapshot: Snapshot, name: str) -> Entry:
     """Return one agent."""
-    backings = [backing for backing in snapshot.backings.values() if backing.agent == name]
+    backends = [backend for backend in snapshot.backends.values() if backend.agent == name]
     tenants = [tenant for tenant, reach in snapshot.table.reach.items() if name in reach.agents]
-    return _entry(snapshot, name, backings, tenants)
+    return _entry(snapshot, name, backends, tenants)
 
 
-def _entry(snapshot: Snapshot, name: str, backings: Sequence[Backing], tenants: list[str]) -> Entry:
+def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: list[str]) -> Entry:
     # An agent's backends for its tenants have cards of one product; the first one with skills stands for all.
-    texts = [snapshot.card_texts.of(backing.upstream.backend, backing.source) for backing in backings]
+    texts = [snapshot.card_texts.of(backend.upstream.backend, backend.source) for backend in backends]
     text = next((each for each in texts if each.skills), texts[0])
-    has_card = all(backing.source.portrait is not None and not backing.source.stale for backing in backings)
-    replicas = [replica for backing in backings for replica in backing.replicas]
+    has_card = all(backend.source.sanitized is not None and not backend.source.stale for backend in backends)
+    replicas = [replica for backend in backends for replica in backend.replicas]
     up = sum(replica.condition.is_up and not trouble_of(replica.upstream) for replica in replicas)
     return Entry(
         name,
         text.title or name,
         text,
         tenants=tuple(sorted(tenants)),
-        dialects=tuple(dict.fromkeys(str(each) for backing in backings for each in backing.upstream.interfaces())),
+        dialects=tuple(dict.fromkeys(str(each) for backend in backends for each in backend.upstream.interfaces())),
         health="down" if not up else "up" if has_card and up == len(replicas) else "degraded",
         replicas=len(replicas),
         replicas_up=up,
@@ -195,7 +195,7 @@ def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[Entry]:
 
 def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
     for seen in snapshot.directory.seen_by(principal):
-        if seen.listing.portrait is not None and rule_for(snapshot.table, seen, principal) is not None:
+        if seen.listing.sanitized is not None and rule_for(snapshot.table, seen, principal) is not None:
             yield seen
 
 
@@ -238,8 +238,8 @@ def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
 
     In the place of any skill in a path stands the first one of its card.
     """
-    own = [backing for backing in snapshot.backings.values() if backing.agent == agent]
-    texts = [snapshot.card_texts.of(backing.upstream.backend, backing.source) for backing in own]
+    own = [backend for backend in snapshot.backends.values() if backend.agent == agent]
+    texts = [snapshot.card_texts.of(backend.upstream.backend, backend.source) for backend in own]
     skill = next((each for text in texts for each in text.skill_ids), "SKILL")
     rules = snapshot.table.agents[agent].rules
     return [rule.at(skill) for rule in sorted(rules, key=lambda rule: rule.by_skill)]
@@ -270,7 +270,7 @@ class ServedView:
 
 
 def served_card(
-    backing: Backing, address: Address, rule: Rule, *, tenant: str | None, bare: bool = False
+    backend: Backend, address: Address, rule: Rule, *, tenant: str | None, bare: bool = False
 ) -> ServedView:
     """Return the card that a caller reads at an address.
 
@@ -279,7 +279,7 @@ def served_card(
         bare: As `ServedCards.card`.
     """
     try:
-        card = backing.cards.card(rule, tenant, address.host, bare=bare, modern=True)
+        card = backend.cards.card(rule, tenant, address.host, bare=bare, modern=True)
     except Fault as fault:
         return ServedView("", f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
     tree = json.loads(card.body)  # noqa: TID251 - a card of our own making, to be shown
@@ -291,7 +291,7 @@ class SeenAgent:
     """One agent as a caller may see it."""
 
     entry: Entry
-    portrait: SanitizedCard | None
+    sanitized: SanitizedCard | None
     address: Address
     card: ServedView
 
@@ -306,9 +306,9 @@ def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> See
     tenant = read_backend_key(seen.listing.backend)[1]
     own = tenant if principal is not None and tenant == principal.tenant else None
     card = served_card(
-        snapshot.backings[seen.listing.backend], address, rule, tenant=own or rule.tenant, bare=not seen.tells
+        snapshot.backends[seen.listing.backend], address, rule, tenant=own or rule.tenant, bare=not seen.tells
     )
-    return SeenAgent(_seen_entry(snapshot, seen), seen.portrait, address, card)
+    return SeenAgent(_seen_entry(snapshot, seen), seen.sanitized, address, card)
 
 
 def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:
@@ -334,9 +334,9 @@ def ranks_of(snapshot: Snapshot, agent: str, skills: Sequence[Skill]) -> list[di
     ]
 
 
-def usage_of(limits: Limits, backings: Sequence[str], tenants: Sequence[str], now: float) -> list[dict[str, Any]]:
+def usage_of(limits: Limits, backends: Sequence[str], tenants: Sequence[str], now: float) -> list[dict[str, Any]]:
     """Return the limits that a call to an agent meets, and their use in this process."""
-    rows = [("agent", name, usage) for name in backings for usage in limits.usage("agent", name, now)]
+    rows = [("agent", name, usage) for name in backends for usage in limits.usage("agent", name, now)]
     for tenant in tenants[:MOST_EXPLAINED]:
         rows += [("tenant", tenant, usage) for usage in limits.usage("tenant", tenant, now)]
     return [{"scope": scope, "name": name, **usage._asdict()} for scope, name, usage in rows]

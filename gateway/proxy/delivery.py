@@ -20,7 +20,7 @@ from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
-from gateway.backend.backend import OWN_IDS, Backing
+from gateway.backend.backend import OWN_IDS, Backend
 from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import RequestContext, meet
 from gateway.tasks.ownership import Ownership
@@ -92,7 +92,7 @@ class Delivery:
     """
 
     __slots__ = (
-        "_beside", "_body", "_is_wrapped", "backing", "call", "clock", "interface", "is_relayed", "is_renumbered",
+        "_beside", "_body", "_is_wrapped", "backend", "call", "clock", "interface", "is_relayed", "is_renumbered",
         "reply", "request", "translation",
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ class Delivery:
         self,
         reply: Reply,
         request: RequestContext,
-        backing: Backing,
+        backend: Backend,
         interface: Interface,
         *,
         clock: Callable[[], float],
@@ -113,7 +113,7 @@ class Delivery:
             raise ValueError("nothing was called")
         self.reply = reply
         self.request = request
-        self.backing = backing
+        self.backend = backend
         self.interface = interface
         self.clock = clock
         self.translation = translation
@@ -145,9 +145,9 @@ class Delivery:
         body, self._body = self._body, None
         if body is not None:
             return body
-        now, upstream = self.clock(), self.backing.upstream
+        now, upstream = self.clock(), self.backend.upstream
         left = (self.request.sent or now) + upstream.timeouts.total - now
-        return await self.reply.read(self.backing.bounds.kept, max(left, 0.001), self._hold)
+        return await self.reply.read(self.backend.bounds.kept, max(left, 0.001), self._hold)
 
     def refuse_unasked(self, head: ReplyHead) -> None:
         """Refuse a redirect, a part of an answer, and a stream that answers no streaming call.
@@ -231,7 +231,7 @@ class Delivery:
         """Return the error that a status of gRPC tells."""
         return read_status(status, self.call.dialect.version)
 
-    def unmarked(self, frame: bytes, *, event: bool = False) -> bytes:
+    def without_prefix(self, frame: bytes, *, event: bool = False) -> bytes:
         """Return an answer, or an event of a stream, without context prefixes."""
         ownership = self.request.ownership
         if ownership is None:
@@ -254,12 +254,12 @@ class Delivery:
             UpstreamProtocol: the connection has carried another call, whose answer it may be.
         """
         self.reply.distrust()
-        warned = self.backing.warned
+        warned = self.backend.warned
         if OWN_IDS not in warned:
             warned.add(OWN_IDS)
             logger.warning(
                 "agent %s answers under ids of its own: clients get theirs back, and its connections are not reused",
-                self.backing.agent,
+                self.backend.agent,
             )
         if not self.reply.alone:
             raise UpstreamProtocol(

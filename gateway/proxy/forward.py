@@ -21,7 +21,7 @@ from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
 from gateway.a2a.translation import Translation
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.proxy import method_fallback
 from gateway.proxy.delivery import Delivery
@@ -63,7 +63,7 @@ class Forwarder:
         self._idempotency = Idempotency(clock)
 
     def forward(
-        self, request: RequestContext, backing: Backing, client: Responder, call: Call, webhooks: Webhooks
+        self, request: RequestContext, backend: Backend, client: Responder, call: Call, webhooks: Webhooks
     ) -> Coroutine[Any, Any, None]:
         """Ask the agent, and bring its answer to the client; a message that was sent already gets the answer it had.
 
@@ -78,27 +78,27 @@ class Forwarder:
             NoHealthyBackend: the backend is ejected, or the replica that the call belongs to is gone.
             UpstreamConnect, UpstreamTimeout, UpstreamReset, UpstreamProtocol, Overloaded: as the pool and the relay.
         """
-        if backing.retry.idempotent:
-            send = partial(self._forward, request, backing, call, webhooks)
-            return self._idempotency.send(backing.upstream.backend, request, call, client, send)
-        return self._forward(request, backing, call, webhooks, client)
+        if backend.retry.idempotent:
+            send = partial(self._forward, request, backend, call, webhooks)
+            return self._idempotency.send(backend.upstream.backend, request, call, client, send)
+        return self._forward(request, backend, call, webhooks, client)
 
     async def _forward(
-        self, request: RequestContext, backing: Backing, call: Call, webhooks: Webhooks, client: Responder
+        self, request: RequestContext, backend: Backend, call: Call, webhooks: Webhooks, client: Responder
     ) -> None:
         principal = request.principal
         assert principal is not None
-        key = name_key(principal, backing.upstream.backend, call)
-        alias = None if key is None else await self._names.find(key, backing, call)
-        replica, binds, home = backing.balancer.only, False, None
+        key = name_key(principal, backend.upstream.backend, call)
+        alias = None if key is None else await self._names.find(key, backend, call)
+        replica, binds, home = backend.balancer.only, False, None
         if replica is None:
-            replica, binds, home = await choose_replica(backing, backing.balancer, principal, call, alias)
+            replica, binds, home = await choose_replica(backend, backend.balancer, principal, call, alias)
         call, meant = self._names.meaning(request, call, key, alias)
         interface = replica.upstream.interface(call, meant)
-        meter, isolation = backing.meter, backing.isolation
+        meter, isolation = backend.meter, backend.isolation
         if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters:
             meter.translated(call.dialect, interface.dialect)
-            await self._list(request, backing, interface, call, client, replica=replica, binds=binds)
+            await self._list(request, backend, interface, call, client, replica=replica, binds=binds)
             return
         ownership = None
         if isolation is not None:
@@ -110,13 +110,13 @@ class Forwarder:
         pushing = request.pushing = webhooks.of(call, named, ownership)
         if pushing is not None:
             # A name of 0.1 is one only to calls that are meant in 0.1.
-            await pushing.adopt(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
+            await pushing.register(call, interface.dialect, alias if meant[0].version is Version.V0_1 else None)
         translation, ours = None, call.dialect.version
         if interface.dialect not in meant or pushing is not None or call.is_mixed:
             if meant[0] != call.dialect and not call.path.legacy_card:
                 call = request.call = replace(call, dialect=meant[0])
                 request.version = meant[0].version
-            translation = await self._translate(request, backing, interface, call, alias)
+            translation = await self._translate(request, backend, interface, call, alias)
             meter.translated(call.dialect, interface.dialect)
             call = translation.call
         elif interface.dialect != call.dialect and not call.path.legacy_card:
@@ -130,7 +130,7 @@ class Forwarder:
             await webhooks.judge(named.webhooks)
         caller = _caller(request, principal)
         asking = _Asking(
-            request, backing, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
+            request, backend, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
         )
         asking.home, asking.translation = home, translation
         asking.begin(self._clock())
@@ -142,7 +142,7 @@ class Forwarder:
     async def _list(
         self,
         request: RequestContext,
-        backing: Backing,
+        backend: Backend,
         interface: Interface,
         call: Call,
         client: Responder,
@@ -151,11 +151,11 @@ class Forwarder:
         binds: bool,
     ) -> None:
         """Answer with those of the agent's tasks that are the caller's."""
-        assert backing.isolation is not None
+        assert backend.isolation is not None
         assert request.principal is not None
-        ownership = request.ownership = ownership_of(backing.isolation, request.principal, "")
+        ownership = request.ownership = ownership_of(backend.isolation, request.principal, "")
         caller = _caller(request, request.principal)
-        asking = _Asking(request, backing, interface, self._clock, caller=caller, binds=binds, replica=replica)
+        asking = _Asking(request, backend, interface, self._clock, caller=caller, binds=binds, replica=replica)
         lister = TaskLister(asking, ownership, self._clock)
         asking.begin(self._clock())
         try:
@@ -196,7 +196,7 @@ class Forwarder:
         delivery = Delivery(
             reply,
             request,
-            asking.backing,
+            asking.backend,
             asking.interface,
             clock=self._clock,
             translation=translation,
@@ -227,7 +227,7 @@ class Forwarder:
         return Delivery(
             reply,
             asking.request,
-            asking.backing,
+            asking.backend,
             asking.interface,
             clock=self._clock,
             translation=translation,
@@ -245,13 +245,13 @@ class Forwarder:
 
     async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
         """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
-        request, backing, asked, call = asking.request, asking.backing, asking.request.call, delivery.call
-        if asked is None or not isinstance(backing.upstream, HttpUpstream):
+        request, backend, asked, call = asking.request, asking.backend, asking.request.call, delivery.call
+        if asked is None or not isinstance(backend.upstream, HttpUpstream):
             return delivery
         if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
             return delivery
         asking.answered(delivery.reply)
-        translation = asking.translation or await self._translate(request, backing, asking.interface, asked, None)
+        translation = asking.translation or await self._translate(request, backend, asking.interface, asked, None)
         found = await method_fallback.find(call, translation, asking.send, partial(self._delivery, asking))
         if found is None:
             return delivery
@@ -259,15 +259,15 @@ class Forwarder:
         return found
 
     async def _translate(
-        self, request: RequestContext, backing: Backing, interface: Interface, call: Call, alias: Alias | None
+        self, request: RequestContext, backend: Backend, interface: Interface, call: Call, alias: Alias | None
     ) -> Translation:
         assert request.principal is not None
-        upstream = backing.upstream
+        upstream = backend.upstream
         key = name_key(request.principal, upstream.backend, call)
         ours, theirs = call.dialect.version, interface.dialect.version
         met = None
         if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
-            met = self._names.recorder(key, backing)
+            met = self._names.recorder(key, backend)
         translate = partial(
             Translation,
             call,
@@ -285,7 +285,7 @@ class Forwarder:
         return await asyncio.get_running_loop().run_in_executor(self._threads, translate)
 
 
-class _Asking(Attempt[RequestContext, Backing]):
+class _Asking(Attempt[RequestContext, Backend]):
     """The attempts of one call.
 
     Attributes:
@@ -300,12 +300,12 @@ class _Asking(Attempt[RequestContext, Backing]):
 
     def begin(self, now: float) -> None:
         """Count the call while it is at the agent."""
-        self.backing.meter.forwarding(1)
+        self.backend.meter.forwarding(1)
         self.request.sent = now
 
     def finish(self) -> None:
         """End the call, and count its answer."""
-        request, meter = self.request, self.backing.meter
+        request, meter = self.request, self.backend.meter
         request.on_event = None
         self.end()
         meter.forwarding(-1)
@@ -313,7 +313,7 @@ class _Asking(Attempt[RequestContext, Backing]):
         if self.status == 200 and request.sent is not None and request.received is not None:
             operation = request.operation
             if operation is not None and operation.sends:
-                self.backing.listing.first_byte.note(request.received - request.sent, request.received)
+                self.backend.listing.first_byte.note(request.received - request.sent, request.received)
 
     @property
     def missed(self) -> bool:

@@ -43,7 +43,7 @@ from gateway.a2a.ids import nested_in_tree
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import LONGEST_PAGE, Listing
 from gateway.a2a.task_state import state_of
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.proxy.delivery import Delivery, head_of
 from gateway.proxy.reply import ClientAnswer
 from gateway.proxy.request import RequestContext
@@ -87,10 +87,10 @@ class TaskLister:
     """
 
     def __init__(
-        self, asking: Attempt[RequestContext, Backing], ownership: Ownership, clock: Callable[[], float]
+        self, asking: Attempt[RequestContext, Backend], ownership: Ownership, clock: Callable[[], float]
     ) -> None:
         self._asking = asking
-        self._backing = asking.backing
+        self._backend = asking.backend
         self._interface = asking.interface
         self._request = asking.request
         self._ownership = ownership
@@ -108,7 +108,7 @@ class TaskLister:
             StateUnavailable: the owners of the tasks are not known.
         """
         request, ownership, interface = self._request, self._ownership, self._interface
-        listing = Listing(call, interface.dialect, tenant=self._backing.upstream.tenant(call, interface), id=request.id)
+        listing = Listing(call, interface.dialect, tenant=self._backend.upstream.tenant(call, interface), id=request.id)
         cipher = await ownership.isolation.ledger.cipher()
         # From here on it is known which context is counted.
         await ownership.authorize(call)
@@ -158,7 +158,7 @@ class TaskLister:
         if reply.has_begun or reply.is_failing:
             asking.answered(reply)
         delivery = Delivery(
-            reply, self._request, self._backing, self._interface, clock=self._clock, call=asked, beside=self._bytes
+            reply, self._request, self._backend, self._interface, clock=self._clock, call=asked, beside=self._bytes
         )
         try:
             page = await _good(delivery)
@@ -198,7 +198,7 @@ async def _good(delivery: Delivery) -> bytes:
         return page
     if told is not None:
         await delivery.refuse_others(told)
-    error = binding.error(delivery.call, reply.http_status, delivery.unmarked(page))
+    error = binding.error(delivery.call, reply.http_status, delivery.without_prefix(page))
     if error is None:
         refuse_page(reply)
         return b""

@@ -81,7 +81,7 @@ def _page(snapshot: Snapshot, request: RequestContext, name: str) -> tuple[int, 
             "agent.html",
             {
                 "entry": seen.entry,
-                "portrait": seen.portrait,
+                "sanitized": seen.sanitized,
                 "addresses": [seen.address],
                 "card": seen.card,
                 "calls": view.snippets(seen.address, signs_in=signs_in),

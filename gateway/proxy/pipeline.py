@@ -160,18 +160,18 @@ class Pipeline:
         assert verdict.route is not None
         if verdict.rule is not None and verdict.rule.addressed:
             call = request.call = replace(call, addressed=True)
-        backing = snapshot.backings[verdict.route.backend]
-        if backing.methods is not None and call.operation not in backing.methods:
+        backend = snapshot.backends[verdict.route.backend]
+        if backend.methods is not None and call.operation not in backend.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
-        if card_requests.answers(backing, call):
-            await card_requests.tell(request, backing, call, client, self._clock)
+        if card_requests.answers(backend, call):
+            await card_requests.tell(request, backend, call, client, self._clock)
             return
         self._overload.refuse_stream(call.operation)
-        await self.admission.admit(request, backing, call)
+        await self.admission.admit(request, backend, call)
         # A configuration that came meanwhile did not see this stream among the open ones.
         if (current := self._current()) is not snapshot and (why := revoked(current, request, self._wall())):
             raise why
-        await self._forwarder.forward(request, backing, client, call, snapshot.webhooks)
+        await self._forwarder.forward(request, backend, client, call, snapshot.webhooks)
 
     async def _refuse(self, request: RequestContext, client: Responder, snapshot: Snapshot, fault: Fault) -> None:
         try:

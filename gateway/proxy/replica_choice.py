@@ -9,14 +9,14 @@ from gateway.a2a.call import Call
 from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.tasks.ownership import ownership_of
 from gateway.upstream.balancer import Balancer, Replica
 
 
 async def choose_replica(
-    backing: Backing, balancer: Balancer, principal: Principal, call: Call, alias: Alias | None
+    backend: Backend, balancer: Balancer, principal: Principal, call: Call, alias: Alias | None
 ) -> tuple[Replica, bool, str | None]:
     """Return the replica, whether the call goes to no other, and the replica that made its task.
 
@@ -29,15 +29,15 @@ async def choose_replica(
     """
     if not balancer.is_settled:
         with suppress(TimeoutError):
-            async with asyncio.timeout(backing.upstream.timeouts.connect):
+            async with asyncio.timeout(backend.upstream.timeouts.connect):
                 await balancer.settled()
     balancer.admit()
-    if backing.isolation is None or backing.isolation.affinity is None:
+    if backend.isolation is None or backend.isolation.affinity is None:
         return balancer.another(()), False, None
     named = referenced_ids(call)
     if alias is not None and not alias.newer:
         named = replace(named, tasks=(alias.task_id, *named.tasks))
-    ownership = ownership_of(backing.isolation, principal, "")
+    ownership = ownership_of(backend.isolation, principal, "")
     home, by_task = await ownership.replica_of(named)
     home = balancer.current_name(home) if home else ""
     if call.operation is Operation.LIST_TASKS and not home:

@@ -97,10 +97,12 @@ async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead
     try:
         await stream.run()
     except UpstreamReset:
-        if translation is None or translation.complaint is None or client.opened:
+        if translation is None or translation.stream_error is None or client.opened:
             raise
         # The error is the first thing that the agent says, and this client's dialect has no event for it.
-        await _answer_of(delivery, client, head_of(delivery.reply)).complain(translation.complaint, translation.error)
+        await _answer_of(delivery, client, head_of(delivery.reply)).complain(
+            translation.stream_error, translation.error
+        )
 
 
 # ---- One frame -------------------------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
         request.saw(told)
     is_good = told is not None and told.error is None
     if ownership is not None and ownership.prefix.raw:
-        body = await delivery.work(delivery.unmarked, body)
+        body = await delivery.work(delivery.without_prefix, body)
     if translation is not None:
         answer = _answer_of(delivery, client, head)
         delivering = _deliver_translated(delivery, answer, translation, body, is_good=is_good)
@@ -175,7 +177,7 @@ def _only_event(translation: Translation, body: bytes) -> bytes:
 
 def _restores_tenant(delivery: Delivery) -> bool:
     call = delivery.call
-    return agent_frame.echoes_tenant(call.operation) and delivery.backing.upstream.restores_tenant(
+    return agent_frame.echoes_tenant(call.operation) and delivery.backend.upstream.restores_tenant(
         call, delivery.interface
     )
 
@@ -186,7 +188,7 @@ async def _card(delivery: Delivery, body: bytes) -> bytes:
     raw = await delivery.work(partial(binding.raw_result, delivery.call), body)
     if raw is None or request.rule is None or call is None:
         raise UpstreamProtocol("the agent's answer is no card")
-    card = await delivery.backing.cards.extended(
+    card = await delivery.backend.cards.extended(
         bytes(raw),
         request.rule,
         call.tenant,

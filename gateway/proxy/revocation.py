@@ -47,7 +47,7 @@ def revoked(snapshot: Snapshot, request: RequestContext, now: float) -> Fault | 
         return AuthInvalid("the credential of this call is not accepted any more", detail="while its stream was open")
     agent, tenant = read_backend_key(backend)
     table = snapshot.table
-    if backend in snapshot.backings:
+    if backend in snapshot.backends:
         goes_on = table.may_reach(caller, agent, tenant)
     elif agent in snapshot.config.agents:
         goes_on = table.may_call(caller, agent)

@@ -64,8 +64,8 @@ def select(snapshot: Snapshot, request: RequestContext, location: Location, tena
             assert requirement is not None
             raise _insufficient(requirement, request.principal)
         raise _refusal(kind, verdict.contenders)
-    backing = snapshot.backings[verdict.route.backend]
-    request.agent, request.backend, request.meter = backing.agent, verdict.route.backend, backing.meter
+    backend = snapshot.backends[verdict.route.backend]
+    request.agent, request.backend, request.meter = backend.agent, verdict.route.backend, backend.meter
     return verdict
 
 

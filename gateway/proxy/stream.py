@@ -44,20 +44,20 @@ class Stream:
     """
 
     def __init__(self, delivery: Delivery, client: Responder, headers: Pairs) -> None:
-        backing = delivery.backing
+        backend = delivery.backend
         self._delivery = delivery
         self._request = delivery.request
         self._call = delivery.call
         self._translation = delivery.translation
         self._clock = delivery.clock
-        self._meter = backing.meter
-        self._heartbeat = backing.bounds.heartbeat
+        self._meter = backend.meter
+        self._heartbeat = backend.bounds.heartbeat
         self._client = client
         self._is_wrapped = self._call.dialect.binding is Binding.JSONRPC
         self._is_grpc = self._call.dialect.binding is Binding.GRPC
         # Clients of gRPC get no heartbeats: HTTP/2 has pings.
         self._beats = delivery.request.binding is not Binding.GRPC
-        longest = backing.bounds.event
+        longest = backend.bounds.event
         self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
         self._read = event_reader(self._call)
         # The headers, until they go out with the first event.
@@ -138,7 +138,7 @@ class Stream:
     async def _flow(self) -> None:
         """Take what arrives, to the end of the reply."""
         delivery = self._delivery
-        reply, idle = delivery.reply, delivery.backing.upstream.timeouts.stream_idle
+        reply, idle = delivery.reply, delivery.backend.upstream.timeouts.stream_idle
         with suppress(_Ended):
             await reply.flow(self._take, self._settle, idle, self._lag)
         if reply.failure is not None:
@@ -164,8 +164,8 @@ class Stream:
         if self._request.binding is not Binding.GRPC:
             return None
         if translation is not None:
-            complaint = translation.complaint
-            status = None if complaint is None else of_error(complaint, translation.client.version)
+            stream_error = translation.stream_error
+            status = None if stream_error is None else of_error(stream_error, translation.client.version)
         if status is None:
             return None
         self._request.grpc_status = status.code
@@ -373,11 +373,11 @@ class Stream:
         raw = event.raw
         if self._is_renumbered and (read := event.read()) is not None and read[1].strip():
             raw = event.with_data(with_id(read[1], self._call.id))
-        # As `Mark.unmarked`, which would be a call for every event of every stream.
+        # As `Mark.without_prefix`, which would be a call for every event of every stream.
         if ownership is None or not (mark := ownership.prefix.raw) or mark not in raw:
             return raw
         if self._is_grpc and event.line is not None:
-            return frame(self._delivery.unmarked(event.line, event=True))
+            return frame(self._delivery.without_prefix(event.line, event=True))
         return raw.replace(mark, b"")
 
     def _translated(self, translation: Translation, event: Event) -> bytes:
@@ -392,9 +392,9 @@ class Stream:
         data = read[1]
         if not data.strip():
             return b""
-        said = translation.event(self._delivery.unmarked(data, event=True))
-        if translation.complaint is not None:
-            self._request.saw(Progress(event="error", error=translation.complaint.code))
+        said = translation.event(self._delivery.without_prefix(data, event=True))
+        if translation.stream_error is not None:
+            self._request.saw(Progress(event="error", error=translation.stream_error.code))
             # A client of gRPC is told by a status, which nothing can follow.
             self._has_ended = not self._beats
         return said

@@ -17,7 +17,7 @@ from gateway.a2a.bindings.jsonrpc import METHODS, SHARED_WITH_0_1
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.naming import Alias
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.proxy.request import RequestContext
 from gateway.tasks.aliases import Aliases, KeptAliases, Key
@@ -41,15 +41,15 @@ class TaskNames:
         self._aliases = Aliases()
         self._lasting: KeptAliases | None = None
 
-    async def find(self, key: Key, backing: Backing, call: Call) -> Alias | None:
+    async def find(self, key: Key, backend: Backend, call: Call) -> Alias | None:
         """Return what is known of the name in a call, or None."""
-        kept = self._kept(backing)
+        kept = self._kept(backend)
         if kept is None or call.method not in _MAYBE_NAMED:
             return self._aliases.find(key)
         alias = await kept.find(key)
-        if alias is not None and not alias.newer and backing.isolation is not None and backing.isolation.keeps:
-            known = await backing.isolation.ledger.store.tasks(backing.isolation.scope, (alias.task_id,))
-            if known == [None] and not backing.isolation.adopts:
+        if alias is not None and not alias.newer and backend.isolation is not None and backend.isolation.keeps:
+            known = await backend.isolation.ledger.store.tasks(backend.isolation.scope, (alias.task_id,))
+            if known == [None] and not backend.isolation.claims_unowned:
                 # The task was erased or forgotten meanwhile: the name is free again.
                 self._aliases.forget(key)
                 return None
@@ -71,19 +71,19 @@ class TaskNames:
                 self._aliases.forget(key._replace(name=""))
         return call, meant
 
-    def recorder(self, key: Key, backing: Backing) -> Callable[[str, Alias], None]:
+    def recorder(self, key: Key, backend: Backend) -> Callable[[str, Alias], None]:
         """Return what keeps the names that an answer tells."""
-        kept = self._kept(backing)
+        kept = self._kept(backend)
         if kept is None:
             return partial(self._aliases.put, key)
         return partial(kept.put, asyncio.get_running_loop(), key)
 
-    def _kept(self, backing: Backing) -> KeptAliases | None:
+    def _kept(self, backend: Backend) -> KeptAliases | None:
         """Return the names that outlive this process, for a backend whose tasks have owners."""
-        if backing.isolation is None:
+        if backend.isolation is None:
             return None
-        if self._lasting is None or self._lasting.ledger is not backing.isolation.ledger:
-            self._lasting = KeptAliases(self._aliases, backing.isolation.ledger)
+        if self._lasting is None or self._lasting.ledger is not backend.isolation.ledger:
+            self._lasting = KeptAliases(self._aliases, backend.isolation.ledger)
         return self._lasting
 
 

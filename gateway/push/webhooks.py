@@ -82,7 +82,7 @@ class Pushing:
         self._task = ""
         self._config_id = ""
 
-    async def adopt(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
+    async def register(self, call: Call, theirs: Dialect, alias: Alias | None) -> None:
         """Register the configuration that a call brings.
 
         Args:

@@ -67,7 +67,7 @@ class Isolation:
     Attributes:
         scope: The key of the backend in the ledger.
         by_principal: Whether callers of one tenant are told apart.
-        adopts: Whether a task without an owner goes to the first caller that is answered about it.
+        claims_unowned: Whether a task without an owner goes to the first caller that is answered about it.
         shared: Whether several owners reach the backend.
         keeps: Whether owners are recorded at all. If not, only webhooks have one.
         most_open: The bound on open tasks by tenant; under `*` that of all other tenants.
@@ -77,7 +77,7 @@ class Isolation:
     ledger: Ledger
     scope: str
     by_principal: bool = False
-    adopts: bool = False
+    claims_unowned: bool = False
     shared: bool = True
     keeps: bool = True
     most_open: Mapping[str, int | None] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Isolation:
     @property
     def filters(self) -> bool:
         """Whether lists of tasks are filtered: not if all tasks of the agent belong to one owner."""
-        return self.keeps and (self.shared or not self.adopts)
+        return self.keeps and (self.shared or not self.claims_unowned)
 
     def is_owned(self, owner: Owner, by: Owner) -> bool:
         """Return whether what belongs to `owner` is also `by`'s."""
@@ -118,7 +118,7 @@ class Isolation:
         prefix = self.prefix_of(await self.ledger.cipher(), owner)
         observed = Observed(
             owner, told.task_id or "", context, told.state or "",
-            now=self.ledger.now(), apart=self.by_principal, marked=context.startswith(prefix),
+            now=self.ledger.now(), apart=self.by_principal, prefixed=context.startswith(prefix),
         )  # fmt: skip
         if told.others is not None and await self.names_foreign(owner, told.others, prefix):
             return False
@@ -354,7 +354,7 @@ class Ownership(msgspec.Struct, eq=False):
 
     def _claim_unowned(self, id: str, task: Task | None) -> None:  # noqa: A002 - as above
         """Pass a task without an owner, where that is allowed; the agent's answer then decides the owner."""
-        if task is not None or not self.isolation.adopts or len(id) > LONGEST_ID:
+        if task is not None or not self.isolation.claims_unowned or len(id) > LONGEST_ID:
             self._refuse_task(found=task is not None)
         self._claimed = (*self._claimed, id)
 
@@ -432,9 +432,9 @@ class Ownership(msgspec.Struct, eq=False):
         if task and told.event not in _NEWS and task not in self._claimed and await self._find(task) is None:
             # Only a message names it. Agents make up ids for such, and never end these tasks.
             state = "completed"
-        marked, now = self.prefix.starts(context), int(isolation.ledger.wall())
+        prefixed, now = self.prefix.starts(context), int(isolation.ledger.wall())
         observed = Observed(
-            self.owner, task, context, state, self.replica, self._label, now, isolation.by_principal, marked
+            self.owner, task, context, state, self.replica, self._label, now, isolation.by_principal, prefixed
         )
         try:
             decision = await isolation.ledger.store.record(isolation.scope, observed)
@@ -537,7 +537,7 @@ class Ownership(msgspec.Struct, eq=False):
             if task in self._claimed:
                 self._refuse_task(found=True)
             self._refuse("task")
-        if decision.context is not None and not (observed.marked or self.owns(decision.context)):
+        if decision.context is not None and not (observed.prefixed or self.owns(decision.context)):
             self._refuse("context")
         if task:
             if not self._task:
@@ -587,8 +587,8 @@ class Ownership(msgspec.Struct, eq=False):
 
     def _is_foreign(self, task: Owner | None, context: str, holder: Owner | None) -> bool:
         """Return whether a task, by its owner, or a context, by its holder, is another owner's."""
-        marked, apart = self.prefix.starts(context), self.isolation.by_principal
-        return Observed(self.owner, context=context, apart=apart, marked=marked).is_foreign(task, holder)
+        prefixed, apart = self.prefix.starts(context), self.isolation.by_principal
+        return Observed(self.owner, context=context, apart=apart, prefixed=prefixed).is_foreign(task, holder)
 
     def _know(self, id: str, task: Task) -> None:  # noqa: A002 - the protocol's word
         self._task, self._state, self._context = id, task.state, task.context

@@ -107,7 +107,7 @@ class RedisStore:
             return Decision()
         told = (
             closed(scope), task, context, owner.tenant, owner.principal,
-            observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.marked,
+            observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.prefixed,
         )  # fmt: skip
         found = await self.client.run(scripts.RECORD, self._keys(owner.tenant), (_pack(told),))
         if found == 1:

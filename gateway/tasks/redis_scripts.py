@@ -87,7 +87,7 @@ end
 RECORD: Final = (
     _TASKS
     + rf"""
-local scope, id, context, tenant, principal, state, replica, dialect, now, apart, marked =
+local scope, id, context, tenant, principal, state, replica, dialect, now, apart, prefixed =
   unpack(cmsgpack.unpack(ARGV[1]))
 local function other(known, principals)
   return known and (known[1] ~= tenant or (principals and known[2] ~= principal))
@@ -99,7 +99,7 @@ task_of = task_of and cmsgpack.unpack(task_of)
 local function told()
   return cmsgpack.pack({{task_of and {{task_of[1], task_of[2]}}, context_of and {{context_of[1], context_of[2]}}}})
 end
-if other(task_of, apart) or (not marked and other(context_of, apart)) then return told() end
+if other(task_of, apart) or (not prefixed and other(context_of, apart)) then return told() end
 local all_mine = not other(task_of, true) and not other(context_of, true)
 if context_of then
   -- Under a mark, another tenant's is left alone.
@@ -134,7 +134,7 @@ end
 return all_mine and 1 or told()
 """
 )
-"""ARGV: scope, task, context, tenant, principal, state, replica, dialect, now, apart, marked (packed).
+"""ARGV: scope, task, context, tenant, principal, state, replica, dialect, now, apart, prefixed (packed).
 
 Returns 1 where all that was named is the asker's; else the owner of each, or false. Where one is another's, nothing is
 written.

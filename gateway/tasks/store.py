@@ -78,7 +78,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
         state: As `Task.state`; empty if the frame tells none.
         now: Unix seconds.
         apart: Whether the principals of a tenant are told apart.
-        marked: Whether the context has the owner's prefix, and therefore is the owner's, no matter who recorded it.
+        prefixed: Whether the context has the owner's prefix, and therefore is the owner's, no matter who recorded it.
     """
 
     owner: Owner
@@ -89,7 +89,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
     dialect: str = ""
     now: int = 0
     apart: bool = False
-    marked: bool = False
+    prefixed: bool = False
 
     def is_foreign(self, task: Owner | None, context: Owner | None) -> bool:
         """Return whether it names what belongs to another owner; such a frame never leaves.
@@ -98,7 +98,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
             task: The task's known owner; None if there is none, or if no task is named.
             context: Likewise.
         """
-        return self._is_others(task) or (not self.marked and self._is_others(context))
+        return self._is_others(task) or (not self.prefixed and self._is_others(context))
 
     def _is_others(self, known: Owner | None) -> bool:
         owner = self.owner

@@ -62,14 +62,14 @@ class GrpcUpstream:
         self.timeouts = timeouts
         self._clock = clock
         self.treatment = treatment
-        repertoire = Dialects(
+        dialects = Dialects(
             url=url, cards=cards, relayed=GRPC, tenant=treatment.tenant, binding=Binding.GRPC, version=version
         )
         # As `HttpUpstream` does.
-        self.interfaces = repertoire.interfaces
-        self.interface = repertoire.interface
-        self.tenant = repertoire.tenant
-        self.restores_tenant = repertoire.restores_tenant
+        self.interfaces = dialects.interfaces
+        self.interface = dialects.interface
+        self.tenant = dialects.tenant
+        self.restores_tenant = dialects.restores_tenant
         self._scope_field = scope_field
         if len(_legal(treatment.credentials)) < len(treatment.credentials):
             raise ValueError("a credential is no metadata of gRPC")

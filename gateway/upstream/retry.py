@@ -288,13 +288,13 @@ class Attempt(Generic[R, B]):
 
     __slots__ = (
         "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_trials", "_tried",
-        "backing", "interface", "replica", "request",
+        "backend", "interface", "replica", "request",
     )  # fmt: skip
 
     def __init__(
         self,
         request: R,
-        backing: B,
+        backend: B,
         interface: Interface,
         clock: Callable[[], float],
         *,
@@ -304,7 +304,7 @@ class Attempt(Generic[R, B]):
         replica: Replica | None = None,
     ) -> None:
         self.request = request
-        self.backing = backing
+        self.backend = backend
         self.interface = interface
         self._clock = clock
         self._caller = caller
@@ -318,23 +318,23 @@ class Attempt(Generic[R, B]):
         self._since: float | None = None
         self._pauses = 0
         self._trials: tuple[bool, bool] | None = None
-        only = backing.balancer.only
+        only = backend.balancer.only
         if replica is None:
             assert only is not None
             replica = only
         self.replica = replica
         if call is not None and only is None:
             # Ownership was checked since the replica was chosen: another call may be the trial by now.
-            backing.balancer.admit()
+            backend.balancer.admit()
             if not binds and not replica.condition.is_available(clock()):
                 self.replica = self._elsewhere(call) or replica
         self._begin()
 
     def _begin(self) -> None:
-        backing, replica, request = self.backing, self.replica, self.request
-        backing.budget.call(self._clock() if request.sent is None else request.sent)
-        self._trials = backing.balancer.begin(replica)
-        if backing.balancer.only is None:
+        backend, replica, request = self.backend, self.replica, self.request
+        backend.budget.call(self._clock() if request.sent is None else request.sent)
+        self._trials = backend.balancer.begin(replica)
+        if backend.balancer.only is None:
             request.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
         if request.ownership is not None:
             # The only replica is recorded as well: its tasks stay its own when others are added.
@@ -350,7 +350,7 @@ class Attempt(Generic[R, B]):
     def _send(self, call: Call, caller: Caller) -> Coroutine[Any, Any, Reply]:
         replica = self.replica
         # An agent with ids of its own gets one call per connection (safety T14).
-        is_fresh = replica.name in self._missed or OWN_IDS in self.backing.warned
+        is_fresh = replica.name in self._missed or OWN_IDS in self.backend.warned
         return replica.upstream.send(call, self.interface, self.request.head, caller, fresh=is_fresh)
 
     async def _with_token(self, call: Call, tokens: TokenSource | NoToken) -> Reply:
@@ -376,13 +376,13 @@ class Attempt(Generic[R, B]):
 
     def stay(self) -> None:
         """Stay at this replica from now on: later calls depend on what it has answered."""
-        balancer = self.backing.balancer
+        balancer = self.backend.balancer
         self._binds = self._binds or (balancer.only is None and balancer.affinity.by != "none")
 
     def end(self) -> None:
         """End the call, whether it was answered or not."""
         if self._trials is not None:
-            self.backing.balancer.end(self.replica, self._trials)
+            self.backend.balancer.end(self.replica, self._trials)
             self._trials = None
 
     # ---- Results -------------------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ class Attempt(Generic[R, B]):
             self._failed(f"status {reply.http_status}")
         else:
             self._is_reported = True
-            self.backing.balancer.succeeded(self.replica)
+            self.backend.balancer.succeeded(self.replica)
 
     def broke(self, reply: Reply, fault: Fault) -> None:
         """Report an answer that broke off, or was none."""
@@ -418,7 +418,7 @@ class Attempt(Generic[R, B]):
     def _failed(self, why: str) -> None:
         if not self._is_reported:
             self._is_reported = True
-            self.backing.balancer.failed(self.replica, why, self._trials or NO_TRIALS)
+            self.backend.balancer.failed(self.replica, why, self._trials or NO_TRIALS)
 
     # ---- Retries -------------------------------------------------------------------------------------------------
 
@@ -479,7 +479,7 @@ class Attempt(Generic[R, B]):
 
     def _may_retry(self, call: Call, reason: RetryOn) -> bool:
         """Return whether there is one more retry, and take it."""
-        backing, policy = self.backing, self.backing.retry
+        backend, policy = self.backend, self.backend.retry
         if reason not in policy.when or len(self._retries) >= policy.most:
             return False
         # The client's own words count; a translated call may name more.
@@ -487,12 +487,12 @@ class Attempt(Generic[R, B]):
         is_second = reason is not RetryOn.CONNECT and reason in self._retries
         if is_second or not may_retry(asked, reason, idempotent=policy.idempotent):
             return False
-        is_alone = self._binds or backing.balancer.only is not None
+        is_alone = self._binds or backend.balancer.only is not None
         if reason is RetryOn.CONNECT and is_alone and self.replica.condition.ejection.is_open:
             # It has been away for some time, and the call can go nowhere else.
             return False
         now = self._clock()
-        if not backing.balancer.breaker.admits(now) or not backing.budget.take(now):
+        if not backend.balancer.breaker.admits(now) or not backend.budget.take(now):
             return False
         self._retries.append(reason)
         return True
@@ -512,7 +512,7 @@ class Attempt(Generic[R, B]):
         found = self._elsewhere(call)
         if found is None and not may_stay:
             return False
-        self.backing.meter.repeated(left.key, reason.value)
+        self.backend.meter.repeated(left.key, reason.value)
         if reason is not RetryOn.CONNECT or found is None or found.name in self._tried:
             shortest = _SHORTEST if len(self._retries) == 1 else _LATER
             await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
@@ -528,7 +528,7 @@ class Attempt(Generic[R, B]):
         Args:
             since: The time of the first failure.
         """
-        balancer = self.backing.balancer
+        balancer = self.backend.balancer
         if not self._binds or reason is not RetryOn.CONNECT:
             return False
         while (left := balancer.affinity.wait - (self._clock() - since)) > 0:
@@ -571,7 +571,7 @@ class Attempt(Generic[R, B]):
 
     def _elsewhere(self, call: Call) -> Replica | None:
         """Return another replica that the call may go to; None if it stays."""
-        balancer = self.backing.balancer
+        balancer = self.backend.balancer
         if self._binds:
             return None
         if RetryOn.RESET in self._retries and not call.operation.repeatable and balancer.affinity.by != "none":

@@ -137,10 +137,10 @@ async def test_what_is_shown_of_a_card_is_ready_when_it_is_read(client: httpx.As
     discretion = Discretion(overrides={"version": "9"}, secrets=("orders.internal",))
     async with agent(always(reply({**ECHO, "description": "at orders.internal:1"}))) as echo:
         source = CardSource(CardPlace(echo.url), client, discretion=discretion)
-        assert source.portrait is None
+        assert source.sanitized is None
         await source.refresh()
-    assert source.portrait is not None
-    assert (source.portrait.version, source.portrait.description) == ("9", "at [removed]")
+    assert source.sanitized is not None
+    assert (source.sanitized.version, source.sanitized.description) == ("9", "at [removed]")
 
 
 @pytest.mark.parametrize("length", [0, ASIDE, 200_000])

@@ -129,7 +129,7 @@ async def test_a_file_that_is_too_much_to_search_is_no_card_and_no_exception(cli
     static = {**ECHO, "supportedInterfaces": listed, "description": "x" * 240_000}
     source = CardSource(CardPlace("http://a/", static=static), client)
     assert source.settled.is_set()
-    assert (source.card, source.portrait) == (None, None)
+    assert (source.card, source.sanitized) == (None, None)
     assert "hosts to look for" in str(source.error)
 
 

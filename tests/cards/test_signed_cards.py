@@ -237,7 +237,7 @@ async def verifying(
         card = f"{{ verify: {{ keys: keys.json, require: {str(require).lower()} }} }}"
         text = f"{LISTENS}\nagents: {{ echo: {{ backend: {backend.url}, card: {card} }} }}\n{more}"
         async with running(text, path=folder / "gateway.yaml", written=True) as gateway:
-            yield gateway, gateway.gateway.snapshot.backings["echo"].source
+            yield gateway, gateway.gateway.snapshot.backends["echo"].source
 
 
 async def signature(gateway: Running) -> dict[str, Any]:

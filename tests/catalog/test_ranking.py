@@ -31,7 +31,7 @@ class Done:
 class Card:
     """What a directory sees of a card."""
 
-    portrait: SanitizedCard | None
+    sanitized: SanitizedCard | None
     version: int = 1
     stale: bool = False
     personal: bool = False
@@ -154,7 +154,7 @@ def test_a_changed_card_changes_the_index_and_no_other_card_is_read() -> None:
     cards = {"a": card(["translate"], ["old"]), "b": card(["translate"])}
     directory = Directory(table, [Listing(n, n, each, FirstByte(changes)) for n, each in cards.items()], changes)
     assert (best(directory, table, endpoint, "translate").best) == {"translate": "a"}
-    cards["a"].portrait, cards["a"].version = card(["sum"]).portrait, 2
+    cards["a"].sanitized, cards["a"].version = card(["sum"]).sanitized, 2
     changes.card()
     assert (best(directory, table, endpoint, "translate").best) == {"translate": "b"}
     assert (best(directory, table, endpoint, "old").best) == {}

@@ -219,7 +219,7 @@ async def test_a_good_card_outlives_a_bad_one(what: str) -> None:
     async with ScriptedBackend(turning) as backend, running(f"agents: {{ echo: {backend.url} }}\n") as gateway:
         before = await gateway.get(WELL_KNOWN)
         card["now"] = REFUSED[what]
-        source = gateway.gateway.snapshot.backings["echo"].source
+        source = gateway.gateway.snapshot.backends["echo"].source
         await source.refresh()
         assert source.error is not None
         after = await gateway.get(WELL_KNOWN)
@@ -237,7 +237,7 @@ async def test_how_long_a_good_card_outlives_a_bad_one_is_the_operators_to_say()
         async with running(text) as gateway:
             assert (await gateway.get(WELL_KNOWN)).status == 200
             card["now"] = card_of("http://127.0.0.1/", "JSONRPC 1.0", description="x" * 1024)
-            await gateway.gateway.snapshot.backings["echo"].source.refresh()
+            await gateway.gateway.snapshot.backends["echo"].source.refresh()
             assert (await gateway.get(WELL_KNOWN)).status == 502
 
 

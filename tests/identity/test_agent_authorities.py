@@ -29,8 +29,8 @@ async def test_an_agent_of_a_private_authority_is_called_and_read_where_the_file
           system: {{ backend: "{one.url}", tls: {{ ca: system }} }}
         """
         async with running(text, path=tmp_path / "gateway.yaml") as gateway:
-            backings = gateway.gateway.snapshot.backings
-            read = {name: backing.source.card is not None for name, backing in backings.items()}
+            backends = gateway.gateway.snapshot.backends
+            read = {name: backend.source.card is not None for name, backend in backends.items()}
             assert read == {"inherits": True, "own": True, "system": False}
             for name, good in read.items():
                 answer = await gateway.post(f"/{name}", headers=[(b"a2a-version", b"1.0")])

@@ -55,7 +55,7 @@ NAMED = ", server_name: agent.internal"
 async def asked(place: Place, url: str, tls: str) -> Running:
     async with running(place.text(url, tls), path=place.folder / "gateway.yaml") as gateway:
         gateway.answer = await gateway.post("/echo")  # type: ignore[attr-defined]
-        gateway.read = gateway.gateway.snapshot.backings["echo"].source.card is not None  # type: ignore[attr-defined]
+        gateway.read = gateway.gateway.snapshot.backends["echo"].source.card is not None  # type: ignore[attr-defined]
         return gateway
 
 

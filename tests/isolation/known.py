@@ -5,4 +5,4 @@ True is tolerated. Whoever mends one sets it to False, or removes it with what a
 
 TWO_AGENTS_WITH_ONE_BACKEND_HAVE_TWO_LEDGERS = True
 """What an agent answers that is reached by two names is not known to be another's, where that was met by the other
-name (`backing.py`: the scope is the name)."""
+name (`backend.py`: the scope is the name)."""

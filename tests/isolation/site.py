@@ -220,8 +220,8 @@ class Site:
             self._gateways.append(gateway)
             await gateway.start()
             async with asyncio.timeout(_WAIT):
-                for backing in gateway.snapshot.backings.values():
-                    await backing.source.settled.wait()
+                for backend in gateway.snapshot.backends.values():
+                    await backend.source.settled.wait()
 
 
 def in_memory(_run: int) -> StateUrl:

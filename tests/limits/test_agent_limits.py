@@ -39,7 +39,7 @@ async def test_no_more_connections_than_the_file_says() -> None:
     async with fronted(turnstile, more) as (gateway, backend):
         for_cards = len(backend.wires)
         await calling(gateway, backend, 2)
-        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
+        pool = pool_of(gateway.gateway.snapshot.backends["echo"])
         waiting = [asyncio.ensure_future(gateway.post("/echo")) for _ in range(3)]
         await gateway.until(lambda: pool.waiting == 3)
         assert (pool.active, len(backend.requests)) == (2, 2)

@@ -215,7 +215,7 @@ async def withheld(site: Site, client: str, names: dict[str, Any], where: str) -
 async def test_a_notification_whose_messages_name_anothers_is_not_its_receivers() -> None:
     async with outspoken() as site:
         await begun(site)
-        isolation = site.gateway.gateway.snapshot.backings["crm"].isolation
+        isolation = site.gateway.gateway.snapshot.backends["crm"].isolation
         assert isolation is not None
         for shape, taken in (("its own", True), ("a task in its history", False)):
             frame = (OWN if taken else FOREIGN)[shape]

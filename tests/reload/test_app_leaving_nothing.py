@@ -76,7 +76,7 @@ async def test_after_the_stop_no_task_descriptor_or_thread_is_left(tmp_path: Pat
             """
             async with running(text, settled=False) as site:
                 started.append(site.gateway)
-                await site.gateway.snapshot.backings["echo"].source.settled.wait()
+                await site.gateway.snapshot.backends["echo"].source.settled.wait()
                 # Whole calls that leave a connection to rest, one that waits, a stream, a client that rests, and two in
                 # the middle of their heads.
                 assert (await site.get("/metrics", admin=True)).status == 200

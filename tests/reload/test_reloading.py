@@ -96,7 +96,7 @@ async def test_what_the_change_is_not_about_stays_connected_and_known(tmp_path: 
             assert after is not before
             assert (await site.running.post("/one", headers=[bearer("acme")])).status == 200
             assert {request.connection for request in one.requests} == {one.requests[0].connection}
-            assert after.backings["one"].source is before.backings["one"].source
+            assert after.backends["one"].source is before.backends["one"].source
             assert after.authenticator is before.authenticator
 
 
@@ -113,10 +113,10 @@ async def test_an_agent_that_is_asked_otherwise_is_asked_otherwise_at_once(tmp_p
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(ScriptedBackend(agent(ECHO, CARD)))
         site = await stack.enter_async_context(serving(tmp_path, f"agents: {{ one: {{ backend: '{one.url}' }} }}"))
-        old = site.running.gateway.snapshot.backings["one"]
+        old = site.running.gateway.snapshot.backends["one"]
         report = await site.rewrite(f"agents: {{ one: {{ backend: '{one.url}', {more} }} }}")
         assert report.result is Result.APPLIED, report
-        new = site.running.gateway.snapshot.backings["one"]
+        new = site.running.gateway.snapshot.backends["one"]
         assert new is not old
         assert (new.source is old.source) == (not more.startswith("card"))
         assert (new.upstream.pool is old.upstream.pool) == (not more.startswith("connections"))  # type: ignore[attr-defined]  # over HTTP

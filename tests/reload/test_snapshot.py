@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
 from tests.support.gateway import card_of, compiled
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 BUILT_IN = {name: getattr(DEFAULT_TIMEOUTS, name) for name in ("connect", "first_byte", "send", "stream_idle", "total")}
 
 
-def timeouts(backing: Backing) -> dict[str, float]:
-    return {name: getattr(backing.upstream.timeouts, name) for name in BUILT_IN}
+def timeouts(backend: Backend) -> dict[str, float]:
+    return {name: getattr(backend.upstream.timeouts, name) for name in BUILT_IN}
 
 
-# ---- Backings ------------------------------------------------------------------------------------------------------
+# ---- Backends ------------------------------------------------------------------------------------------------------
 
 
 async def test_an_owner_is_entitled_to_what_its_tenant_may_call() -> None:
@@ -80,7 +80,7 @@ agents:
 
 async def test_the_tenant_that_a_backend_gets_is_its_own_before_the_agents() -> None:
     async with compiled(CREDENTIALS) as snapshot:
-        found = {key: each.upstream.treatment.tenant for key, each in snapshot.backings.items()}
+        found = {key: each.upstream.treatment.tenant for key, each in snapshot.backends.items()}
     assert found == {"open": None, "echo": "keep", "crm/acme": "acme-inc", "crm/globex": "strip"}
 
 
@@ -89,7 +89,7 @@ async def test_the_card_is_asked_for_with_the_same_credential_as_calls() -> None
     async with ScriptedBackend(answers(whole(b"nothing", status=b"404 Not Found"))) as backend:
         text = f"agents: {{ echo: {{ backend: '{backend.url}', upstream_auth: {{ bearer: card-bearer }} }} }}"
         async with compiled(text) as snapshot:
-            await snapshot.backings["echo"].source.refresh()
+            await snapshot.backends["echo"].source.refresh()
         asked = [request.header(b"authorization") for request in backend.requests]
     assert asked
     assert set(asked) == {b"Bearer card-bearer"}
@@ -115,13 +115,13 @@ async def test_a_card_file_lies_beside_the_file_that_names_it(tmp_path: Path) ->
       ours: { backend: "http://127.0.0.1:7001", card: { file: cards/fax.json } }
     """
     async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
-        cards = {key: each.source.card for key, each in snapshot.backings.items()}
+        cards = {key: each.source.card for key, each in snapshot.backends.items()}
         assert {key: card and card["name"] for key, card in cards.items()} == {
             "ours": "Main",
             "theirs": "Included",
             "long": "Included",
         }
-        assert all(each.source.settled.is_set() for each in snapshot.backings.values())
+        assert all(each.source.settled.is_set() for each in snapshot.backends.values())
 
 
 # ---- What no card may show -----------------------------------------------------------------------------------------
@@ -141,13 +141,13 @@ async def test_cards_hide_the_agents_host_and_not_the_gateways_own(
     public_url: str, backend: str, hidden: tuple[str, ...]
 ) -> None:
     async with compiled(f"agents: {{ echo: '{backend}' }}", public_url) as snapshot:
-        assert snapshot.backings["echo"].source.discretion.secrets == hidden
+        assert snapshot.backends["echo"].source.discretion.secrets == hidden
 
 
 async def test_cards_hide_where_the_card_came_from_too() -> None:
     text = "agents: { echo: { backend: 'https://a.internal', card: 'https://cards.internal:9/echo.json' } }"
     async with compiled(text) as snapshot:
-        assert set(snapshot.backings["echo"].source.discretion.secrets) == {
+        assert set(snapshot.backends["echo"].source.discretion.secrets) == {
             "a.internal",
             "cards.internal:9",
             "cards.internal",

@@ -66,7 +66,7 @@ async def test_metrics_name_tenants_of_the_file_up_to_the_bound(observe: str, na
     assert examined.errors == ()
     snapshot = Snapshot.build(examined, metrics, "https://gw.test")
     try:
-        for meter in (snapshot.backings["echo"].meter, snapshot.strangers):
+        for meter in (snapshot.backends["echo"].meter, snapshot.strangers):
             for tenant in ("acme", "globex", "anonymous", "*", "never-heard-of", "other"):
                 meter.request("SendMessage", "JSONRPC", "ok", tenant)
         counted = {

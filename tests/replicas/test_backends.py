@@ -1,4 +1,4 @@
-"""What the file says of an agent becomes its backings: over HTTP or gRPC, each with a connection of its own."""
+"""What the file says of an agent becomes its backends: over HTTP or gRPC, each with a connection of its own."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ __all__ = ("grpc_over",)
 
 
 def over_grpc(snapshot: Snapshot, key: str) -> GrpcUpstream:
-    upstream = snapshot.backings[key].upstream
+    upstream = snapshot.backends[key].upstream
     assert isinstance(upstream, GrpcUpstream)
     return upstream
 
@@ -46,7 +46,7 @@ async def test_a_card_that_is_written_is_the_agents_and_no_customers(tmp_path: P
       none: grpc://127.0.0.1:7004
     """
     async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
-        products = {key: each.product for key, each in snapshot.backings.items()}
+        products = {key: each.product for key, each in snapshot.backends.items()}
         assert products == {"file": True, "elsewhere": True, "none": False}
         spoken = over_grpc(snapshot, "file").interfaces()
         assert [str(dialect.version) for dialect in spoken] == ["0.3", "1.0"]
@@ -63,13 +63,13 @@ async def test_no_card_hides_where_the_gateway_takes_grpc(tmp_path: Path) -> Non
     """An agent on the same machine is told apart by its port."""
     text = "gateway: { listen_grpc: '127.0.0.1:0' }\nagents: { echo: 'grpc://127.0.0.1:7001' }"
     snapshot = built(text, tmp_path, "127.0.0.1:50051")
-    discretion = snapshot.backings["echo"].source.discretion
+    discretion = snapshot.backends["echo"].source.discretion
     assert discretion.secrets == ("127.0.0.1:7001",)
     assert "127.0.0.1:50051" in discretion.own
     assert "gw.test" in discretion.own
     await snapshot.aclose()
     without = built("agents: { echo: 'grpc://127.0.0.1:7001' }", tmp_path)
-    assert set(without.backings["echo"].source.discretion.secrets) == {"127.0.0.1:7001", "127.0.0.1"}
+    assert set(without.backends["echo"].source.discretion.secrets) == {"127.0.0.1:7001", "127.0.0.1"}
     await without.aclose()
 
 

@@ -167,8 +167,8 @@ async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> N
             for _ in range(3):
                 assert (await sent(gateway, asks("GetTask", id=name), headers=headers))["result"]["id"] == name
         # Each stream is one more that its replica has to do.
-        assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [1, 1, 1, 1]
-    assert [each.condition.active for each in gateway.gateway.snapshot.backings["echo"].replicas] == [0, 0, 0, 0]
+        assert [each.condition.active for each in gateway.gateway.snapshot.backends["echo"].replicas] == [1, 1, 1, 1]
+    assert [each.condition.active for each in gateway.gateway.snapshot.backends["echo"].replicas] == [0, 0, 0, 0]
 
 
 async def test_what_an_agent_says_in_words_of_a2a_is_no_failure() -> None:

@@ -30,7 +30,7 @@ class Names:
 
 def headless(gateway: Running) -> Discovery:
     """The one of the only agent; nobody else looks its name up."""
-    balancer = gateway.gateway.snapshot.backings["echo"].balancer
+    balancer = gateway.gateway.snapshot.backends["echo"].balancer
     [named] = balancer.names
     return named[0]
 
@@ -60,7 +60,7 @@ async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_non
             dns.addresses = []
             await names.look_up()
             assert "cannot be looked up" in names.error
-            assert len(gateway.gateway.snapshot.backings["echo"].replicas) == 2
+            assert len(gateway.gateway.snapshot.backends["echo"].replicas) == 2
 
             dns.addresses = ["127.0.0.2"]
             await names.look_up()
@@ -98,7 +98,7 @@ async def test_a_name_has_so_many_addresses_at_most() -> None:
         names = headless(gateway)
         names._resolve = dns = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
         await names.look_up()
-        assert len(gateway.gateway.snapshot.backings["echo"].replicas) == MOST
+        assert len(gateway.gateway.snapshot.backends["echo"].replicas) == MOST
         # They stay the same in whichever order they are named.
         version = names.version
         dns.addresses.reverse()
@@ -114,15 +114,15 @@ async def test_an_address_that_the_file_names_by_itself_is_one_replica_with_its_
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
         names._resolve = dns = Names("127.0.0.1", "127.0.0.2")
-        backing = gateway.gateway.snapshot.backings["echo"]
+        backend = gateway.gateway.snapshot.backends["echo"]
         own = "canary" if label else f"127.0.0.1:{port}"
 
         def found() -> dict[str, int]:
-            return {each.name: each.weight for each in backing.replicas}
+            return {each.name: each.weight for each in backend.replicas}
 
         await names.look_up()
         assert found() == {own: 7, f"127.0.0.2:{port}": 100}
-        assert backing.balancer.current_name(f"127.0.0.1:{port}") == own
+        assert backend.balancer.current_name(f"127.0.0.1:{port}") == own
         # The name loses it: the file has it all the same.
         dns.addresses = ["127.0.0.2"]
         await names.look_up()
@@ -137,14 +137,14 @@ async def test_an_address_that_two_names_have_is_the_replica_of_the_first() -> N
     one, two = (f"url: 'http://localhost:{port}/{name}', dns: headless, label: {name}" for name in ("one", "two"))
     text = f"agents:\n  echo: {{ backend: [{{ {one}, weight: 3 }}, {{ {two} }}] }}\n"
     async with running(text, settled=False) as gateway:
-        backing = gateway.gateway.snapshot.backings["echo"]
-        first, second = (each[0] for each in backing.balancer.names)
+        backend = gateway.gateway.snapshot.backends["echo"]
+        first, second = (each[0] for each in backend.balancer.names)
         first._resolve, second._resolve = dns = Names("127.0.0.1"), Names("127.0.0.1", "127.0.0.2")
 
         async def found() -> dict[str, int]:
             await first.look_up()
             await second.look_up()
-            return {each.name: each.weight for each in backing.replicas}
+            return {each.name: each.weight for each in backend.replicas}
 
         assert await found() == {f"127.0.0.1:{port}": 3, f"127.0.0.2:{port}": 100}
         dns[0].addresses, dns[1].addresses = ["127.0.0.3"], ["127.0.0.1"]

@@ -263,7 +263,7 @@ def rows() -> dict[str, tuple[str, str]]:
 
 
 def balancer_of(gateway: Running) -> Balancer:
-    return gateway.gateway.snapshot.backings["echo"].balancer
+    return gateway.gateway.snapshot.backends["echo"].balancer
 
 
 @asynccontextmanager

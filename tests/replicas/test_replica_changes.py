@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend.backend import Backing
+from gateway.backend.backend import Backend
 from gateway.reload import Report, Result, Trigger
 from gateway.upstream.balancer import Condition
 from tests.support.assembly import EVENT, streaming, until
@@ -38,11 +38,11 @@ class Site:
         return await reloader.reload(Trigger.ADMIN)
 
     @property
-    def backing(self) -> Backing:
-        return self.gateway.gateway.snapshot.backings["echo"]
+    def backend(self) -> Backend:
+        return self.gateway.gateway.snapshot.backends["echo"]
 
     def condition(self, name: str) -> Condition:
-        [found] = [each.condition for each in self.backing.replicas if each.name == name]
+        [found] = [each.condition for each in self.backend.replicas if each.name == name]
         return found
 
     async def state(self, name: str) -> str:
@@ -98,16 +98,16 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         while {each[0] for each in made} != {"a", "b"}:
             made.append((await sent(gateway, headers=headers))["result"]["task"]["id"])
         before = {name: there.condition(name) for name in "abcd"}
-        pools = [each.upstream.pool for each in there.backing.replicas]  # type: ignore[attr-defined]  # over HTTP
+        pools = [each.upstream.pool for each in there.backend.replicas]  # type: ignore[attr-defined]  # over HTTP
         broken_calls = count(there.backends[2])
 
         for more in (OTHER, "", OTHER):
             # Whoever watches the file may have been first.
             report = await there.rewrite(auth + written(there.backends, EJECT, weights) + more)
             assert report.result is not Result.REFUSED
-            assert ("other" in gateway.gateway.snapshot.backings) == bool(more)
+            assert ("other" in gateway.gateway.snapshot.backends) == bool(more)
         assert {name: there.condition(name) for name in "abcd"} == before
-        assert [each.upstream.pool for each in there.backing.replicas] == pools  # type: ignore[attr-defined]  # over HTTP
+        assert [each.upstream.pool for each in there.backend.replicas] == pools  # type: ignore[attr-defined]  # over HTTP
         assert "ejected" in await there.state("c")
         assert there.condition("d").active == 1
         for each in made:
@@ -213,13 +213,13 @@ async def test_addresses_of_a_name_and_the_connections_to_them_stay(tmp_path: Pa
         text = f"agents:\n  echo: {{ backend: {{ url: 'http://localhost:{one.port}', dns: headless }} }}\n"
         async with running(text, path=file, written=True, settled=False) as gateway:
             there = Site(gateway, file, [one])
-            balancer = there.backing.balancer
+            balancer = there.backend.balancer
             [known] = balancer.names
             await known[0].settled.wait()
             made = (await sent(gateway))["result"]["task"]["id"]
             stations = dict(known[0].targets)
             await there.rewrite(text + OTHER)
-            now = there.backing.balancer
+            now = there.backend.balancer
             assert now is not balancer
             assert now.names[0][0] is known[0]
             assert known[0].targets == stations
@@ -228,7 +228,7 @@ async def test_addresses_of_a_name_and_the_connections_to_them_stay(tmp_path: Pa
 
             # Asked otherwise it is another, whose addresses are known before it is put to use.
             await there.rewrite(text.replace("headless }", "headless }, connections: { max: 3 }"))
-            last = there.backing.balancer
+            last = there.backend.balancer
             assert last.names[0][0] is not known[0]
             assert last.is_settled
             assert (await sent(gateway, asks("GetTask", id=made)))["result"]["id"] == made

@@ -195,7 +195,7 @@ async def test_a_backend_whose_calls_all_fail_gets_none_until_a_trial_succeeds()
         page = (await gateway.get("/-/agents", admin=True)).json["agents"][0]
         assert "open" in page["breaker"]
         backend.script = named("a")
-        balancer = gateway.gateway.snapshot.backings["echo"].balancer
+        balancer = gateway.gateway.snapshot.backends["echo"].balancer
         await gateway.until(lambda: balancer.breaker.admits(balancer.clock()))
         assert "result" in await sent(gateway)
         assert not balancer.breaker.is_open
@@ -211,7 +211,7 @@ async def test_one_call_is_the_trial_of_a_backend_however_many_come_at_a_time() 
     more = "health: { breaker: { after: 1, time: 50ms } }\nretry: { max: 0 }"
     async with fronted(agent(resets), more) as (gateway, backend):
         await sent(gateway)
-        balancer = gateway.gateway.snapshot.backings["echo"].balancer
+        balancer = gateway.gateway.snapshot.backends["echo"].balancer
         # Long enough for the trial to be the only one.
         balancer.breaker._time = 60
         backend.script = agent(hangs)
@@ -226,7 +226,7 @@ async def test_one_call_is_the_trial_of_a_backend_however_many_come_at_a_time() 
 async def test_one_call_is_the_trial_of_a_replica_and_the_others_go_elsewhere() -> None:
     more = "    health: { eject: { after: 1, time: 50ms } }\n    retry: { max: 0 }\n"
     async with replicated(agent(resets), named("b"), more=more) as (gateway, backends):
-        [tried, _] = gateway.gateway.snapshot.backings["echo"].replicas
+        [tried, _] = gateway.gateway.snapshot.backends["echo"].replicas
         while not tried.condition.ejection.is_open:
             await sent(gateway)
         tried.condition.ejection._time = 60

@@ -29,7 +29,7 @@ class Site:
 
     @property
     def balancer(self) -> Balancer:
-        return self.gateway.gateway.snapshot.backings["echo"].balancer
+        return self.gateway.gateway.snapshot.backends["echo"].balancer
 
     def ask(self, body: bytes) -> "asyncio.Task[Any]":
         return asyncio.create_task(sent(self.gateway, body))

@@ -107,15 +107,15 @@ async def test_a_card_of_the_operators_is_a_whole_backend_and_is_shown_before_th
     (tmp_path / "card.json").write_text(json.dumps(stub))
     text = "agents:\n  notes: { backend: { card: card.json } }\n"
     async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
-        backing = snapshot.backings["notes"]
-        assert backing.source.card is not None
-        assert (backing.source.card["name"], FILE.name in str(backing.source.card)) == ("Stub", False)
+        backend = snapshot.backends["notes"]
+        assert backend.source.card is not None
+        assert (backend.source.card["name"], FILE.name in str(backend.source.card)) == ("Stub", False)
     async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
         assert told(await gateway.post("/notes", call("ok"))) == "ok"
         answer = (await gateway.post("/notes", call("environment"))).json
         assert answer["result"]["message"]["parts"][1]["data"]["environ"]["A"] == "1"
-        backing = gateway.gateway.snapshot.backings["notes"]
-        await gateway.until(lambda: (backing.source.card or {}).get("name") == "Misbehaving")
+        backend = gateway.gateway.snapshot.backends["notes"]
+        await gateway.until(lambda: (backend.source.card or {}).get("name") == "Misbehaving")
 
 
 async def test_a_command_in_a_fetched_card_or_in_a_request_is_never_run(tmp_path: Path) -> None:
@@ -245,11 +245,11 @@ async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
     path = tmp_path / "gateway.yaml"
     text = RELOADED + "agents:\n  notes: { backend: 'http://127.0.0.1:9', card: { file: card.json } }\n"
     async with running(text, path=path, settled=False, written=True) as gateway:
-        assert gateway.gateway.snapshot.backings["notes"].source.spoken
+        assert gateway.gateway.snapshot.backends["notes"].source.spoken
         command = words("waits-to-start", "--journal", str(tmp_path / "j"))
         text = RELOADED + f"agents:\n  notes: {{ backend: {{ stdio: {command} }} }}\n"
         assert await reloaded(gateway, path, text) is Result.APPLIED
-        assert gateway.gateway.snapshot.backings["notes"].source.spoken == ()
+        assert gateway.gateway.snapshot.backends["notes"].source.spoken == ()
         (tmp_path / "j.go").touch()
         assert told(await gateway.post("/notes", call("ok"))) == "ok"
 

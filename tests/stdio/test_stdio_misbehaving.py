@@ -326,7 +326,7 @@ async def test_an_agent_that_does_not_start_is_not_up_and_operators_read_why(tmp
     async with fleet(tmp_path, **{mode: Bad(mode, more="start_timeout: 1s") for mode in UNREADY}) as gateway:
 
         async def check(mode: str) -> None:
-            agent = cast("StdioUpstream", gateway.gateway.snapshot.backings[mode].upstream)
+            agent = cast("StdioUpstream", gateway.gateway.snapshot.backends[mode].upstream)
             await gateway.until(lambda: any((one["ended"] or "").startswith(UNREADY[mode]) for one in agent.report()))
 
         await each(UNREADY, check)

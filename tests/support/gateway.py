@@ -326,7 +326,7 @@ class Running:
 
     async def rested(self) -> None:
         """Wait until nothing is being served, and no connection to an agent is in use."""
-        upstreams = [backing.upstream for backing in self.gateway.snapshot.backings.values()]
+        upstreams = [backend.upstream for backend in self.gateway.snapshot.backends.values()]
         waiting = [upstream.pool for upstream in upstreams if isinstance(upstream, HttpUpstream)]
         await self.until(lambda: self.serving == 0 and not any(each.active for each in upstreams))
         assert not any(pool.waiting for pool in waiting)
@@ -401,7 +401,7 @@ async def running(
         if settled:
             async with asyncio.timeout(WAIT):
                 # Nothing of the configuration is to be kept from here.
-                for source in [backing.source for backing in gateway.snapshot.backings.values()]:
+                for source in [backend.source for backend in gateway.snapshot.backends.values()]:
                     await source.settled.wait()
         yield running
     finally:

@@ -166,10 +166,10 @@ class Contract:
 
     async def test_a_task_in_a_marked_context_is_written_down_whoever_was_met_with_that(self, store: Store) -> None:
         await store.record("crm", sighting(GLOBEX, "t1", "c1"))
-        assert await store.record("crm", sighting(ANN, "t2", "c1", "working", marked=True)) == Decision(ANN, GLOBEX)
+        assert await store.record("crm", sighting(ANN, "t2", "c1", "working", prefixed=True)) == Decision(ANN, GLOBEX)
         assert await known(store, "t2") == Task(ANN, "c1", "working", made=NOW, seen=NOW)
         assert await store.context("crm", "c1") == GLOBEX
-        assert await store.record("crm", sighting(ANN, "t1", "c1", marked=True)) == Decision(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(ANN, "t1", "c1", prefixed=True)) == Decision(GLOBEX, GLOBEX)
 
     async def test_of_many_who_meet_a_task_at_a_time_one_owns_it(self, store: Store) -> None:
         owners = [Owner(f"tenant-{number}") for number in range(20)]
@@ -207,7 +207,7 @@ class Contract:
         owners = (ANN, ANN, BOB, ACME, GLOBEX)
         for number, (owner, context) in enumerate(itertools.product(owners, ("", "c1", "c2"))):
             # Tenants have one word for two contexts by the marks before them.
-            await store.record("crm", sighting(owner, f"t{number}", context, marked=True))
+            await store.record("crm", sighting(owner, f"t{number}", context, prefixed=True))
         assert [await store.count("crm", owner) for owner in (ACME, ANN, BOB, GLOBEX)] == [12, 6, 3, 3]
         assert [await store.count("crm", owner, "c1") for owner in (ACME, ANN, BOB, GLOBEX)] == [4, 2, 1, 1]
         assert await store.count("crm", Owner("acme", "carol")) == 0

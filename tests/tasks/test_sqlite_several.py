@@ -22,7 +22,7 @@ sightings = st.builds(
     st.sampled_from(["", "c1", "c2", "c3"]),
     states,
     apart=st.booleans(),
-    marked=st.booleans(),
+    prefixed=st.booleans(),
 )
 steps = st.lists(sightings | st.sampled_from(["acme", "globex", "expire", "start"]), max_size=40)
 

@@ -20,7 +20,7 @@ HEALTH = "/grpc.health.v1.Health/Check"
 
 
 def checker(gateway: Running, **more: Any) -> HealthChecker:
-    [replica] = gateway.gateway.snapshot.backings["echo"].replicas
+    [replica] = gateway.gateway.snapshot.backends["echo"].replicas
     upstream = cast("HttpUpstream | GrpcUpstream", replica.upstream)
     target = Target(upstream.pool if isinstance(upstream, HttpUpstream) else upstream.channel, replica.condition)
     check = HealthCheck("/healthz", **{"fail_after": 1, "timeout": 0.2, **more})
@@ -28,7 +28,7 @@ def checker(gateway: Running, **more: Any) -> HealthChecker:
 
 
 def state(gateway: Running) -> str:
-    [replica] = gateway.gateway.snapshot.backings["echo"].replicas
+    [replica] = gateway.gateway.snapshot.backends["echo"].replicas
     return replica.condition.state(0.0)
 
 

@@ -163,7 +163,7 @@ async def test_after_the_answer_of_another_call_the_connection_serves_nobody_who
             backend.script = turning
             first = asyncio.ensure_future(gateway.post("/echo"))
             await backend.until(lambda: turning.played is not None and len(backend.requests) == 1)
-            pool = pool_of(gateway.gateway.snapshot.backings["echo"])
+            pool = pool_of(gateway.gateway.snapshot.backends["echo"])
             second = asyncio.ensure_future(gateway.post("/echo", NEXT))
             await gateway.until(lambda: pool.waiting == 1)
             go_on.set()

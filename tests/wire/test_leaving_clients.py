@@ -104,7 +104,7 @@ async def test_a_client_that_leaves_a_unary_call_ends_the_upstream_call(sent: by
 
 async def test_a_client_that_leaves_while_its_call_is_queued_is_never_sent() -> None:
     async with fronted(answers_and_hangs()) as (gateway, backend):
-        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
+        pool = pool_of(gateway.gateway.snapshot.backends["echo"])
         busy = [await gateway.client() for _ in range(pool._limits.connections)]
         for client in busy:
             await client.ask("POST", "/echo", CALL, [JSON])
@@ -192,7 +192,7 @@ async def test_two_hundred_clients_that_leave_leave_no_connection_and_no_task() 
             await gateway.until(lambda: gateway.serving == 0)
         await gateway.rested()
         await backend.all_ended()
-        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
+        pool = pool_of(gateway.gateway.snapshot.backends["echo"])
         assert (pool.active, pool.idle) == (0, 0)
         await gateway.until(lambda: len(gateway.lines) == 200)
         assert {line["outcome"] for line in gateway.lines} == {"client_gone", "upstream_error"}

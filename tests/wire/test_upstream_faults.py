@@ -153,7 +153,7 @@ async def test_r3_an_agent_that_hangs_in_its_head_is_given_up_in_time_and_frees_
         assert {line["reason"] for line in gateway.lines} == {"upstream_timeout"}
         await gateway.rested()
         await backend.all_gone()
-        assert pool_of(gateway.gateway.snapshot.backings["echo"]).idle == 0
+        assert pool_of(gateway.gateway.snapshot.backends["echo"]).idle == 0
 
 
 @undisturbed(0.2)
@@ -269,7 +269,7 @@ async def test_r11_two_hundred_clients_that_leave_leave_no_connection() -> None:
     more = "connections: { max: 200 }"
     async with fronted(answers_and_hangs(SSE + chunk(EVENT)), more) as (gateway, backend):
         clients = [await opened(gateway) for _ in range(200)]
-        pool = pool_of(gateway.gateway.snapshot.backings["echo"])
+        pool = pool_of(gateway.gateway.snapshot.backends["echo"])
         assert (pool.active, backend.open) == (200, 200)
         left = now()
         for client in clients:

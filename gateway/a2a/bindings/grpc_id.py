@@ -141,7 +141,7 @@ def with_context(call: Call, context: str) -> bytes:
     return written
 
 
-def without(data: bytes, mark: str, *, version: Version, operation: Operation, event: bool) -> bytes:
+def without(data: bytes, prefix: str, *, version: Version, operation: Operation, event: bool) -> bytes:
     """As `id_rewriting.without`, of a message; what its class does not know stays as it is.
 
     Raises:
@@ -151,31 +151,31 @@ def without(data: bytes, mark: str, *, version: Version, operation: Operation, e
         message = (event_class(version) if event else result_class(operation, version)).FromString(data)
     except DecodeError as error:
         raise UpstreamProtocol("the agent's answer is no message of its method") from error
-    if not _cut(message, mark):
+    if not _cut(message, prefix):
         return data
     written: bytes = message.SerializeToString()
     return written
 
 
-def status_without(status: Status, mark: str) -> Status:
+def status_without(status: Status, prefix: str) -> Status:
     """As `id_rewriting.status_without`."""
-    message, details = status.message.replace(mark, ""), status.details
-    if mark.encode("ascii") in details:
+    message, details = status.message.replace(prefix, ""), status.details
+    if prefix.encode("ascii") in details:
         try:
             told = status_pb2.Status.FromString(details)
         except DecodeError:
             return Status(status.code, message)
-        _cut(told, mark)
-        kept = [detail for detail in told.details if _cut_packed(detail, mark)]
+        _cut(told, prefix)
+        kept = [detail for detail in told.details if _cut_packed(detail, prefix)]
         del told.details[:]
         told.details.extend(kept)
         details = told.SerializeToString()
     return Status(status.code, message, details)
 
 
-def _cut_packed(packed: Message, mark: str) -> bool:
-    """Take a mark out of a detail; False for one that has it where nobody here can take it out."""
-    raw = mark.encode("ascii")
+def _cut_packed(packed: Message, prefix: str) -> bool:
+    """Take a prefix out of a detail; False for one that has it where nobody here can take it out."""
+    raw = prefix.encode("ascii")
     if raw not in packed.value:
         return True
     try:
@@ -183,7 +183,7 @@ def _cut_packed(packed: Message, mark: str) -> bool:
         message = message_factory.GetMessageClass(known).FromString(packed.value)
     except (KeyError, DecodeError):
         return False
-    _cut(message, mark)
+    _cut(message, prefix)
     packed.value = message.SerializeToString()
     return raw not in packed.value
 
@@ -210,36 +210,36 @@ def _unknown_references(sent: Message) -> list[str]:
         raise BadParams("a reference of the message is not UTF-8") from error
 
 
-def _cut(message: Message, mark: str) -> bool:
-    """Take a mark out of all texts of a message; whether there was one."""
+def _cut(message: Message, prefix: str) -> bool:
+    """Take a prefix out of all texts of a message; whether there was one."""
     found = False
     for field, value in message.ListFields():
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            found |= _cut_map(value, mark)
+            found |= _cut_map(value, prefix)
         elif field.message_type is not None:
             for each in value if field.is_repeated else (value,):
-                found |= _cut(each, mark)
+                found |= _cut(each, prefix)
         elif field.type == field.TYPE_STRING and field.is_repeated:
-            texts = [text.replace(mark, "") for text in value]
+            texts = [text.replace(prefix, "") for text in value]
             found |= texts != value
             value[:] = texts
-        elif field.type == field.TYPE_STRING and mark in value:
-            setattr(message, field.name, value.replace(mark, ""))
+        elif field.type == field.TYPE_STRING and prefix in value:
+            setattr(message, field.name, value.replace(prefix, ""))
             found = True
     return found
 
 
-def _cut_map(entries: MutableMapping[str, Any], mark: str) -> bool:
+def _cut_map(entries: MutableMapping[str, Any], prefix: str) -> bool:
     """As `_cut`, of a map whose names are texts and whose values are texts or messages."""
     found = False
     for name in list(entries):
-        held, other = entries[name], name.replace(mark, "")
+        held, other = entries[name], name.replace(prefix, "")
         if not isinstance(held, str):
-            found |= _cut(held, mark)
+            found |= _cut(held, prefix)
             if other != name:
                 entries[other].CopyFrom(held)
-        elif mark in name or mark in held:
-            entries[other] = held.replace(mark, "")
+        elif prefix in name or prefix in held:
+            entries[other] = held.replace(prefix, "")
             found = True
         if other != name:
             del entries[name]

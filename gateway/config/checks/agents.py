@@ -454,7 +454,7 @@ def _remembered(config: Config, agent: Agent, at: KeyPath, findings: Findings) -
     several = [here for replicas, here in groups(agent, at) if is_several(replicas)]
     if not several or config.gateway.replicas == 1 or effective.affinity(config, agent).by == "none":
         return
-    if not effective.tenure(config, agent):
+    if not effective.keeps_owners(config, agent):
         fact = "other gateways will not know which replica made a task: no ledger is kept of this agent's"
         findings.warning(several[0], fact, "write `isolation: tenant` at the agent, or `affinity: none`")
 

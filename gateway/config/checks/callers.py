@@ -437,7 +437,7 @@ def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) 
     for parts in places(config, reached):
         for part in parts if is_shared(config, parts) else ():
             agent = config.agents[part.agent]
-            if not effective.tenure(config, agent) or effective.unknown_tasks(config, agent) != "adopt":
+            if not effective.keeps_owners(config, agent) or effective.unknown_tasks(config, agent) != "adopt":
                 continue
             at: KeyPath = (
                 ("agents", part.agent, "unknown_tasks") if agent.unknown_tasks else ("defaults", "unknown_tasks")
@@ -453,7 +453,7 @@ def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings)
         if len(callers) < 2 and EVERYONE not in callers:
             continue
         for part in others:
-            if any(effective.tenure(config, config.agents[one.agent]) for one in (first, part)):
+            if any(effective.keeps_owners(config, config.agents[one.agent]) for one in (first, part)):
                 also = f"its backend is that of {first.key!r} too"
                 fact = f"{also}: tasks of one are unknown to the other"
                 findings.warning(part.at, fact, "make one agent of them, with a `match` for each, or two backends")
