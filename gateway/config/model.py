@@ -21,10 +21,12 @@ from gateway.config.values import (
     Day,
     Duration,
     DurationBuckets,
+    FileMode,
     Flag,
     Format,
     Memory,
     Name,
+    OneOrMany,
     Part,
     PeerTls,
     Positive,
@@ -62,7 +64,7 @@ class Admin(Part):
     """The listener for operators: metrics, health, routes."""
 
     listen: str = "127.0.0.1:9090"
-    """Address and port; port 0 lets the system pick."""
+    """Address and port; port 0 lets the system pick. `unix:/PATH` is a Unix socket."""
     token: SecretStr | None = None
     """Bearer token that every admin request but health must show; required where the address is not loopback and
     `tls.client_ca` is not set."""
@@ -114,6 +116,14 @@ State = Annotated[StateUrl | None, BeforeValidator(_state), PlainSerializer(_lab
 """The URL of the ledger; its credentials are never shown."""
 
 
+Listens = Annotated[
+    tuple[str, ...],
+    OneOrMany(),
+    PlainSerializer(lambda texts: texts[0] if len(texts) == 1 else list(texts), return_type=str | list[str]),
+]
+"""Addresses to listen at; one is written, and shown, without a list."""
+
+
 class Gateway(Part):
     """The gateway itself."""
 
@@ -121,8 +131,10 @@ class Gateway(Part):
     """The URL that cards advertise, with an optional path; never guessed from Host. Optional on a loopback listener."""
     prefix_stripped: Flag = False
     """Whether something in front already removed the path of `public_url` from incoming requests."""
-    listen: str = "127.0.0.1:8080"
-    """Address and port for clients; port 0 lets the system pick."""
+    listen: Listens = ("127.0.0.1:8080",)
+    """Address and port for clients, or a list; port 0 lets the system pick. `unix:/PATH` is a Unix socket."""
+    socket_mode: FileMode = 0o660
+    """Permissions of Unix sockets, in octal."""
     listen_grpc: str | None = None
     """Address and port for gRPC clients of all agents; port 0 lets the system pick."""
     public_grpc: str | None = None
@@ -135,6 +147,8 @@ class Gateway(Part):
     """Networks from which X-Forwarded-For is trusted."""
     request_id: Literal["new", "keep"] = "new"
     """Whether each request gets a new id, or keeps the X-Request-Id that one of `trusted_proxies` gave it."""
+    proxy_protocol: Strings = ()
+    """Networks from which each connection to `listen` has to begin with a PROXY header of version 2."""
     body_limit: Room = 10 * 1024 * 1024
     """Longest request body."""
     memory_limit: Memory | None = None

@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    PlainSerializer,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -54,6 +55,7 @@ _LONGEST = 366 * 86400.0
 _LARGEST = 1024**3
 _MOST_MEMORY = 1024**5
 _MOST_BUCKETS = 50
+_MODE = re.compile(r"0?[0-7]{3}")
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
@@ -65,6 +67,13 @@ def _duration(value: object) -> object:
     if seconds <= _LONGEST:
         return seconds
     raise ValueError("is no duration", "a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
+
+
+def _file_mode(value: object) -> object:
+    # The model's own default is a number already.
+    if isinstance(value, str) and _MODE.fullmatch(value) is not None:
+        return int(value, 8)
+    raise ValueError("is no file mode", 'write three octal digits in quotes, such as "0660"')
 
 
 def _size(value: object) -> object:
@@ -304,6 +313,13 @@ _VERSION_SCHEMA = {
 
 Format = Annotated[Literal[1], BeforeValidator(_format)]
 """The version of the format: the number 1."""
+FileMode = Annotated[
+    int,
+    BeforeValidator(_file_mode),
+    PlainSerializer(lambda mode: f"{mode:04o}", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^0?[0-7]{3}$|\$\{"}),
+]
+"""Permissions of a file, written as octal digits."""
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """Seconds, written with a unit."""
 Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]

@@ -53,7 +53,7 @@ from gateway.upstream.balancer import NO_TRIALS, Balancer, Replica
 from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
 from gateway.upstream.reply import Reply
@@ -388,7 +388,7 @@ class Attempt(Generic[R, B]):
             self._span.end(fault)
             self._span = None
 
-    async def _with_token(self, call: Call, tokens: TokenSource) -> Reply:
+    async def _with_token(self, call: Call, tokens: TokenSource | NoToken) -> Reply:
         """Send the call with a token for the agent; a call that may be repeated a second time if that is refused.
 
         Raises:

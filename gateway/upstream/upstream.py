@@ -10,7 +10,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Dialect
 from gateway.principal import Principal
 from gateway.upstream.dialects import Interface
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.reply import Reply
 
 
@@ -62,8 +62,8 @@ class Treatment:
     forwarded: frozenset[bytes] = frozenset()
     forward_caller: bool = False
     identity: IdentityNames = IdentityNames()
-    own_tokens: TokenSource | None = None
-    caller_tokens: TokenSource | None = None
+    own_tokens: TokenSource | NoToken | None = None
+    caller_tokens: TokenSource | NoToken | None = None
 
 
 _MOST_PREPARED = 16
