@@ -18,6 +18,7 @@ from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
+from gateway.config.address import UNIX
 from gateway.config.check import Examined
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
@@ -224,8 +225,9 @@ class Gateway:
         await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
         self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
         self.public_url = written.public_url or self._address
-        admin_scheme = "http" if admin_tls is None else "https"
-        self.admin_url = f"{admin_scheme}://{self._listeners.admin_address}" if self._listeners.admin_address else ""
+        admin = self._listeners.admin_address
+        scheme = "http" if admin_tls is None else "https"
+        self.admin_url = f"{scheme}://{admin}" if admin and not admin.startswith(UNIX) else admin
         self.grpc_address = self._listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)

@@ -44,7 +44,8 @@ class ConfigurationError(ValueError):
 def create_app(config: Configuration, *, access_stream: BinaryIO | None = None) -> "GatewayApp":
     """Return the gateway that serves a configuration, as an ASGI application.
 
-    A file is watched and reloaded as `gateway.reload` says; a mapping and a `Config` are used as they are.
+    A file is watched and reloaded as `gateway.reload` says; a mapping and a `Config` are not. Settings of the
+    environment (`A2A_GATEWAY_…`) hold for a file and a mapping, not for a `Config`.
 
     Args:
         config: The path of a configuration file, its content as a mapping, or a `Config`.

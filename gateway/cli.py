@@ -7,6 +7,7 @@ command runs. Exit codes: 0 good, 1 problems found, 2 usage, 3 a route test fail
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,7 @@ import typer
 from gateway import __version__
 from gateway.commands.completion import agent_names, key_names, tenant_names
 from gateway.commands.config_file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
+from gateway.commands.flags import takes_settings
 from gateway.commands.help import COLOR, choose_color, command, group, wants_color
 from gateway.commands.output import (
     CommandFailed,
@@ -31,6 +33,7 @@ from gateway.commands.output import (
     show_json,
     write,
 )
+from gateway.config.outside import given, with_flags
 
 if TYPE_CHECKING:
     from gateway.commands.state import StatePlace
@@ -67,7 +70,9 @@ def about(*, version: Annotated[bool, typer.Option("--version", help="Print the 
 
 
 @app.command(cls=command("serve", "serve -c gateway.yaml --workers 4", "serve --agent http://127.0.0.1:9001"))
+@takes_settings
 def serve(
+    *,
     config: ConfigOption = None,
     agent: Annotated[str | None, typer.Option(help="Serve this one agent, without a file.", metavar="URL")] = None,
     port: Annotated[
@@ -77,6 +82,7 @@ def serve(
         int | None, typer.Option(help="With --agent: the port for operators, 9090 if left out.", min=0, max=65535)
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that serve; several share a file or a Redis.", min=1)] = 1,
+    flags: Mapping[str, str | None],
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     from functools import partial
@@ -86,14 +92,17 @@ def serve(
     from gateway.commands.serve import claim_port, single_agent
     from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT
 
+    environ = with_flags(os.environ, flags)
     if agent is None:
         if port is not None or admin_port is not None:
             raise CommandFailed("a file names its own ports: gateway.listen and gateway.admin", code=2)
-        raise typer.Exit(process.serve(find_file(config), os.environ, workers))
+        raise typer.Exit(process.serve(find_file(config), environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)
     if workers > 1:
         raise CommandFailed("several processes serve a file: write one, as init does", code=2)
+    for name in given(environ):
+        raise CommandFailed(f"{name} is a setting of a file, and --agent has none: use --port, or write a file", code=2)
     check_url(agent)
     public = claim_port(PUBLIC_PORT if port is None else port, "--port")
     admin = claim_port(ADMIN_PORT if admin_port is None else admin_port, "--admin-port")
@@ -106,6 +115,7 @@ def serve(
 @app.command(
     cls=command("check", "check gateway.yaml --strict --online", "cat gateway.yaml | a2a-gateway check - --output json")
 )
+@takes_settings
 def check(
     file: Annotated[
         Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out; - is standard input.")
@@ -120,6 +130,7 @@ def check(
         bool, typer.Option("--coverage", help="Name the matches that no test of the file takes.")
     ] = False,
     output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
+    flags: Mapping[str, str | None],
 ) -> None:
     """Report every mistake in the configuration."""
     import asyncio
@@ -133,7 +144,7 @@ def check(
     logging.disable()
     path = find_file(file, needed=output is Output.TEXT)
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
-    examined = examine(path, os.environ, text=text, literals=strict)
+    examined = examine(path, with_flags(os.environ, flags), text=text, literals=strict)
     answers = asyncio.run(check_online(examined)) if online and examined.config is not None else ()
     report = Report(examined, answers if online else None, strict, workers, coverage)
     if output is Output.JSON:

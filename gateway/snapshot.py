@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
+from gateway import __version__
 from gateway.a2a.json import BodyBounds
 from gateway.backend.backend import Backend, BackendFactory, card_changes
 from gateway.background import Background
@@ -50,6 +52,10 @@ from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, 
 from gateway.upstream.balancer import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    # It imports an optional library.
+    from gateway.telemetry.tracing import Tracing
 
 _FETCHES_GO_ON = 10.0
 """Seconds for which a replaced snapshot still fetches cards and keys, because its open calls may wait for them."""
@@ -107,6 +113,7 @@ class Snapshot:
         card_texts: The texts of cards for the pages of the catalog.
         labelled: Tenants with a metric label of their own.
         expiries: Ends of API keys and certificates in Unix seconds, by kind and name.
+        tracing: Makes the spans of its requests; None for no tracing.
     """
 
     config: Config
@@ -134,6 +141,7 @@ class Snapshot:
     card_texts: CardTexts = field(default_factory=CardTexts)
     labelled: frozenset[str] = frozenset()
     expiries: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    tracing: "Tracing | None" = None
 
     @classmethod
     def build(
@@ -227,6 +235,8 @@ class Snapshot:
             identity_headers=_identity_headers(config),
             labelled=tenants,
             expiries=_expiries(config, examined.marks),
+            # Last, because its thread runs from here on.
+            tracing=_tracing(config, resources),
         )
 
     def open(self, background: Background) -> None:
@@ -497,6 +507,21 @@ def _identity_headers(config: Config) -> IdentityHeaders:
     return IdentityHeaders(
         **{key: (getattr(written, key) or usual).lower().encode() for key, usual in USUAL_HEADERS.items()}
     )
+
+
+def _tracing(config: Config, resources: Resources) -> "Tracing | None":
+    written = effective.tracing(config)
+    if written is None:
+        return None
+    from gateway.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional library
+
+    def make() -> Tracing:
+        headers = {name: value.get_secret_value() for name, value in written.headers.items()}
+        return Tracing(
+            written.otlp, sample=written.sample, protocol=written.protocol, headers=headers, version=__version__
+        )
+
+    return resources.acquire(("tracing",), written, make, close=lambda made: made.aclose)
 
 
 def _named_tenants(config: Config) -> frozenset[str]:

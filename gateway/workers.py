@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -41,7 +41,8 @@ from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.problem import as_text
 from gateway.config.routes import divided
-from gateway.listener.server import ListenFailed, bind, reserve
+from gateway.listener.listeners import Sockets
+from gateway.listener.server import ListenFailed, bind, remove, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.service_manager import Notifier, leave_at_once
 from gateway.telemetry import log
@@ -112,7 +113,7 @@ class Worker(Process):
 
     Args:
         config: Has the number of workers.
-        sockets: The bound sockets by role (`public`, `admin`, `grpc`).
+        sockets: The bound sockets.
         metrics: Merges the metrics of all workers.
         text_hash: Of the configuration that the worker starts with.
         serve: Serves as the worker; returns the exit code.
@@ -122,7 +123,7 @@ class Worker(Process):
     def __init__(
         self,
         config: uvicorn.Config,
-        sockets: Mapping[str, socket.socket],
+        sockets: Sockets,
         metrics: WorkerMetrics,
         text_hash: str,
         serve: "Callable[[Worker], int]",
@@ -299,7 +300,7 @@ class Workers(Multiprocess):
         self._read_at = time.monotonic()
         self._origin = origin
         self._work = work
-        self._bound: dict[str, socket.socket] = {}
+        self._bound: dict[tuple[str, str], socket.socket] = {}
         self._output = SharedStream(sys.stdout.fileno())
         self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
         self._metrics = WorkerMetrics(self._folder)
@@ -330,6 +331,7 @@ class Workers(Multiprocess):
             self.join_all()
         finally:
             for each in self._bound.values():
+                remove(each)
                 each.close()
             self._output.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -398,10 +400,10 @@ class Workers(Multiprocess):
     def _bind(self) -> None:
         assert self._examined.config is not None
         written = self._examined.config.gateway
-        addresses = {"public": written.listen, "admin": written.admin.listen, "grpc": written.listen_grpc}
-        for role, address in addresses.items():
-            if address is not None:
-                self._bound[role] = reserve(address) if role == "grpc" else bind(address)
+        for role, address in (*(("public", each) for each in written.listen), ("admin", written.admin.listen)):
+            self._bound[role, address] = bind(address, written.socket_mode)
+        if written.listen_grpc is not None:
+            self._bound["grpc", written.listen_grpc] = reserve(written.listen_grpc)
 
     def _listen(self) -> None:
         """Wait for a message of a worker or the end of one, and handle signals."""

@@ -605,7 +605,7 @@ class UpstreamConnect(Fault):
 
 
 class UpstreamAuthFailed(Fault):
-    """No credential for the agent can be had from its token endpoint; nothing was sent to the agent."""
+    """No credential for the agent can be had, from its token endpoint or a file; nothing was sent to the agent."""
 
     reason = "upstream_auth_failed"
     outcome = "upstream_error"

@@ -103,6 +103,11 @@ def pass_on(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[bytes]) -
     return kept
 
 
+def without_parent(headers: Pairs) -> Pairs:
+    """Return headers without `traceparent`, in whose place the gateway writes that of its own span."""
+    return [pair for pair in headers if pair[0] != b"traceparent"]
+
+
 def media_type(value: bytes | None) -> bytes:
     """Return the type and subtype of a Content-Type, lower case, without parameters; empty where there is none."""
     return b"" if value is None else value.split(b";", 1)[0].strip().lower()

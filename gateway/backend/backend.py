@@ -57,7 +57,7 @@ from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.connection_pool import PoolLimits
 from gateway.upstream.dns import Discovery, port_of
 from gateway.upstream.health_check import HealthCheck, HealthChecker
-from gateway.upstream.oauth2 import TokenSource, TokenSpec
+from gateway.upstream.oauth2 import NoToken, TokenSource, TokenSpec
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
 from gateway.upstream.stdio.upstream import trouble_of
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream
@@ -209,6 +209,9 @@ class BackendFactory:
                 agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
                 names,
             )
+            why = self._examined.unavailable.get(("agents", name, "by_tenant", tenant))
+            if why is not None:
+                treatment = replace(treatment, credentials=(), own_tokens=NoToken(why), caller_tokens=None)
             yield self._backend(_Entry(name, backend_key(name, tenant), agent, own.backend, treatment, meter))
 
     def _backend(self, entry: _Entry) -> Backend:

@@ -31,7 +31,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
 from gateway.cards.verify import CardVerifier, Verified
 from gateway.telemetry.tls_failure import kind
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import explained
 
 TTL = 600.0
@@ -70,7 +70,7 @@ class CardPlace:
     wrong: tuple[str, ...] = ()
     declared: bool = False
     credentials: Mapping[str, str] = field(default_factory=dict)
-    tokens: TokenSource | None = None
+    tokens: TokenSource | NoToken | None = None
     ttl: float = TTL
     keep: float = KEEP
     longest: int = MAX_CARD

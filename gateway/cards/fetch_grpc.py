@@ -20,7 +20,7 @@ from gateway.a2a.json import write
 from gateway.a2a.operation import Operation
 from gateway.cards.fetch import Told
 from gateway.upstream.grpc_channel import GrpcChannel
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
 
 
@@ -47,7 +47,7 @@ class GrpcCards:
         tenant: str | None = None,
         scope_field: int = SCOPE_FIELD,
         others: Sequence[tuple[GrpcChannel, str]] = (),
-        tokens: TokenSource | None = None,
+        tokens: TokenSource | NoToken | None = None,
     ) -> None:
         self._tokens = tokens
         self._others = deque(others)

@@ -16,7 +16,7 @@ _TIMEOUT = 2.0
 
 
 def health_url(path: Path, environ: Mapping[str, str]) -> str:
-    """Return the URL of the admin listener of this file, for probes from the same machine.
+    """Return the URL of the admin listener of this file, or the path of its Unix socket, for probes from this machine.
 
     Errors elsewhere in the file are ignored: the gateway may have read an earlier version.
 
@@ -33,6 +33,8 @@ def health_url(path: Path, environ: Mapping[str, str]) -> str:
         listen = read_listen(Admin().listen if written is None else str(written))
     except ValueError as error:
         raise CommandFailed(f"{path}: gateway.admin.listen is no address: give it with --url") from error
+    if listen.path:
+        return listen.path
     if listen.port == 0:
         raise CommandFailed(f"{path}: gateway.admin.listen has port 0, so the system picked one: give it with --url")
     is_tls = isinstance(admin, dict) and admin.get("tls") is not None
@@ -40,7 +42,7 @@ def health_url(path: Path, environ: Mapping[str, str]) -> str:
 
 
 def probe(url: str, *, verify: bool = True) -> None:
-    """Check that the gateway at `url` is alive.
+    """Check that the gateway is alive at a URL, or at the path of a Unix socket.
 
     Args:
         verify: Whether its certificate is verified. On the same machine it names another host, and a gateway whose
@@ -49,10 +51,14 @@ def probe(url: str, *, verify: bool = True) -> None:
     Raises:
         CommandFailed: It does not confirm that within two seconds.
     """
-    check_url(url)
-    target = url.rstrip("/") + PATH
+    transport = httpx.HTTPTransport(verify=verify, uds=url if url.startswith("/") else None)
+    if url.startswith("/"):
+        target = f"http://localhost{PATH}"
+    else:
+        check_url(url)
+        target = url.rstrip("/") + PATH
     try:
-        with httpx.Client(trust_env=False, timeout=_TIMEOUT, verify=verify) as client:
+        with httpx.Client(trust_env=False, timeout=_TIMEOUT, transport=transport) as client:
             answer = client.get(target)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise explain(error, target) from error

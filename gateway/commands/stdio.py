@@ -31,7 +31,8 @@ from gateway.cards.serve import PublicUrl
 from gateway.commands.config_file import examine_own
 from gateway.commands.find_agent import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
 from gateway.commands.output import CommandFailed
-from gateway.config.address import is_grpc, read_listen
+from gateway.config import effective
+from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.routes import table
 from gateway.listener.stdio import Pipes, StdioClient
@@ -169,7 +170,7 @@ def address(examined: Examined, name: str, tenant: str | None = None) -> str:
         raise CommandFailed(f"{name!r} is found at any host of a pattern: give its URL")
     url = config.gateway.public_url
     if url is None:
-        listen = read_listen(config.gateway.listen)
+        listen = next(each for each in effective.listens(config) if not each.path)
         if listen.port == 0:
             raise CommandFailed("gateway.listen has port 0, so the system picks one: give the agent's URL")
         url = f"{'http' if config.gateway.tls is None else 'https'}://{listen.authority}"

@@ -6,6 +6,10 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+UNIX = "unix:"
+"""The beginning of the address of a Unix socket; its path follows."""
+_LONGEST_PATH = 107
+"""Bytes of the path of a Unix socket that Linux takes."""
 _LISTEN = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
 _URL = re.compile(r"[!#$%&'()*+,./0-9:;=?@A-Z\[\]_a-z~-]+")
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
@@ -20,15 +24,20 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """An address to listen at; port 0 lets the system pick."""
+    """An address to listen at; port 0 lets the system pick.
+
+    Attributes:
+        path: Of a Unix socket, which has neither host nor port; else empty.
+    """
 
     host: str
     port: int
+    path: str = ""
 
     @property
     def is_loopback(self) -> bool:
         """Return whether only this machine can connect."""
-        return is_loopback(self.host)
+        return bool(self.path) or is_loopback(self.host)
 
     @property
     def is_any(self) -> bool:
@@ -43,6 +52,8 @@ class Listen:
 
     def collides(self, other: "Listen") -> bool:
         """Return whether the two cannot both be listened at; of names only that of this machine is known."""
+        if self.path or other.path:
+            return self.path == other.path
         if self.port != other.port or self.port == 0:
             return False
         mine, theirs = _bound(self.host), _bound(other.host)
@@ -65,13 +76,15 @@ def _bound(host: str) -> tuple[Address, ...] | None:
 
 
 def read_listen(text: str) -> Listen:
-    """Read `HOST:PORT` or `[IPV6]:PORT`.
+    """Read `HOST:PORT`, `[IPV6]:PORT` or `unix:PATH`.
 
     Raises:
         ValueError: with a fact and a remedy.
     """
+    if text.startswith(UNIX):
+        return _unix(text.removeprefix(UNIX))
     found = _LISTEN.fullmatch(text)
-    remedy = "write HOST:PORT, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080"
+    remedy = "write HOST:PORT, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080, or unix:/PATH"
     if found is None:
         raise ValueError("is no address to listen at", remedy)
     port = int(found["port"])
@@ -86,6 +99,14 @@ def read_listen(text: str) -> Listen:
     except ValueError as error:
         raise ValueError("is no address to listen at", remedy) from error
     return Listen(host, port)
+
+
+def _unix(path: str) -> Listen:
+    if not path.startswith("/") or not path.isprintable() or path.endswith("/"):
+        raise ValueError("names no Unix socket", "write an absolute path, such as unix:/run/a2a-gateway/public.sock")
+    if len(path.encode()) > _LONGEST_PATH:
+        raise ValueError(f"has a path of more than {_LONGEST_PATH} bytes", "choose a shorter one")
+    return Listen("", 0, path)
 
 
 def is_loopback(host: str) -> bool:

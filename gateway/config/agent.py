@@ -488,7 +488,8 @@ class Agent(Part):
     match: Annotated[tuple[Match, ...], OneOrMany()] = ()
     """Where clients find it, one mapping or a list of alternatives; `/<name>` where it is left out."""
     by_tenant: dict[OneA2aTenant, ByTenant] = {}
-    """Backends by the A2A `tenant` field."""
+    """Backends by the A2A `tenant` field; `"*"` is a template for the other tenants of the file, with `{tenant}` in the
+    host."""
     allow_insecure: Flag | None = None
     """Whether plain http or grpc to backends that are not on loopback is accepted."""
     allow: TenantNames | None = None

@@ -35,6 +35,7 @@ class Examined:
         files: All files read.
         stamps: The `stamp` of each file that was read, and once stamped of each file that it names.
         unmatched: Patterns of `include:` that matched no file, or that could not be resolved.
+        unavailable: Why the credential of a tenant's backend cannot be read, by the path of the backend.
     """
 
     config: Config | None
@@ -45,6 +46,7 @@ class Examined:
     files: tuple[Path, ...]
     stamps: Mapping[Path, bytes] = field(default_factory=dict)
     unmatched: tuple[str, ...] = ()
+    unavailable: Mapping[KeyPath, str] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -102,6 +104,7 @@ def examine(
         files=loaded.files,
         stamps=loaded.stamps,
         unmatched=loaded.unmatched,
+        unavailable=loaded.unavailable,
     )
 
 

@@ -173,6 +173,8 @@ def _short(text: str, skipped: int = 0) -> str:
 UNTIL_RESTART: Mapping[KeyPath, str] = {
     ("gateway", "listen"): "the socket is bound",
     ("gateway", "listen_grpc"): "the socket is bound",
+    ("gateway", "socket_mode"): "the socket is bound",
+    ("gateway", "proxy_protocol"): "the socket is in use",
     ("gateway", "admin"): "the socket is bound, and guarded",
     ("gateway", "http"): "the bounds are those of the socket",
     ("gateway", "grpc"): "the bounds are those of the socket",
@@ -202,9 +204,7 @@ class Waiting:
     why: str
 
     def __str__(self) -> str:
-        place = self.place
-        told = f"{spell(self.path)} takes effect with the next start: {self.why}"
-        return f"{place.file}:{place.line}:{place.column}  {told}"
+        return f"{self.place.exact}  {spell(self.path)} takes effect with the next start: {self.why}"
 
     def as_json(self) -> dict[str, str | int]:
         """For programs."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway.config.address import read_listen
+from gateway.config.address import Listen, read_listen
 from gateway.config.agent import (
     DEFAULT_AFFINITY,
     DEFAULT_BREAKER,
@@ -36,7 +36,7 @@ from gateway.config.limit import (
     Limits,
     TenantLimits,
 )
-from gateway.config.model import Config, Tls
+from gateway.config.model import Config, Tls, Tracing
 from gateway.config.problem import KeyPath
 from gateway.config.secrets import MASK
 from gateway.config.state import StateUrl, default_state
@@ -100,8 +100,14 @@ def drain_delay(config: Config) -> float:
     if written is not None:
         return written
     # No load balancer is in front of a loopback listener.
-    listeners = [text for text in (config.gateway.listen, config.gateway.listen_grpc) if text is not None]
-    return 0.0 if all(read_listen(text).is_loopback for text in listeners) else _DRAIN_DELAY
+    grpc = config.gateway.listen_grpc
+    over_grpc = () if grpc is None else (read_listen(grpc),)
+    return 0.0 if all(listen.is_loopback for listen in (*listens(config), *over_grpc)) else _DRAIN_DELAY
+
+
+def listens(config: Config) -> tuple[Listen, ...]:
+    """Return the addresses for clients over HTTP."""
+    return tuple(read_listen(text) for text in config.gateway.listen)
 
 
 def isolation(config: Config, agent: Agent) -> Isolation:
@@ -209,6 +215,12 @@ def access_log(config: Config, marks: Marks) -> Path | None:
     """Return the file of the access log; None for standard output."""
     written = config.observe.log.file
     return None if written is None else Path(marks.place(("observe", "log", "file")).file).parent / written
+
+
+def tracing(config: Config) -> Tracing | None:
+    """Return where traces go and which, or None for nowhere."""
+    written = config.observe.tracing
+    return written if written is not None and written.otlp else None
 
 
 def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from gateway.config.model import Config
+from gateway.config.outside import is_variable
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.secrets import REFERENCE
 from gateway.config.validation import annotation_below, bare
@@ -38,6 +39,8 @@ def literal_secrets(tree: Mapping[str, Value], marks: Marks) -> Iterator[Problem
         tree: What the files write, references filled in.
     """
     for path, fact in _found(dict(tree), Config, (), marks):
+        if is_variable(marks.place(path)):
+            continue
         yield Problem(marks.place(path), marks.find(path), fact, _REMEDY, "warning")
 
 

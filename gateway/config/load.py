@@ -12,8 +12,10 @@ from pydantic import ValidationError
 
 from gateway.config.files import NOTHING, matching, stamp
 from gateway.config.model import Config
+from gateway.config.outside import overlaid, unknown
 from gateway.config.problem import KeyPath, Problem, in_order
 from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, quote
+from gateway.config.template import expanded
 from gateway.config.validation import explain
 from gateway.config.yaml import Marks, Position, Source, Value, read
 from gateway.routing.route import Place
@@ -36,6 +38,7 @@ class Loaded:
         stamps: The `stamp` of each; not of files that were not read to their end.
         unmatched: Patterns of `include:` that match no file, or that could not be resolved.
         tree: The merged content of the files, references filled in.
+        unavailable: Why the credential of a tenant's backend cannot be read, by the path of the backend.
     """
 
     config: Config | None
@@ -47,6 +50,7 @@ class Loaded:
     unmatched: tuple[str, ...]
     tree: Mapping[str, Value]
     sources: tuple[Source, ...]
+    unavailable: Mapping[KeyPath, str]
 
 
 def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None) -> Loaded:
@@ -54,8 +58,9 @@ def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None
 
     Args:
         path: The main file.
-        environ: The environment for `${VAR}`.
-        text: The text of the main file, if it is not to be read.
+        environ: The environment, for `${VAR}` and the settings of `outside`.
+        text: The text of the main file, if it is not to be read. A `str`, which the program itself wrote, has no
+            settings from outside.
     """
     interpolation = Interpolation(environ)
     main = read(path, interpolation, text)
@@ -66,19 +71,27 @@ def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None
     tree: dict[str, Value] = {} if main.tree is None else main.tree
     marks = _merged(tree, sources, problems)
     problems += [problem for source in sources for problem in source.problems]
+    if not isinstance(text, str):
+        marks = overlaid(tree, marks, environ)
+        problems += unknown(environ, frozenset(interpolation.used))
+    templates = expanded(tree, marks, interpolation)
+    marks = templates.marks
+    problems += templates.problems
     config = None
-    if not problems:
-        config, problems = _validated(tree, marks)
+    if not any(problem.severity == "error" for problem in problems):
+        config, more = _validated(tree, marks)
+        problems += more
     return Loaded(
         config=config,
         marks=marks,
-        problems=dress(problems, sources),
+        problems=dress(problems, (*sources, templates.source)),
         text_hash=_hash([*(source.data for source in sources), *interpolation.files.values()]),
         files=(*paths, *interpolation.files),
         stamps=_stamps(paths, sources, interpolation),
         unmatched=tuple(unmatched),
         tree=tree,
-        sources=sources,
+        sources=(*sources, templates.source),
+        unavailable=templates.unavailable,
     )
 
 

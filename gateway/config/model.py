@@ -21,14 +21,17 @@ from gateway.config.values import (
     Day,
     Duration,
     DurationBuckets,
+    FileMode,
     Flag,
     Format,
     Memory,
     Name,
+    OneOrMany,
     Part,
     PeerTls,
     Positive,
     Room,
+    Sampled,
     Sha256s,
     SizeBuckets,
     Strings,
@@ -61,7 +64,7 @@ class Admin(Part):
     """The listener for operators: metrics, health, routes."""
 
     listen: str = "127.0.0.1:9090"
-    """Address and port; port 0 lets the system pick."""
+    """Address and port; port 0 lets the system pick. `unix:/PATH` is a Unix socket."""
     token: SecretStr | None = None
     """Bearer token that every admin request but health must show; required where the address is not loopback and
     `tls.client_ca` is not set."""
@@ -113,6 +116,14 @@ State = Annotated[StateUrl | None, BeforeValidator(_state), PlainSerializer(_lab
 """The URL of the ledger; its credentials are never shown."""
 
 
+Listens = Annotated[
+    tuple[str, ...],
+    OneOrMany(),
+    PlainSerializer(lambda texts: texts[0] if len(texts) == 1 else list(texts), return_type=str | list[str]),
+]
+"""Addresses to listen at; one is written, and shown, without a list."""
+
+
 class Gateway(Part):
     """The gateway itself."""
 
@@ -120,8 +131,10 @@ class Gateway(Part):
     """The URL that cards advertise, with an optional path; never guessed from Host. Optional on a loopback listener."""
     prefix_stripped: Flag = False
     """Whether something in front already removed the path of `public_url` from incoming requests."""
-    listen: str = "127.0.0.1:8080"
-    """Address and port for clients; port 0 lets the system pick."""
+    listen: Listens = ("127.0.0.1:8080",)
+    """Address and port for clients, or a list; port 0 lets the system pick. `unix:/PATH` is a Unix socket."""
+    socket_mode: FileMode = 0o660
+    """Permissions of Unix sockets, in octal."""
     listen_grpc: str | None = None
     """Address and port for gRPC clients of all agents; port 0 lets the system pick."""
     public_grpc: str | None = None
@@ -134,6 +147,8 @@ class Gateway(Part):
     """Networks from which X-Forwarded-For is trusted."""
     request_id: Literal["new", "keep"] = "new"
     """Whether each request gets a new id, or keeps the X-Request-Id that one of `trusted_proxies` gave it."""
+    proxy_protocol: Strings = ()
+    """Networks from which each connection to `listen` has to begin with a PROXY header of version 2."""
     body_limit: Room = 10 * 1024 * 1024
     """Longest request body."""
     memory_limit: Memory | None = None
@@ -354,8 +369,21 @@ class Audit(Part):
         return {"file": value} if isinstance(value, str) else value
 
 
+class Tracing(Part):
+    """Traces by OTLP: a span for each exchange and each attempt to call an agent. Needs the extra `otel`."""
+
+    otlp: str
+    """URL of the collector, such as http://localhost:4317; an empty one is off."""
+    sample: Sampled = 1.0
+    """Share of traces that are exported, 0 to 1; of those that a caller has begun its `traceparent` decides."""
+    protocol: Literal["grpc", "http/protobuf"] = "grpc"
+    """The protocol that the collector speaks there: usually `grpc` at port 4317, `http/protobuf` at 4318."""
+    headers: dict[str, SecretStr] = {}
+    """Headers of each export, such as a credential of the collector."""
+
+
 class Observe(Part):
-    """Logs and metrics."""
+    """Logs, metrics and traces."""
 
     log: Log = Log()
     """The access log and the gateway's own."""
@@ -363,6 +391,8 @@ class Observe(Part):
     """Labels and buckets of the Prometheus metrics on the admin listener."""
     audit: Audit | None = None
     """The audit log; without it, audit events are in the gateway's own log."""
+    tracing: Tracing | None = None
+    """Traces; none where it is left out."""
 
 
 class TestRequest(Part):
@@ -448,6 +478,6 @@ class Config(Part):
     catalog: Catalog = Catalog()
     """The directory of agents."""
     observe: Observe = Observe()
-    """Logs and metrics."""
+    """Logs, metrics and traces."""
     tests: tuple[RouteTest, ...] = ()
     """Routing tests: `a2a-gateway check` runs them."""

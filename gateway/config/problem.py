@@ -42,8 +42,7 @@ class Problem:
         """Return the problem for people: place, path and fact; the source line with a caret; the remedy."""
         word = "" if self.severity == "error" else "warning: "
         name = f"{spell(self.path)}: " if self.path else ""
-        where = f"{self.place}:{self.place.column}" if self.place.is_in_file else str(self.place)
-        lines = [f"{where}  {word}{name}{self.fact}"]
+        lines = [f"{self.place.exact}  {word}{name}{self.fact}"]
         if self.quote.strip():
             quote, column = _window(self.quote, self.caret)
             lines += [f"    {quote}", "    " + " " * (column - 1) + "^"]
@@ -67,6 +66,8 @@ class Problem:
         """Return the problem as a workflow command, which GitHub shows beside the line."""
         name = f"{spell(self.path)}: " if self.path else ""
         text = f"{name}{self.fact}" + (f" → {self.remedy}" if self.remedy else "")
+        if not self.place.line:
+            return f"::{self.severity}::{_data(f'{self.place}  {text}')}"
         where = f"file={_property(self.place.file)},line={self.place.line},col={self.place.column}"
         return f"::{self.severity} {where}::{_data(text)}"
 

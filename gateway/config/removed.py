@@ -1,4 +1,4 @@
-"""Keys that the format had, or will have, and this version refuses: each with the reason and the remedy."""
+"""Keys that the format had and this version refuses: each with the reason and the remedy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,22 +15,11 @@ class Removed:
     remedy: str
 
 
-_LATER = {
-    "observe.tracing": "OTLP tracing",
-}
-"""Keys of the format that are not built, with the feature that they belong to."""
-
-
 _CONSTANTS = {
     "gateway.body.aside": "256KiB",
     "push.deliver.max_waiting_bytes": "256MiB",
 }
 """Keys that no operator had a use for, with the value that they have now."""
-
-
-def _later(pattern: str, feature: str) -> Removed:
-    key = pattern.rpartition(".")[2]
-    return Removed(f"`{key}` is not available yet: it belongs to {feature}", "remove it for now")
 
 
 def _constant(pattern: str, value: str) -> Removed:
@@ -39,7 +28,6 @@ def _constant(pattern: str, value: str) -> Removed:
 
 
 REMOVED: Mapping[str, Removed] = {
-    **{pattern: _later(pattern, feature) for pattern, feature in _LATER.items()},
     **{pattern: _constant(pattern, value) for pattern, value in _CONSTANTS.items()},
     "gateway.grpc.resets": Removed("grpc-core bounds calls that clients take back by itself", "remove it"),
     "agents.*.upstream_auth.token_exchange": Removed("the key is called `exchange`", "write `exchange` instead"),

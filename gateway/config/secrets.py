@@ -19,9 +19,9 @@ from gateway.config.values import Part, every_part
 MASK = "***"
 _LONGEST_WORD = 20
 LARGEST_VALUE = 256 * 1024
-REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+REFERENCE = re.compile(r"\$\$\{|\$\{((?:[^{}]|\{tenant\})*)\}|\$\{")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
-_ONLY_REFERENCE = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-)?|file:[^{}]*)\}")
+_ONLY_REFERENCE = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-)?|file:(?:[^{}]|\{tenant\})*)\}")
 _USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
 _KEY_LINE = re.compile(r"""(?<![^\s{,\[])["']?(?P<key>[A-Za-z0-9_*.-]+)["']?\s*:\s*(?=[^\s#])""")
 _GIVEN = re.compile(r"[A-Za-z0-9._*:/-]{1,64}")
@@ -70,6 +70,7 @@ class Interpolation:
         self._environ = environ
         self.files: dict[Path, bytes] = {}
         self.absent: set[Path] = set()
+        self.used: set[str] = set()
 
     def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
         """Return the text with every reference replaced, and what could not be: pairs of a fact and a remedy.
@@ -105,6 +106,7 @@ class Interpolation:
             return ""
         name, default = found[1], found[2]
         value = self._environ.get(name)
+        self.used.add(name)
         if default is not None:
             return value or default
         if value is None:

@@ -6,6 +6,7 @@ the words that would be right, if they can be listed.
 
 import math
 import re
+from contextlib import suppress
 from datetime import date
 from typing import Annotated, Literal
 
@@ -16,6 +17,7 @@ from pydantic import (
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    PlainSerializer,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -53,6 +55,7 @@ _LONGEST = 366 * 86400.0
 _LARGEST = 1024**3
 _MOST_MEMORY = 1024**5
 _MOST_BUCKETS = 50
+_MODE = re.compile(r"0?[0-7]{3}")
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
@@ -64,6 +67,13 @@ def _duration(value: object) -> object:
     if seconds <= _LONGEST:
         return seconds
     raise ValueError("is no duration", "a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
+
+
+def _file_mode(value: object) -> object:
+    # The model's own default is a number already.
+    if isinstance(value, str) and _MODE.fullmatch(value) is not None:
+        return int(value, 8)
+    raise ValueError("is no file mode", 'write three octal digits in quotes, such as "0660"')
 
 
 def _size(value: object) -> object:
@@ -148,6 +158,14 @@ def _percent(value: int) -> int:
     if value > 100:
         raise ValueError("is more than all of them", "write a number of percent up to 100")
     return value
+
+
+def _sampled(value: object) -> object:
+    # References are always text.
+    with suppress(ValueError):
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and 0 <= float(value) <= 1:
+            return float(value)
+    raise ValueError("is no share", "write a number from 0 to 1, such as 0.1 for every tenth")
 
 
 def _trust(value: int) -> int:
@@ -279,6 +297,9 @@ class OneOrMany:
 
 
 _DURATION_SCHEMA = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$|\$\{"}
+_SAMPLED_SCHEMA = {
+    "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": r"^[01](\.\d+)?$|\$\{"}]
+}
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?$|\$\{"}]}
 _BANDWIDTH_SCHEMA = {
     "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^\d+([KMG]i?B|B)?(/s)?$|\$\{"}]
@@ -292,6 +313,13 @@ _VERSION_SCHEMA = {
 
 Format = Annotated[Literal[1], BeforeValidator(_format)]
 """The version of the format: the number 1."""
+FileMode = Annotated[
+    int,
+    BeforeValidator(_file_mode),
+    PlainSerializer(lambda mode: f"{mode:04o}", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^0?[0-7]{3}$|\$\{"}),
+]
+"""Permissions of a file, written as octal digits."""
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """Seconds, written with a unit."""
 Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
@@ -304,6 +332,8 @@ Positive = Annotated[Count, AfterValidator(_positive)]
 """A whole number from 1 on."""
 Percent = Annotated[Count, AfterValidator(_percent)]
 """A whole number of percent."""
+Sampled = Annotated[float, BeforeValidator(_sampled), WithJsonSchema(_SAMPLED_SCHEMA)]
+"""A share of 1."""
 Trust = Annotated[Count, AfterValidator(_trust), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 5})]
 """A degree of trust, from 1 to 5."""
 Skill = Annotated[str, AfterValidator(_skill)]

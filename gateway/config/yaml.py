@@ -368,6 +368,10 @@ class _Reader:
         return value
 
     def _filled_in(self, node: yaml.Node, text: str, path: KeyPath) -> str:
+        if path[:1] == ("agents",) and path[2:4] == ("by_tenant", "*"):
+            # It is filled in for each tenant (`template`).
+            self.written[path] = text
+            return text
         value, faults = self._interpolation.fill(text, self._folder)
         for fact, remedy in faults:
             self._problem(node, path, fact, remedy)

@@ -25,6 +25,7 @@ from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
 from gateway.config.explain import Inquiry, reply
+from gateway.config.outside import sources
 from gateway.listener.admin_api import LogLevel, document, routes
 from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
 from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
@@ -305,6 +306,8 @@ class _Pages:
         reloader = self._watched.reloader
         last = None if reloader is None else reloader.last
         refused = last is not None and last.result is Result.REFUSED
+        # A thousand agents are 2 MB, and a tenth of a second of work.
+        running = await asyncio.to_thread(shown, snapshot.config)
         page = {
             "hash": examined.text_hash,
             "files": [str(path) for path in examined.files],
@@ -313,8 +316,8 @@ class _Pages:
             "needs_restart": [] if reloader is None else [each.as_json() for each in reloader.waiting],
             "public_url": self._watched.public_url,
             "warnings": [problem.as_json() for problem in examined.problems],
-            # A thousand agents are 2 MB, and a tenth of a second of work.
-            "running": await asyncio.to_thread(shown, snapshot.config),
+            "settings": sources(snapshot.config, examined.marks, running),
+            "running": running,
         }
         return Response(await asyncio.to_thread(msgspec.json.encode, page), media_type="application/json")
 

@@ -620,6 +620,9 @@ _KEPT_FOR = 1.0
 """Seconds for which a head, and the credential in it, is kept while nothing comes."""
 
 
+THIS_MACHINE: Final = "127.0.0.1"
+"""The address of clients of a Unix socket, which have none."""
+
 _State = enum.Enum("_State", "RESTING QUEUED HEAD BODY ANSWERING LINGERING CLOSING")
 _RESTING, _QUEUED, _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSING = _State
 
@@ -685,7 +688,7 @@ class ClientConnection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
         if not self._entered:
             peer = transport.get_extra_info("peername")
-            self._peer = peer[0] if isinstance(peer, tuple) else ""
+            self._peer = peer[0] if isinstance(peer, tuple) else "" if peer is None else THIS_MACHINE
             self._entered = True
             if not edge.crowd.enter(self._peer):
                 self._refuse(503, "there are too many connections", linger=False)

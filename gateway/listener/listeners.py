@@ -1,16 +1,19 @@
 """The listeners of one gateway: for clients over HTTP and gRPC, and for operators."""
 
 import asyncio
+import ipaddress
+import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
 from gateway.background import Background
+from gateway.config.address import UNIX
 from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from gateway.config.client import Mtls
 from gateway.config.limit import Http
@@ -19,13 +22,20 @@ from gateway.config.yaml import Marks
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks, PublicListener
-from gateway.listener.http1 import Edge
+from gateway.listener.http1 import Crowd, Edge
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
 from gateway.listener.tls import PemTls
+from gateway.proxy.client_address import Network
 from gateway.proxy.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from gateway.listener.grpc import GrpcListener
+
+
+Sockets: TypeAlias = Mapping[tuple[str, str], socket.socket]
+"""Bound sockets by role (`public`, `admin`, `grpc`) and address."""
+
+logger = logging.getLogger("gateway.listener")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class Listeners:
     """Opens, updates and closes the listeners of one gateway.
 
     Args:
-        sockets: Sockets that are bound already, by role (`public`, `admin`, `grpc`).
+        sockets: Sockets that are bound already, and are closed by others.
         line: Serves the requests.
         ready: Returns whether new calls are accepted.
         trouble: Returns the reason beside draining why they are not; empty for none.
@@ -51,7 +61,8 @@ class Listeners:
 
     Attributes:
         servers: The open HTTP servers, in the order of the roles.
-        address: `host:port` of the public listener, as a URL has it; empty before it is open.
+        address: `host:port` of the public listener, the first if there are several, as a URL has it; empty before it is
+            open.
         admin_address: The same of the admin listener.
         grpc_address: The same of the gRPC listener; empty if there is none.
         asgi: The listener behind an ASGI server; None with `over_http`.
@@ -59,7 +70,7 @@ class Listeners:
 
     def __init__(
         self,
-        sockets: Mapping[str, socket.socket],
+        sockets: Sockets,
         pipeline: Pipeline,
         *,
         ready: Callable[[], bool],
@@ -76,7 +87,7 @@ class Listeners:
         self.servers: list[HttpServer] = []
         self._names: list[str] = []
         self.asgi: AsgiListener | None = None
-        self._public: HttpServer | None = None
+        self._public: list[HttpServer] = []
         self._admin: HttpServer | None = None
         self._grpc: GrpcListener | None = None
         self.address = ""
@@ -99,34 +110,51 @@ class Listeners:
         listener = PublicListener(self._pipeline, self._ready, callbacks, trouble=self._trouble)
         if self._over_http:
             limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
-            edge = Edge(listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted)
-            self._public = HttpServer(self._listen("public", written.listen), edge, tls=tls)
-            self._add("public", self._public)
-            self.address = self._public.address
+            proxies = tuple(ipaddress.ip_network(network) for network in written.proxy_protocol)
+            crowd: Crowd | None = None  # of all addresses together
+            for address in written.listen:
+                edge = Edge(listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted)
+                crowd = edge.crowd = edge.crowd if crowd is None else crowd
+                server = self._server("public", address, written.socket_mode, edge, tls=tls, proxies=proxies)
+                self._public.append(server)
+            addresses = [server.address for server in self._public]
+            self.address = next((each for each in addresses if not each.startswith(UNIX)), addresses[0])
+            if len(addresses) > 1:
+                logger.info("listening on %s", ", ".join(addresses))
         else:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
             self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=lambda: prefix)
-            self.address = written.listen
+            self.address = written.listen[0]
         if self._over_http or "admin" in written.model_fields_set:
             edge = Edge(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
             admin_tls = await asyncio.to_thread(open_admin_tls, written.admin.tls, marks)
-            self._admin = HttpServer(self._listen("admin", written.admin.listen), edge, tls=admin_tls)
-            self._add("admin", self._admin)
+            self._admin = self._server("admin", written.admin.listen, written.socket_mode, edge, tls=admin_tls)
             self.admin_address = self._admin.address
         if written.listen_grpc is not None:
             from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - grpcio is loaded only if it is used
 
             pem = None if written.tls is None else await asyncio.to_thread(open_grpc_tls, written.tls, marks, asked)
-            reserved = self._listen("grpc", written.listen_grpc)
+            # grpc-core opens the socket itself.
+            reserved = self._sockets.get(("grpc", written.listen_grpc)) or reserve(written.listen_grpc)
             self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, pem)
             self.grpc_address = self._grpc.address
 
-    def _listen(self, role: str, address: str) -> socket.socket:
-        bound = self._sockets.get(role)
-        if bound is not None:
-            return bound
-        # grpc-core opens the socket itself.
-        return reserve(address) if role == "grpc" else bind(address)
+    def _server(
+        self,
+        role: str,
+        address: str,
+        mode: int,
+        edge: Edge,
+        *,
+        tls: ServerTls | None = None,
+        proxies: Sequence[Network] = (),
+    ) -> HttpServer:
+        bound = self._sockets.get((role, address))
+        # The file of a Unix socket that is bound already is the supervisor's to remove.
+        server = HttpServer(bound or bind(address, mode), edge, tls=tls, proxies=proxies, owned=bound is None)
+        self.servers.append(server)
+        self._names.append(role)
+        return server
 
     async def start(self, background: Background) -> None:
         """Accept connections from now on."""
@@ -134,10 +162,6 @@ class Listeners:
             await server.start(background, name)
         if self._grpc is not None:
             await self._grpc.start()
-
-    def _add(self, name: str, server: HttpServer) -> None:
-        self.servers.append(server)
-        self._names.append(name)
 
     def tell_health(self) -> None:
         """Update the gRPC health service after readiness has changed."""
@@ -159,8 +183,9 @@ class Listeners:
 
     async def renew(self, certificates: Certificates, config: Config) -> None:
         """Use other certificates and limits for new connections."""
-        if certificates.public is not None and self._public is not None:
-            self._public.renew(certificates.public)
+        if certificates.public is not None:
+            for server in self._public:
+                server.renew(certificates.public)
         if certificates.admin is not None and self._admin is not None:
             self._admin.renew(certificates.admin)
         if self._grpc is not None:
@@ -168,18 +193,18 @@ class Listeners:
 
     def press(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.press`
         """Close client connections after their next answer while open files are short."""
-        if self._public is not None:
-            self._public.press(short)
+        for server in self._public:
+            server.press(short)
 
     def wind_down(self) -> None:
         """Accept connections, but close them after their next answer."""
-        if self._public is not None:
-            self._public.wind_down()
+        for server in self._public:
+            server.wind_down()
 
     def stop_accepting(self) -> None:
         """Stop accepting clients; the admin listener stays open until the end."""
-        if self._public is not None:
-            self._public.stop_accepting()
+        for server in self._public:
+            server.stop_accepting()
         if self._grpc is not None:
             self._grpc.stop_accepting()
 

@@ -1,12 +1,15 @@
 """Listening sockets, and the servers that accept HTTP/1.1 connections on them."""
 
 import asyncio
+import errno
 import logging
+import os
 import resource
 import secrets
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+import stat
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
 from functools import partial
@@ -14,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from gateway.background import Background
+from gateway.config.address import UNIX
 from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
-from gateway.listener.http1 import ClientConnection, Edge, ServerState
+from gateway.listener.http1 import THIS_MACHINE, ClientConnection, Edge, ServerState
+from gateway.listener.proxy_protocol import HeaderRefused, read_client
+from gateway.proxy.client_address import Network, is_trusted
 
 _BACKLOG = 2048
 _LARGEST_PORT = 65535
@@ -32,13 +38,17 @@ class ListenFailed(Exception):  # noqa: N818 - told to the operator as it is
     """The address cannot be listened on, or not with this certificate."""
 
 
-def bind(address: str) -> socket.socket:
-    """A listening socket at `host:port`; an IPv6 host stands in brackets, port 0 lets the system pick.
+def bind(address: str, mode: int = 0o660) -> socket.socket:
+    """Return a listening socket at `host:port`, an IPv6 host in brackets, port 0 picked by the system; or `unix:PATH`.
+
+    Args:
+        mode: Permissions of a Unix socket.
 
     Raises:
         ListenFailed: the address is taken, not ours, or none.
     """
-    listener = _bound(address, socket.SO_REUSEADDR)
+    is_unix = address.startswith(UNIX)
+    listener = _bound_unix(address, mode) if is_unix else _bound(address, socket.SO_REUSEADDR)
     try:
         listener.listen(_BACKLOG)
         listener.setblocking(False)
@@ -85,8 +95,53 @@ def _bound(address: str, *options: int) -> socket.socket:
     return listener
 
 
+def _bound_unix(address: str, mode: int) -> socket.socket:
+    path = address.removeprefix(UNIX)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        _remove_stale(path)
+        # The socket has its permissions before anyone can connect.
+        before = os.umask(0o777 & ~mode)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(before)
+    except OSError as error:
+        listener.close()
+        raise ListenFailed(f"cannot listen on {address}: {error.strerror or error}") from error
+    return listener
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the socket of a program that is gone.
+
+    Raises:
+        OSError: Another program listens there, or the file is no socket.
+    """
+    try:
+        is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    if not is_socket:
+        raise FileExistsError(errno.EEXIST, "there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        if probe.connect_ex(path) != errno.ECONNREFUSED:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    Path(path).unlink()
+
+
+def remove(listener: socket.socket) -> None:
+    """Remove the file of a listening Unix socket, so that a client finds none rather than one that nobody answers."""
+    if listener.family == socket.AF_UNIX and listener.fileno() >= 0:
+        with suppress(OSError):
+            Path(listener.getsockname()).unlink()
+
+
 def address_of(listener: socket.socket) -> str:
-    """`host:port` of a listening socket, as a URL writes it."""
+    """Return `host:port` of a listening socket, as a URL writes it; `unix:PATH` of a Unix socket."""
+    if listener.family == socket.AF_UNIX:
+        return f"{UNIX}{listener.getsockname()}"
     host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -154,6 +209,8 @@ class HttpServer:
     Args:
         edge: What its connections share.
         tls: From `server_tls`, or None for plain http.
+        proxies: Networks whose connections begin with a PROXY header.
+        owned: Whether this process removes the file of a Unix socket.
     """
 
     def __init__(
@@ -162,8 +219,12 @@ class HttpServer:
         edge: Edge,
         *,
         tls: ServerTls | None = None,
+        proxies: Sequence[Network] = (),
+        owned: bool = True,
     ) -> None:
         _tune(listener, edge.limits)
+        self._proxies = proxies
+        self._owned = owned
         self._listener = listener
         self._edge = edge
         edge.tls = self._tls = tls
@@ -182,11 +243,16 @@ class HttpServer:
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
         connection = partial(ClientConnection, self._edge, server_state=self.state)
-        if self._tls is None:
+        if self._tls is None and not self._proxies:
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(connection, sock=self._listener, backlog=_BACKLOG)
+            if self._listener.family == socket.AF_UNIX:
+                self._server = await loop.create_unix_server(connection, sock=self._listener, backlog=_BACKLOG)
+            else:
+                self._server = await loop.create_server(connection, sock=self._listener, backlog=_BACKLOG)
         else:
-            self._handshakes = Handshakes(self._listener, self._tls, self._edge, lambda peer: connection(peer=peer))
+            self._handshakes = Handshakes(
+                self._listener, self._tls, self._edge, lambda peer: connection(peer=peer), self._proxies
+            )
             self._tasks.append(background.start(f"{name} handshakes", self._handshakes.run))
         self._tasks.append(background.start(f"{name} clock", self._tell_time))
 
@@ -222,6 +288,8 @@ class HttpServer:
         if self._stopped:
             return
         self._stopped = True
+        if self._owned:
+            remove(self._listener)
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -271,18 +339,25 @@ logger = logging.getLogger("gateway.listener")
 
 
 class Handshakes:
-    """The way in to one listening socket.
+    """The way in to one listening socket, for connections that begin with TLS or with a PROXY header.
 
     Args:
         connection: Makes the connection of the client at this address.
+        proxies: Networks whose connections begin with a PROXY header.
 
     Attributes:
-        tls: How the next ones are made; a new certificate is another context.
+        tls: How the next ones are made, None for plain http; a new certificate is another context.
     """
 
     def __init__(
-        self, listener: socket.socket, tls: ServerTls, edge: Edge, connection: Callable[[str], ClientConnection]
+        self,
+        listener: socket.socket,
+        tls: ServerTls | None,
+        edge: Edge,
+        connection: Callable[[str], ClientConnection],
+        proxies: Sequence[Network] = (),
     ) -> None:
+        self._proxies = proxies
         self._listener = listener
         self.tls = tls
         self._edge = edge
@@ -302,7 +377,7 @@ class Handshakes:
                     logger.warning("no connection can be accepted: %s", error.strerror)
                     await asyncio.sleep(_PAUSE)
                     continue
-                self._welcome(client, str(address[0]))
+                self._welcome(client, str(address[0]) if isinstance(address, tuple) else THIS_MACHINE)
         finally:
             for task in tuple(self._tasks):
                 task.cancel()
@@ -320,27 +395,34 @@ class Handshakes:
         task.add_done_callback(self._shaken)
 
     async def _shake(self, client: socket.socket, peer: str) -> None:
-        limits = self._edge.limits
-        connection = self._connection(peer)
+        limits, counted = self._edge.limits, peer
+        connection: ClientConnection | None = None
+        over_tls = {"ssl_handshake_timeout": limits.tls_handshake, "ssl_shutdown_timeout": limits.write_stall}
         try:
+            if self._proxies and is_trusted(peer, self._proxies):
+                peer = await read_client(client, limits.header_timeout) or peer
+                self._edge.crowd.leave(counted)
+                counted, fits = peer, self._edge.crowd.enter(peer)
+                if not fits:
+                    self._edge.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+                    return
+            connection = made = self._connection(peer)
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                client,
-                ssl=self.tls,
-                ssl_handshake_timeout=limits.tls_handshake,
-                ssl_shutdown_timeout=limits.write_stall,
+                lambda: made, client, ssl=self.tls, **({} if self.tls is None else over_tls)
             )
-            if connection.made and not connection.introduction.outlives(self.tls):
+            if made.made and self.tls is not None and not made.introduction.outlives(self.tls):
                 # Others are trusted by now than were when it began.
-                connection.shutdown()
+                made.shutdown()
+        except HeaderRefused as refused:
+            self._edge.refused(peer, secrets.token_hex(8), 400, str(refused))
         except OSError as error:
             logger.debug("no TLS with %s: %s", peer, error)
             why = _distrust(error)
             if why:
                 self._edge.distrusted(peer, secrets.token_hex(8), why)
         finally:
-            if not connection.made:
-                self._edge.crowd.leave(peer)
+            if connection is None or not connection.made:
+                self._edge.crowd.leave(counted)
                 client.close()
 
     def _shaken(self, task: "asyncio.Task[Any]") -> None:

@@ -24,7 +24,7 @@ from gateway.proxy import card_requests, documents, protected_resource
 from gateway.proxy.admission import Admission
 from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
-from gateway.proxy.client_address import client_address, kept_id, trace_id
+from gateway.proxy.client_address import client_address, kept_id
 from gateway.proxy.connection_cache import cache_of
 from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
@@ -97,7 +97,7 @@ class Pipeline:
         if self._access.streams:
             request.on_stream = self._tell_opened
         request.client_ip = client_address(head, snapshot.trusted)
-        request.trace_id = trace_id(head)
+        request.trace(snapshot.tracing)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         # Without the loop as an argument it costs a system call in Python 3.11.

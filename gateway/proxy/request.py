@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,6 +20,7 @@ from gateway.a2a.progress import NOTHING, Progress
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, AnswerMemory
+from gateway.proxy.client_address import trace_id
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.push.webhooks import Pushing
 from gateway.routing.route import Rule
@@ -28,6 +29,10 @@ from gateway.tasks.skill_affinity import SkillCall
 from gateway.tasks.store import OPEN
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
+
+if TYPE_CHECKING:
+    # It imports an optional library.
+    from gateway.telemetry.tracing import ExchangeSpan, Tracing
 
 FIELDS = (
     "request_id", "trace_id", "agent", "backend", "match_line", "tenant", "principal", "auth_method", "binding",
@@ -57,6 +62,9 @@ class RequestContext(msgspec.Struct, eq=False):
     Attributes:
         fault: The gateway's own refusal; an agent's answer, good or bad, is in `status` and `progress`.
         interrupted: Why the request was ended from outside.
+        trace_id: The trace that the client's `traceparent` names; with tracing that of `span`.
+        span_id: The id of `span`, or None.
+        span: The server span; None without tracing.
         contenders: The rules that may have been meant, where no agent was found.
         weight: The tenant's share of an agent's capacity.
         user_agent: The header of that name once a stream has let go of its head.
@@ -75,6 +83,8 @@ class RequestContext(msgspec.Struct, eq=False):
     cache: ConnectionCache = msgspec.field(default_factory=ConnectionCache)
     client_ip: str = ""
     trace_id: str | None = None
+    span_id: str | None = None
+    span: "ExchangeSpan | None" = None
     binding: Binding = Binding.JSONRPC
     version: Version = Version.V1_0
     rpc_id: bytes = b"null"
@@ -113,6 +123,14 @@ class RequestContext(msgspec.Struct, eq=False):
     paid: int = 0
     closed_by: str | None = None
     held: int = 0
+
+    def trace(self, tracing: "Tracing | None") -> None:
+        """Begin the server span, if there is tracing, and name the trace that the request belongs to."""
+        if tracing is None:
+            self.trace_id = trace_id(self.head)
+            return
+        self.span = tracing.exchange(self.head)
+        self.trace_id, self.span_id = self.span.trace_id, self.span.span_id
 
     @property
     def outcome(self) -> str:
@@ -159,6 +177,8 @@ class RequestContext(msgspec.Struct, eq=False):
 
     def saw(self, progress: Progress) -> None:
         """Keep what a frame tells, beside what earlier ones told."""
+        if self.span is not None:
+            self.span.saw(progress)
         before = self.progress
         if before is NOTHING:
             self.progress = progress
@@ -208,7 +228,10 @@ class RequestContext(msgspec.Struct, eq=False):
         meter.sized(self.bytes_in, self.bytes_out)
         if self.progress.state is not None and self.operation is not None:
             self._count_task(self.progress.state, self.operation, duration)
-        return self._line(duration, first_byte, overhead, outcome)
+        line = self._line(duration, first_byte, overhead, outcome)
+        if self.span is not None:
+            self.span.end(line, "" if self.agent == NO_AGENT else self.agent)
+        return line
 
     def _count_task(self, state: str, operation: Operation, duration: float) -> None:
         if operation.sends:

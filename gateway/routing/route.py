@@ -48,7 +48,8 @@ class Place:
 
     Attributes:
         file: The name of the file, or `(…)` for a configuration that the program wrote itself: its lines are not cited,
-            since there is no file in which to look them up.
+            since there is no file in which to look them up. For a value from outside the file, the flag or variable.
+        line: From 1; 0 where it is no file.
     """
 
     file: str
@@ -63,7 +64,12 @@ class Place:
     @property
     def is_in_file(self) -> bool:
         """Whether there is a file in which it can be looked up."""
-        return not (self.file.startswith("(") and self.file.endswith(")"))
+        return self.line > 0 and not (self.file.startswith("(") and self.file.endswith(")"))
+
+    @property
+    def exact(self) -> str:
+        """Return the place with its column."""
+        return f"{self._text}:{self.column}" if self.is_in_file else self.file
 
     def __str__(self) -> str:
         return self._text

@@ -16,7 +16,7 @@ from gateway.a2a.bindings.grpc import with_tenant
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.a2a.headers import TO_AGENT, Pairs, pass_on, without_parent
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.dialects import GRPC, Dialects, Interface, Reading
 from gateway.upstream.grpc_answer import GrpcAnswer
@@ -115,6 +115,8 @@ class GrpcUpstream:
         named = session(call, caller, names) if names.session else []
         if caller.token is not None:
             named.append(caller.token)
+        if caller.traceparent is not None:
+            named.append((b"traceparent", caller.traceparent))
         own = [(name.decode(), value.decode()) for name, value in named] if named else ()
         metadata = (*self._metadata(version, head, caller), ("x-request-id", caller.request_id), *own)
         patience = timeouts.send if call.operation.sends else timeouts.first_byte
@@ -155,6 +157,8 @@ class GrpcUpstream:
         if found is not None:
             return found
         pairs: Pairs = pass_on(head.headers, self._allowed)
+        if caller.traceparent is not None:
+            pairs = without_parent(pairs)
         pairs.append((b"a2a-version", version.encode("ascii")))
         pairs += extensions(head.headers, version)
         pairs += credentials(self.treatment, head)

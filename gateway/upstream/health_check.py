@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from gateway.a2a.fault import Draining, Fault, Overloaded, UpstreamAuthFailed
 from gateway.upstream.balancer import Target
 from gateway.upstream.connection_pool import ConnectionPool
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
 from gateway.upstream.request import request_head
 from gateway.upstream.response import late
@@ -67,7 +67,7 @@ class HealthChecker:
         check: HealthCheck,
         credentials: Credentials = (),
         *,
-        tokens: TokenSource | None = None,
+        tokens: TokenSource | NoToken | None = None,
     ) -> None:
         self._key = key
         self._url = url
@@ -112,7 +112,7 @@ async def check_health(
     timeout: float,  # noqa: ASYNC109 - each part of the request has it
     credentials: Credentials = (),
     *,
-    tokens: TokenSource | None = None,
+    tokens: TokenSource | NoToken | None = None,
 ) -> str:
     """Check one replica; return what is wrong with it, or an empty text.
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on
+from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on, without_parent
 from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import rest_path
 from gateway.upstream.connection_pool import ConnectionPool
@@ -118,6 +118,8 @@ class HttpUpstream:
             own += header_lines(session(call, caller, self.treatment.identity))
         if caller.token is not None:
             own += header_lines((caller.token,))
+        if caller.traceparent is not None:
+            own += b"traceparent: %b\r\n" % caller.traceparent
         is_sized = body or is_jsonrpc or method == b"POST"
         timeouts = self.timeouts
         # Not awaited here: the loop goes through each frame in between again when the answer comes.
@@ -153,6 +155,8 @@ class HttpUpstream:
             headers = pass_on(head.headers, self._allowed - _SPOKEN) + _spoken(call, head)
         else:
             headers = pass_on(head.headers, self._allowed)
+        if caller.traceparent is not None:
+            headers = without_parent(headers)
         if body:
             # Never the client's own value: with another charset an agent would read another document (safety T8).
             relayed = call.dialect.binding is Binding.REST and not call.verb

@@ -218,6 +218,31 @@ def _client(tls: SSLContext) -> httpx.AsyncClient:
     )
 
 
+_UNREADABLE = 60.0
+"""Seconds after which a client may try again whose agent's credential cannot be read."""
+
+
+class NoToken:
+    """Stands for a credential that cannot be read: each call that would show it fails.
+
+    Args:
+        why: For operators.
+    """
+
+    spec = TokenSpec("", "", "")
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def pair(self, subject: Subject | None = None) -> tuple[bytes, bytes]:  # noqa: ARG002 - as TokenSource
+        """Raise UpstreamAuthFailed."""
+        raise _failed(self._why, _UNREADABLE)
+
+    def refused(self, shown: tuple[bytes, bytes], subject: Subject | None = None) -> bool:  # noqa: ARG002 - as above
+        """Return that there is no other one."""
+        return False
+
+
 class TokenSource:
     """Tokens of one specification, shared by all agents that have it.
 

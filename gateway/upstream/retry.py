@@ -30,7 +30,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -53,11 +53,15 @@ from gateway.upstream.balancer import NO_TRIALS, Balancer, Replica
 from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
 from gateway.upstream.reply import Reply
 from gateway.upstream.upstream import Caller
+
+if TYPE_CHECKING:
+    # It imports an optional library.
+    from gateway.telemetry.tracing import AttemptSpan, ExchangeSpan
 
 OWN_IDS = "ids"
 """The agent answers under ids of its own."""
@@ -215,6 +219,10 @@ class Backend(Protocol):
     """A backend, as far as retries are concerned."""
 
     @property
+    def agent(self) -> str:
+        """The name of its agent."""
+
+    @property
     def balancer(self) -> Balancer:
         """Its replicas."""
 
@@ -263,6 +271,10 @@ class Record(Protocol):
     def sent(self) -> float | None:
         """The time of the first try."""
 
+    @property
+    def span(self) -> "ExchangeSpan | None":
+        """The span above those of the tries; None without tracing."""
+
 
 R = TypeVar("R", bound=Record)
 B = TypeVar("B", bound=Backend)
@@ -287,8 +299,8 @@ class Attempt(Generic[R, B]):
     """
 
     __slots__ = (
-        "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_trials", "_tried",
-        "backend", "interface", "replica", "request",
+        "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_span", "_trials",
+        "_tried", "backend", "interface", "replica", "request",
     )  # fmt: skip
 
     def __init__(
@@ -318,6 +330,7 @@ class Attempt(Generic[R, B]):
         self._since: float | None = None
         self._pauses = 0
         self._trials: tuple[bool, bool] | None = None
+        self._span: AttemptSpan | None = None
         only = backend.balancer.only
         if replica is None:
             assert only is not None
@@ -351,9 +364,31 @@ class Attempt(Generic[R, B]):
         replica = self.replica
         # An agent with ids of its own gets one call per connection (safety T14).
         is_fresh = replica.name in self._missed or OWN_IDS in self.backend.warned
+        if self.request.span is not None:
+            return self._send_traced(self.request.span, call, caller, fresh=is_fresh)
         return replica.upstream.send(call, self.interface, self.request.head, caller, fresh=is_fresh)
 
-    async def _with_token(self, call: Call, tokens: TokenSource) -> Reply:
+    async def _send_traced(self, above: "ExchangeSpan", call: Call, caller: Caller, *, fresh: bool) -> Reply:
+        """Send the call under a span of its own, whose context the agent gets."""
+        self._end_span()
+        replica, request = self.replica, self.request
+        url, number = replica.upstream.url, request.attempts
+        span = above.attempt(call, agent=self.backend.agent, backend=replica.key, url=url, number=number)
+        self._span, caller = span, replace(caller, traceparent=span.traceparent)
+        try:
+            reply = await replica.upstream.send(call, self.interface, request.head, caller, fresh=fresh)
+        except Fault as fault:
+            span.end(fault)
+            raise
+        span.reply = reply
+        return reply
+
+    def _end_span(self, fault: Fault | None = None) -> None:
+        if self._span is not None:
+            self._span.end(fault)
+            self._span = None
+
+    async def _with_token(self, call: Call, tokens: TokenSource | NoToken) -> Reply:
         """Send the call with a token for the agent; a call that may be repeated a second time if that is refused.
 
         Raises:
@@ -381,6 +416,7 @@ class Attempt(Generic[R, B]):
 
     def end(self) -> None:
         """End the call, whether it was answered or not."""
+        self._end_span()
         if self._trials is not None:
             self.backend.balancer.end(self.replica, self._trials)
             self._trials = None
@@ -399,6 +435,7 @@ class Attempt(Generic[R, B]):
 
     def broke(self, reply: Reply, fault: Fault) -> None:
         """Report an answer that broke off, or was none."""
+        self._end_span(fault)
         if counts(fault) or self._is_garbage(reply.fault):
             self._failed(_words(fault))
         elif not tells_nothing(fault):
@@ -406,6 +443,7 @@ class Attempt(Generic[R, B]):
 
     def _missing(self, fault: Fault) -> None:
         """Report a try without an answer."""
+        self._end_span(fault)
         if counts(fault) or self._is_garbage(fault):
             self._failed(_words(fault))
         if isinstance(fault, UpstreamReset | UpstreamConnect):
@@ -495,6 +533,7 @@ class Attempt(Generic[R, B]):
         if not backend.balancer.breaker.admits(now) or not backend.budget.take(now):
             return False
         self._retries.append(reason)
+        self._end_span()
         return True
 
     async def _retry(self, call: Call, reason: RetryOn, *, may_stay: bool) -> bool:

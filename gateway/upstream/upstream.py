@@ -10,7 +10,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Dialect
 from gateway.principal import Principal
 from gateway.upstream.dialects import Interface
-from gateway.upstream.oauth2 import TokenSource
+from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.reply import Reply
 
 
@@ -62,8 +62,8 @@ class Treatment:
     forwarded: frozenset[bytes] = frozenset()
     forward_caller: bool = False
     identity: IdentityNames = IdentityNames()
-    own_tokens: TokenSource | None = None
-    caller_tokens: TokenSource | None = None
+    own_tokens: TokenSource | NoToken | None = None
+    caller_tokens: TokenSource | NoToken | None = None
 
 
 _MOST_PREPARED = 16
@@ -128,6 +128,7 @@ class Caller(msgspec.Struct, frozen=True):
         weight: Its tenant's weight in the share of connections.
         prepared: Headers that were made of the same head before.
         token: The header with the token for the agent, or None; another one at each try.
+        traceparent: The trace context of the try, or None where the client's own is forwarded.
     """
 
     principal: Principal
@@ -137,6 +138,7 @@ class Caller(msgspec.Struct, frozen=True):
     weight: float = 1.0
     prepared: PreparedHeaders = msgspec.field(default_factory=PreparedHeaders)
     token: tuple[bytes, bytes] | None = None
+    traceparent: bytes | None = None
 
 
 class Upstream(Protocol):

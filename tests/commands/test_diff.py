@@ -24,7 +24,7 @@ def examined(text: str, name: str = "gateway.yaml") -> Examined:
 def test_keys_reach_and_what_needs_a_restart_are_told() -> None:
     found = compare(examined(OLD), examined(AUTH + NEW, "new.yaml"))
     assert found.as_text().splitlines() == [
-        '~ gateway.listen: "127.0.0.1:8080" → "127.0.0.1:1"',
+        '~ gateway.listen: ["127.0.0.1:8080"] → ["127.0.0.1:1"]',
         '~ tenants.acme.agents: ["one"] → ["two"]',
         "+ tenants.globex",
         '~ agents.two.backend.url: "http://127.0.0.1:2" → "http://127.0.0.1:3"',

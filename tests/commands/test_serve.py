@@ -16,7 +16,7 @@ def served(url: str) -> tuple[str, Agent]:
     assert examined.config is not None
     assert examined.problems == ()
     [(name, agent)] = examined.config.agents.items()
-    assert (examined.config.gateway.listen, examined.config.gateway.admin.listen) == ("127.0.0.1:1", "127.0.0.1:2")
+    assert (examined.config.gateway.listen, examined.config.gateway.admin.listen) == (("127.0.0.1:1",), "127.0.0.1:2")
     return name, agent
 
 

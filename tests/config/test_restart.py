@@ -58,7 +58,7 @@ def test_all_else_does_not(written: str) -> None:
 def test_it_is_told_where_it_stands_and_runs_as_it_did() -> None:
     waiting, (listen, *_) = told("gateway: { listen: '127.0.0.1:1' }", "gateway:\n  listen: 127.0.0.1:2\n")
     assert waiting == [("gateway.listen", 4)]
-    assert listen == "127.0.0.1:1"
+    assert listen == ("127.0.0.1:1",)
 
 
 def test_a_store_that_is_not_open_is_opened_where_the_file_says_by_then() -> None:

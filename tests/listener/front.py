@@ -1,11 +1,12 @@
 """A listener on a real socket without a gateway behind it, clients on raw sockets, and both event loops."""
 
 import asyncio
+import ipaddress
 import os
 import resource
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,14 +150,20 @@ class Front:
 
 @asynccontextmanager
 async def fronting(
-    serve: Serve = echoes, limits: Http | None = None, *, tls: "Tls | None" = None, **more: Any
+    serve: Serve = echoes,
+    limits: Http | None = None,
+    *,
+    tls: "Tls | None" = None,
+    proxies: Sequence[str] = (),
+    **more: Any,
 ) -> AsyncIterator[Front]:
     """A listener that runs while this is entered; `more` is for its `Edge`."""
     front = Front(serve)
     edge = Edge(front.answer, limits or limited(), front.told, **more)
     listener = bind("127.0.0.1:0")
     front.port = listener.getsockname()[1]
-    front._server = HttpServer(listener, edge, tls=None if tls is None else tls.server)
+    networks = [ipaddress.ip_network(proxy) for proxy in proxies]
+    front._server = HttpServer(listener, edge, tls=None if tls is None else tls.server, proxies=networks)
     front.tls = None if tls is None else tls.client
     background = Background()
     await front._server.start(background, "test")

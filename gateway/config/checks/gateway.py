@@ -3,8 +3,10 @@
 import ipaddress
 import os
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.config import effective
@@ -32,16 +34,13 @@ def check_gateway(config: Config, findings: Findings) -> None:
     _storage(config, findings)
     _notifications(config, findings)
     _validity(config, findings)
+    _tracing(config, findings)
     gateway = config.gateway
-    listen = findings.read((*_AT, "listen"), gateway.listen, read_listen)
     admin_at: KeyPath = (*_AT, "admin", "listen")
     admin = findings.read(admin_at, gateway.admin.listen, read_listen)
-    if listen is not None and admin is not None and listen.collides(admin):
-        _collision(gateway, findings)
-    if listen is not None and not listen.is_loopback:
-        _open(config, findings)
+    listens = _listens(config, admin, findings)
     if gateway.listen_grpc is not None:
-        _grpc(config, gateway.listen_grpc, listen, admin, findings)
+        _grpc(config, gateway.listen_grpc, listens, admin, findings)
     _public_grpc(gateway, findings)
     if admin is not None:
         _admin(gateway, admin, findings)
@@ -49,24 +48,51 @@ def check_gateway(config: Config, findings: Findings) -> None:
         _admin_tls(gateway.admin.tls, findings)
     _public_url(config, findings)
     _anonymous(config, findings)
-    _proxies(gateway, findings)
+    if gateway.request_id == "keep" and not gateway.trusted_proxies:
+        remedy = "add `trusted_proxies` with the networks of the proxies that give ids, or remove `request_id`"
+        findings.error((*_AT, "request_id"), "no id is kept: there is no proxy to trust with it", remedy)
+    _proxies("trusted_proxies", gateway.trusted_proxies, "by X-Forwarded-For", findings)
+    _proxies("proxy_protocol", gateway.proxy_protocol, "by a PROXY header", findings)
     if gateway.tls is not None:
         findings.certificate(_TLS, gateway.tls.cert, gateway.tls.key)
 
 
-def _collision(gateway: Gateway, findings: Findings) -> None:
+def _listens(config: Config, admin: Listen | None, findings: Findings) -> list[tuple[str, Listen]]:
+    """Check the addresses for clients over HTTP; return those that can be read, each with its text."""
+    gateway = config.gateway
+    found: list[tuple[str, Listen]] = []
+    if not gateway.listen:
+        findings.error((*_AT, "listen"), "there is no address", "write HOST:PORT")
+    for number, text in enumerate(gateway.listen):
+        at: KeyPath = (*_AT, "listen", number)
+        listen = findings.read(at, text, read_listen)
+        if listen is None:
+            continue
+        if any(listen.collides(other) for _, other in found):
+            findings.error(at, "another address of `gateway.listen` is there already", "remove one of the two")
+        if admin is not None and listen.collides(admin):
+            _collision(text, at, gateway, findings)
+        if not listen.is_loopback:
+            _open(config, at, findings)
+        found.append((text, listen))
+    if found and gateway.public_url is None and all(listen.path for _, listen in found):
+        remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
+        findings.error((*_AT, "listen"), "there is no `public_url`, and a Unix socket has none", remedy)
+    return found
+
+
+def _collision(text: str, at: KeyPath, gateway: Gateway, findings: Findings) -> None:
     written = "listen" in gateway.admin.model_fields_set
     if written:
-        fact = f"clients are served there too: `gateway.listen` is {printable(gateway.listen)}"
+        fact = f"clients are served there too: `gateway.listen` is {printable(text)}"
         findings.error((*_AT, "admin", "listen"), fact, "choose another port for one of the two")
     else:
         fact = f"operators are served there too: `gateway.admin` is {gateway.admin.listen} where it is left out"
-        findings.error((*_AT, "listen"), fact, "choose another port, or add `admin: 127.0.0.1:PORT` with another one")
+        findings.error(at, fact, "choose another port, or add `admin: 127.0.0.1:PORT` with another one")
 
 
-def _open(config: Config, findings: Findings) -> None:
+def _open(config: Config, at: KeyPath, findings: Findings) -> None:
     """Check the settings that a listener needs if other machines can reach it."""
-    at: KeyPath = (*_AT, "listen")
     _guarded(config, at, findings)
     if config.gateway.public_url is None:
         remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
@@ -79,15 +105,19 @@ def _guarded(config: Config, at: KeyPath, findings: Findings) -> None:
         findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
 
 
-def _grpc(config: Config, text: str, http: Listen | None, admin: Listen | None, findings: Findings) -> None:
+def _grpc(config: Config, text: str, http: list[tuple[str, Listen]], admin: Listen | None, findings: Findings) -> None:
     """The listener for clients of gRPC."""
     at: KeyPath = (*_AT, "listen_grpc")
     listen = findings.read(at, text, read_listen)
     if listen is None:
         return
+    if listen.path:
+        findings.error(at, "gRPC is served at no Unix socket", "write HOST:PORT, such as 127.0.0.1:8081")
+        return
     gateway = config.gateway
+    is_written = "listen" in gateway.model_fields_set
     others = (
-        ("clients are served over HTTP", "gateway.listen", gateway.listen, http, "listen" in gateway.model_fields_set),
+        *(("clients are served over HTTP", "gateway.listen", shown, other, is_written) for shown, other in http),
         ("operators are served", "gateway.admin", gateway.admin.listen, admin, "admin" in gateway.model_fields_set),
     )
     for fact, key, shown, other, is_written in others:
@@ -173,12 +203,9 @@ def _anonymous(config: Config, findings: Findings) -> None:
         findings.warning(("tenants", "*"), fact, "list the agents that are for everyone")
 
 
-def _proxies(gateway: Gateway, findings: Findings) -> None:
-    if gateway.request_id == "keep" and not gateway.trusted_proxies:
-        remedy = "add `trusted_proxies` with the networks of the proxies that give ids, or remove `request_id`"
-        findings.error((*_AT, "request_id"), "no id is kept: there is no proxy to trust with it", remedy)
-    for number, text in enumerate(gateway.trusted_proxies):
-        at: KeyPath = (*_AT, "trusted_proxies", number)
+def _proxies(key: str, networks: Sequence[str], how: str, findings: Findings) -> None:
+    for number, text in enumerate(networks):
+        at: KeyPath = (*_AT, key, number)
         try:
             network = ipaddress.ip_network(text)
         except ValueError:
@@ -186,9 +213,7 @@ def _proxies(gateway: Gateway, findings: Findings) -> None:
             findings.error(at, f"{printable(text)!r} is no network", remedy)
             continue
         if network.prefixlen == 0:
-            findings.error(
-                at, "everyone could say who they are by X-Forwarded-For", "name the networks of your proxies"
-            )
+            findings.error(at, f"everyone could say who they are {how}", "name the networks of your proxies")
 
 
 # ---- browsers --------------------------------------------------------------------------------------------------------
@@ -314,6 +339,57 @@ def _log_file(config: Config, at: KeyPath, written: str, file: Path, findings: F
         state = config.gateway.state.beside(findings.marks.folder(_STATE)).path
         if os.path.normpath(state) == os.path.normpath(file):
             findings.error(at, f"the state is kept there ({findings.line(_STATE)})", "name another file")
+
+
+# ---- tracing ---------------------------------------------------------------------------------------------------------
+
+_TRACING: KeyPath = ("observe", "tracing")
+_PACKAGES = {
+    "grpc": "opentelemetry.exporter.otlp.proto.grpc",
+    "http/protobuf": "opentelemetry.exporter.otlp.proto.http",
+}
+_OTHER_PORT = {"grpc": 4318, "http/protobuf": 4317}
+"""The port at which collectors speak the other protocol."""
+# Lower-case names of gRPC metadata are names of HTTP headers, too.
+_METADATA_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
+_METADATA_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+def _tracing(config: Config, findings: Findings) -> None:
+    written = effective.tracing(config)
+    if written is None:
+        return
+    if not _is_installed(_PACKAGES[written.protocol]):
+        fact = "the packages that export traces are not installed"
+        findings.error_at_key(_TRACING, fact, "pip install 'a2a-gateway[otel]'")
+    at: KeyPath = (*_TRACING, "otlp")
+    read = partial(read_url, user="write the credential in `headers`")
+    parts = findings.read(at, written.otlp, read, subject="the URL")
+    for name, value in written.headers.items():
+        here: KeyPath = (*_TRACING, "headers", name)
+        if _METADATA_NAME.fullmatch(name) is None:
+            remedy = "use letters, digits and . _ -, without grpc- at its start and -bin at its end"
+            findings.error_at_key(here, f"{printable(name)!r} is no header name", remedy)
+        elif _METADATA_VALUE.fullmatch(value.get_secret_value()) is None:
+            remedy = "use visible characters, with no space at the ends and no line end"
+            findings.error(here, "the value is empty or has characters that a header cannot have", remedy)
+    if parts is None:
+        return
+    if parts.port == _OTHER_PORT[written.protocol]:
+        fact = f"collectors do not speak {written.protocol} at port {parts.port} by default"
+        findings.warning(at, fact, "write the `protocol` that the collector speaks there, or its other port")
+    if written.protocol == "grpc" and parts.path not in ("", "/"):
+        findings.error(at, "the URL has a path, and gRPC has none", "remove it, or write `protocol: http/protobuf`")
+    if written.headers and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        findings.warning((*_TRACING, "headers"), "they go to the collector over plain http", "write the https URL")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        # Loads its parents, which are empty, and not the package: the process may fork workers.
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 # ---- push ------------------------------------------------------------------------------------------------------------

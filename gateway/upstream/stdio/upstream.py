@@ -11,7 +11,7 @@ from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.framing.lsp import can_be_header, header_lines
-from gateway.a2a.headers import TO_AGENT, Pairs, pass_on
+from gateway.a2a.headers import TO_AGENT, Pairs, pass_on, without_parent
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import with_tenant
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
@@ -140,6 +140,8 @@ class StdioUpstream:
         """Return the header fields of the call's frame."""
         own: Pairs = [(b"x-request-id", caller.request_id.encode("ascii"))]
         own += session(call, caller, self.treatment.identity)
+        if caller.traceparent is not None:
+            own.append((b"traceparent", caller.traceparent))
         shared = caller.prepared.lines.get(
             (self, version), head, caller, lambda: self._shared_fields(version, head, caller)
         )
@@ -147,6 +149,8 @@ class StdioUpstream:
 
     def _shared_fields(self, version: Version, head: Head, caller: Caller) -> bytes:
         pairs = pass_on(head.headers, self._allowed) + extensions(head.headers, version)
+        if caller.traceparent is not None:
+            pairs = without_parent(pairs)
         if sum(len(name) + len(value) for name, value in pairs) > _MOST_PASSED:
             # An agent with the same bound would end, for all clients, because of this one.
             pairs = []

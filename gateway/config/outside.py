@@ -1,0 +1,179 @@
+"""Settings from outside the file: flags of the command line, and `A2A_GATEWAY_*` variables of the environment.
+
+A flag wins over a variable, a variable over the file, the file over the default. `SETTINGS` is the one table: it adds
+the flags to the commands, reads the variables, and makes the pages of `docs/operations.md` and `/-/config`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.config.model import Config
+from gateway.config.problem import KeyPath, Problem, nearest, printable, spell
+from gateway.config.yaml import Marks, Position, Value
+from gateway.routing.route import Place
+
+PREFIX = "A2A_GATEWAY_"
+_OTHERS = (f"{PREFIX}CONFIG", f"{PREFIX}PROGRAM")
+"""The file of `gateway.asgi:app`, and the name of the program in its own messages."""
+_OF_SERVICE = re.compile(
+    rf"{PREFIX}(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+_SERVICE_URL = re.compile(r"(?:tcp|udp|sctp)://.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A key of the file that a flag or a variable can set, too.
+
+    Attributes:
+        name: Of the flag, without its dashes.
+        several: Whether commas separate several values.
+    """
+
+    name: str
+    path: KeyPath
+    metavar: str
+    help: str
+    several: bool = False
+
+    @property
+    def flag(self) -> str:
+        """Return the flag of the command line."""
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """Return the variable of the environment."""
+        return PREFIX + self.name.upper().replace("-", "_")
+
+
+SETTINGS = (
+    Setting("listen", ("gateway", "listen"), "ADDRESS", "Addresses for clients, with commas between them.", True),
+    Setting("admin", ("gateway", "admin", "listen"), "ADDRESS", "Address for operators."),
+    Setting("listen-grpc", ("gateway", "listen_grpc"), "ADDRESS", "Address for clients of gRPC."),
+    Setting("public-url", ("gateway", "public_url"), "URL", "The URL that cards advertise."),
+    Setting("log-level", ("observe", "log", "level"), "LEVEL", "debug, info, warning or error."),
+    Setting("state", ("gateway", "state"), "URL", "The store of the ledger."),
+)
+_VARIABLES = frozenset(setting.variable for setting in SETTINGS)
+_FLAGS = frozenset(setting.flag for setting in SETTINGS)
+
+
+def with_flags(environ: Mapping[str, str], flags: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the environment with the flags that were given, each by its name: no reference can name one."""
+    given = {flag: value for flag, value in flags.items() if value is not None}
+    return {name: value for name, value in environ.items() if name not in _FLAGS} | given
+
+
+def given(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the flags and variables that set something, the one that wins for each setting."""
+    return tuple(name for setting in SETTINGS if (name := _source(setting, environ)) is not None)
+
+
+def is_variable(place: Place) -> bool:
+    """Return whether a value comes from a variable."""
+    return place.file in _VARIABLES
+
+
+def _source(setting: Setting, environ: Mapping[str, str]) -> str | None:
+    return next((name for name in (setting.flag, setting.variable) if name in environ), None)
+
+
+def overlaid(tree: dict[str, Value], marks: Marks, environ: Mapping[str, str]) -> Marks:
+    """Write the settings from outside into the tree; return its places with theirs, which name the flag or variable.
+
+    A setting below a value that is no mapping is left out: that value is an error.
+    """
+    for setting in SETTINGS:
+        name = _source(setting, environ)
+        below = None if name is None else _mapping(tree, setting.path[:-1])
+        if name is None or below is None:
+            continue
+        value = environ[name]
+        below[str(setting.path[-1])] = value.split(",") if setting.several and "," in value else value  # type: ignore[assignment]
+        marks = _marked(marks, setting.path, (name, 0, 0))
+    return marks
+
+
+def _mapping(tree: dict[str, Value], path: KeyPath) -> dict[str, Value] | None:
+    for step in path:
+        below = tree.get(str(step), {})
+        if step == "admin" and isinstance(below, str):
+            # The short form of `admin` is its address.
+            below = {}
+        if not isinstance(below, dict):
+            return None
+        tree[str(step)] = below
+        tree = below
+    return tree
+
+
+def _marked(marks: Marks, path: KeyPath, place: Position) -> Marks:
+    """Return the marks with another place for a path, and for those above it that the file does not have."""
+    above = {path[:end]: place for end in range(1, len(path))}
+    keys, values, written = (
+        {at: each for at, each in places.items() if at[: len(path)] != path}
+        for places in (marks.keys, marks.values, marks.written)
+    )
+    return Marks({**above, **keys, path: place}, {**above, **values, path: place}, written, marks.start)  # type: ignore[arg-type, dict-item]
+
+
+def unknown(environ: Mapping[str, str], used: frozenset[str]) -> Iterator[Problem]:
+    """Yield an error for each `A2A_GATEWAY_*` variable that sets nothing.
+
+    Kubernetes sets some for a Service whose name begins with `a2a-gateway`; these are left alone.
+
+    Args:
+        used: Variables that references of the file name.
+    """
+    known = (*(setting.variable for setting in SETTINGS), *_OTHERS)
+    for name, value in environ.items():
+        if not name.startswith(PREFIX) or name in known or name in used or _is_of_service(name, value):
+            continue
+        # Without the prefix, which makes all names alike.
+        close = nearest(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known])
+        remedy = close.replace("'", f"'{PREFIX}", 1) or f"unset it; known are: {', '.join(known)}"
+        yield Problem(Place(printable(name), 0, 0), (), "unknown variable", remedy)
+
+
+def _is_of_service(name: str, value: str) -> bool:
+    by_url = name.endswith("_PORT") and _SERVICE_URL.fullmatch(value) is not None
+    return by_url or _OF_SERVICE.fullmatch(name) is not None
+
+
+def sources(config: Config, marks: Marks, shown: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each setting with its value and its source, for `/-/config`.
+
+    Args:
+        shown: The configuration as `effective.shown` returns it, secrets masked.
+    """
+    return [_described(setting, config, marks, shown) for setting in SETTINGS]
+
+
+def _described(setting: Setting, config: Config, marks: Marks, shown: Mapping[str, Any]) -> dict[str, Any]:
+    value: Any = shown
+    part: Any = config
+    written = True
+    for step in setting.path:
+        written = written and step in part.model_fields_set
+        part, value = getattr(part, str(step)), value[step]
+    place = marks.place(setting.path)
+    source = "default" if not written else "flag" if place.file in _FLAGS else "environment"
+    if written and place.file not in _FLAGS | _VARIABLES:
+        source = "file"
+    return {
+        "key": spell(setting.path),
+        "value": value,
+        "source": source,
+        "place": str(place) if written else None,
+        "flag": setting.flag,
+        "variable": setting.variable,
+    }
+
+
+def as_table() -> str:
+    """Return the settings as a table of the manual."""
+    rows = [f"| `{setting.flag}` | `{setting.variable}` | `{spell(setting.path)}` |" for setting in SETTINGS]
+    return "\n".join(("| flag | variable | key of the file |", "|---|---|---|", *rows))

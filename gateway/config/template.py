@@ -1,0 +1,183 @@
+"""The backends of `by_tenant."*"`: one for each tenant of the file that may call the agent, as if each were written.
+
+`{tenant}` stands for the tenant in the host of a URL and in the paths of `${file:…}`. Only a DNS label can stand there.
+It changes neither port nor path, nor the host beyond its label, and two tenants never have the same host.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gateway.config.problem import KeyPath, Problem, printable
+from gateway.config.secrets import Interpolation, is_secret
+from gateway.config.yaml import Marks, Source, Value
+from gateway.principal import ANONYMOUS_TENANT
+
+TENANT = "{tenant}"
+EVERY = "*"
+UNAVAILABLE = "unavailable"
+"""Stands for a credential that cannot be read; it is never sent."""
+
+P = TypeVar("P")
+
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_URL = re.compile(r"(?:https?|grpcs?)://(?P<host>[A-Za-z0-9.{}-]+)(?::[0-9]+)?(?:/[^{}]*)?")
+_HOST = re.compile(r"(?:[a-z0-9.-]|\{tenant\})+", re.IGNORECASE)
+_LONGEST_LABEL = 63
+_AS_HOST = "write {tenant} in its host, before a fixed end: https://{tenant}.agents.internal"
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The result of writing out the templates of all agents.
+
+    Attributes:
+        marks: The places, each of a tenant's backend at the template.
+        unavailable: Why the credential of a tenant's backend cannot be read, by the path of the backend.
+        source: The secrets that were filled in, to be masked.
+    """
+
+    marks: Marks
+    problems: list[Problem] = field(default_factory=list)
+    unavailable: dict[KeyPath, str] = field(default_factory=dict)
+    source: Source = field(default_factory=lambda: Source("(tenants)", None, Marks(), (), filled={}, secret={}))
+
+
+def expanded(tree: dict[str, Value], marks: Marks, interpolation: Interpolation) -> Expansion:
+    """Replace the template of each agent in the tree by the backends of its tenants."""
+    found = Expansion(marks)
+    agents = tree.get("agents")
+    for name, agent in agents.items() if isinstance(agents, dict) else ():
+        by_tenant = agent.get("by_tenant") if isinstance(agent, dict) else None
+        if isinstance(agent, dict) and isinstance(by_tenant, dict) and EVERY in by_tenant:
+            _Agent(name, agent, by_tenant, interpolation, found).write_out(tree.get("tenants"))
+    return found
+
+
+class _Agent:
+    def __init__(
+        self,
+        name: str,
+        agent: dict[str, Value],
+        by_tenant: dict[str, Value],
+        interpolation: Interpolation,
+        found: Expansion,
+    ) -> None:
+        self._name = name
+        self._agent = agent
+        self._by_tenant = by_tenant
+        self._interpolation = interpolation
+        self._found = found
+        self._at: KeyPath = ("agents", name, "by_tenant")
+        self._template = by_tenant.pop(EVERY)
+        self._folder = found.marks.folder((*self._at, EVERY))
+
+    def write_out(self, tenants: Value) -> None:
+        wrong = [url for url in _urls(self._template) if not self._is_template(url)]
+        if wrong or not list(_urls(self._template)):
+            fact = "`*` is the backend of every tenant, and it would be the same for all"
+            self._problem((*self._at, EVERY), fact, _AS_HOST)
+            return
+        own = [name for name in _tenants(tenants, self._name, self._agent) if name not in self._by_tenant]
+        if not own and not self._by_tenant:
+            fact = "no tenant of `tenants` may call the agent"
+            self._problem((*self._at, EVERY), fact, "name the agent in `tenants.X.agents`, or the tenant in `allow`")
+        written = self._marked(own)
+        for tenant in own:
+            if _LABEL.fullmatch(tenant) is None:
+                fact = f"{printable(tenant)!r} is no DNS label, and `by_tenant.*` of {self._name!r} needs one"
+                remedy = f"write a backend for it in `agents.{self._name}.by_tenant`, or rename it to a-z, 0-9 and -"
+                self._problem(("tenants", tenant), fact, remedy)
+            else:
+                self._by_tenant[tenant] = self._entry(tenant)
+        self._found.marks = written
+
+    def _is_template(self, url: object) -> bool:
+        """Return whether the URL has `{tenant}` in its host and nowhere else, and ends in what no tenant can change."""
+        text, faults = self._interpolation.fill(url, self._folder) if isinstance(url, str) else ("", [])
+        for fact, remedy in faults:
+            self._problem((*self._at, EVERY), fact, remedy)
+        found = _URL.fullmatch(text)
+        host = "" if found is None else found["host"]
+        last = host.rpartition(".")[2].replace(TENANT, "")
+        return TENANT in host and _HOST.fullmatch(host) is not None and re.search("[A-Za-z]", last) is not None
+
+    def _entry(self, tenant: str) -> Value:
+        """Return the backend of a tenant; where a credential cannot be read, without one."""
+        at: KeyPath = (*self._at, tenant)
+        faults: list[tuple[KeyPath, str, str]] = []
+        entry = self._filled(self._template, tenant, at, faults)
+        auth: KeyPath = (*at, "upstream_auth")
+        for path, fact, remedy in faults:
+            if path[: len(auth)] != auth:
+                self._problem(path, fact, remedy)
+            elif isinstance(entry, dict):
+                self._found.unavailable[at] = fact
+                entry["upstream_auth"] = {"bearer": UNAVAILABLE}
+                told = f"calls of tenant {tenant!r} fail, for its credential cannot be read: {fact}"
+                self._problem(path, told, remedy, "warning")
+        for url in _urls(entry):
+            found = _URL.fullmatch(str(url))
+            if found is not None and any(len(label) > _LONGEST_LABEL for label in found["host"].split(".")):
+                fact = f"with it, a host of {self._name!r} has a label of more than {_LONGEST_LABEL} characters"
+                self._problem(("tenants", tenant), fact, "shorten one of them")
+        return entry
+
+    def _filled(self, value: Value, tenant: str, at: KeyPath, faults: list[tuple[KeyPath, str, str]]) -> Value:
+        if isinstance(value, dict):
+            return {key: self._filled(below, tenant, (*at, key), faults) for key, below in value.items()}
+        if isinstance(value, list):
+            return [self._filled(below, tenant, (*at, number), faults) for number, below in enumerate(value)]
+        if not isinstance(value, str) or not ("${" in value or TENANT in value):
+            return value
+        text = value.replace(TENANT, tenant)
+        filled, wrong = self._interpolation.fill(text, self._folder)
+        if not wrong and not filled.strip():
+            wrong = [(f"{printable(text)!r} is empty", "write its value")]
+        faults += [(at, fact, remedy) for fact, remedy in wrong]
+        if filled != text:
+            kept: Any = self._found.source.secret if is_secret(at, filled) else self._found.source.filled
+            kept.setdefault(filled, text)
+        return filled
+
+    def _marked(self, tenants: Iterable[str]) -> Marks:
+        """Return the places, with those of the template for each tenant."""
+        marks, above = self._found.marks, (*self._at, EVERY)
+        shown = [(*self._at, name) for name in tenants]
+
+        def copied(places: Mapping[KeyPath, P]) -> dict[KeyPath, P]:
+            own = {path[len(above) :]: place for path, place in places.items() if path[: len(above)] == above}
+            return {**places, **{(*at, *path): place for at in shown for path, place in own.items()}}
+
+        return Marks(copied(marks.keys), copied(marks.values), copied(marks.written), marks.start)
+
+    def _problem(self, path: KeyPath, fact: str, remedy: str, severity: Any = "error") -> None:  # noqa: ANN401
+        marks = self._found.marks
+        template = (*self._at, EVERY, *path[len(self._at) + 1 :]) if path[: len(self._at)] == self._at else path
+        self._found.problems.append(Problem(marks.place(template), marks.find(template), fact, remedy, severity))
+
+
+def _urls(entry: Value) -> Iterator[Value]:
+    """Yield the URLs of a backend and of its replicas, in whatever form it is written; None for what has none."""
+    backend = entry.get("backend") if isinstance(entry, dict) else entry
+    for replica in backend if isinstance(backend, list) else [backend]:
+        yield replica.get("url") if isinstance(replica, dict) else replica
+
+
+def _tenants(tenants: Value, agent: str, written: dict[str, Value]) -> list[str]:
+    """Return the tenants of the file that may call an agent, as `routes.reach`, and those that these act for."""
+    named = tenants if isinstance(tenants, dict) else {}
+    allow = None if written.get("allow") is None else _words(written["allow"])
+    found: set[str] = set()
+    for name, tenant in named.items():
+        listed = tenant.get("agents") if isinstance(tenant, dict) else tenant
+        lets_in = allow is None or bool(allow & {name, EVERY})
+        asks = allow is not None if listed is None else bool(_words(listed) & {agent, EVERY})
+        if lets_in and asks:
+            found |= {name} | (_words(tenant.get("act_for")) if isinstance(tenant, dict) else set())
+    return [name for name in named if name in found - {EVERY, ANONYMOUS_TENANT}]
+
+
+def _words(value: Value) -> set[str]:
+    return {each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)}
