@@ -10,6 +10,7 @@ import typer.main
 
 from gateway.a2a import fault, headers
 from gateway.cli import app
+from gateway.config.outside import SETTINGS
 from gateway.config.schema import schema
 from gateway.listener.admin_api import OPERATIONS
 from gateway.proxy.request import FIELDS
@@ -105,7 +106,7 @@ def series() -> Iterator[tuple[str, str, str, str]]:
             made_by = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if made_by not in kinds or not isinstance(node.args[0], ast.Constant):
                 continue
-            name, words = node.args[0].value, ast.literal_eval(node.args[1])
+            name, words = str(node.args[0].value), ast.literal_eval(node.args[1])
             kind = "counter" if name.endswith("_total") else kinds[made_by]
             labels = ast.unparse(node.args[2]) if len(node.args) > 2 else "()"
             yield f"`a2a_gateway_{name}`", kind, ", ".join(ast.literal_eval(labels)), words
@@ -113,6 +114,25 @@ def series() -> Iterator[tuple[str, str, str, str]]:
 
 def metrics() -> str:
     return f"# Metrics\n\n{NOTE}\n" + table(("series", "type", "labels", "meaning"), sorted(series()))
+
+
+def environment() -> str:
+    rows = (
+        (f"`{each.variable}`", f"`{each.flag}`", f"`{'.'.join(map(str, each.path))}`", each.help) for each in SETTINGS
+    )
+    others = (
+        ("`A2A_GATEWAY_CONFIG`", "the file of `gateway.asgi:app`"),
+        ("`A2A_KEY`, `A2A_TOKEN`", "the credential of `send` and `stdio`"),
+        ("`NO_COLOR`, `FORCE_COLOR`", "whether output has colour, as `--color`"),
+        ("`NOTIFY_SOCKET`, `WATCHDOG_USEC`", "the service manager, as sd_notify(3) has it"),
+    )
+    return (
+        f"# Environment\n\n{NOTE}\nA flag wins over a variable, a variable over the file, the file over the default. "
+        "An unknown variable that begins with `A2A_GATEWAY_` is refused.\n\n"
+        + table(("variable", "flag", "key", "meaning"), rows)
+        + "\n"
+        + table(("other variable", "meaning"), others)
+    )
 
 
 def log_fields() -> str:
@@ -188,6 +208,7 @@ PAGES = {
     "log-fields": log_fields,
     "error-reasons": error_reasons,
     "admin-api": admin_api,
+    "environment": environment,
     "headers": header_lists,
 }
 

@@ -156,7 +156,7 @@ def test_the_program_knows_each_command_that_a_page_mentions(page: Path) -> None
 
 
 def test_the_readme_lists_every_command_with_options_that_it_has() -> None:
-    [table] = _COMMANDS.findall((ROOT / "README.md").read_text())
+    [table] = _COMMANDS.findall((ROOT / "docs" / "overview.md").read_text())
     listed = [words for row in _ROW.findall(table) for words in re.findall(r"`(.+?)`", row)]
     for words in listed:
         has_its_options(words.replace("\\|", " "))

@@ -40,13 +40,13 @@ def test_clients_of_grpc_are_answered_by_the_demo(tmp_path: Path, capsys: pytest
         assert found is not None
         assert key is not None
 
-        for page in ("README.md", "docs/grpc.md"):
+        for page in ("docs/overview.md", "docs/grpc.md"):
             text = program(page).replace("KEY", key[1]).replace("127.0.0.1:8080", found[1])
             exec(compile(text.replace("127.0.0.1:8081", found[2]), page, "exec"), {})
             assert 'text: "Hello"' in capsys.readouterr().out
 
 
-@for_each("page", ["README.md", "docs/grpc.md"])
+@for_each("page", ["docs/overview.md", "docs/grpc.md"])
 def test_grpcurl_is_told_to_send_a_message_of_the_schema(page: str) -> None:
     [message] = re.findall(r"-d '(.*?)'", program(page, "sh", "grpcurl"))
     read = ParseDict(json.loads(message), SendMessageRequest())
