@@ -36,7 +36,7 @@ def test_clients_of_grpc_are_answered_by_the_demo(tmp_path: Path, capsys: pytest
     with running("demo", cwd=tmp_path) as demo:
         welcome = until(demo.stdout, "Ctrl-C ends the demo")
         found = re.search(r"http://(\S+) +\(gRPC: (\S+),", welcome)
-        key = re.search(r"^  acme +(\S+)", welcome, re.MULTILINE)
+        key = re.search(r"A2A_KEY_ACME=(\S+)", welcome)
         assert found is not None
         assert key is not None
 

@@ -258,9 +258,8 @@ class Agent:
                 raise Refused("UNSUPPORTED_OPERATION", "the task is over; get it instead")
             with task.watched() as events:
                 yield {"task": task.snapshot()}
-                if task.running is not None:
-                    async for event in events:
-                        yield event
+                async for event in events:
+                    yield event
         else:
             yield await self._answer(operation, params)
 

@@ -46,7 +46,7 @@ agents:
         examined = examine(tmp_path / "gateway.yaml", {}, text=text)
         assert examined.errors == ()
         answers = {each.backend: each for each in await check_online(examined)}
-    assert answers["echo"] == Answer("echo", good=True, fact="JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3")
+    assert answers["echo"] == Answer("echo", good=True, fact="JSONRPC 1.0")
     assert not answers["gone"].good
     assert "404" in answers["gone"].fact
     assert line(answers["mute"]) == "mute: no card: its card offers no interface that the gateway speaks"

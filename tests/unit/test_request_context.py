@@ -96,7 +96,8 @@ def test_a_refused_request_is_logged_with_the_agents_that_it_may_have_meant() ->
     found.rule, found.contenders = (
         None,
         tuple(
-            Rule(f"a{number // 2}", None, (), frozenset(), Place("gateway.yaml", number)) for number in range(10_000)
+            Rule(f"a{number // 2}", None, (), frozenset(), Place("gateway.yaml", number + 1))
+            for number in range(10_000)
         ),
     )
     line = found.close(100.5)

@@ -365,6 +365,9 @@ async def test_a_call_is_told_to_the_log_and_the_metrics_once() -> None:
             "client_ip": "127.0.0.1",
             "method": "POST",
             "path": "/a2a",
+            "host": "127.0.0.1",
+            "http_version": "1.1",
+            "upstream_address": line["upstream_address"],
         }
         assert line["match_line"].startswith("gateway.yaml:")
         labels = {"agent": "billing", "operation": "SendMessage", "binding": "jsonrpc", "outcome": "task_failed"}
