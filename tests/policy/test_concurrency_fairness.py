@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def test_who_sends_ten_times_as_much_gets_no_more(lasting: Lasting) -> None:
     assert by_weight(counts, weights, 0.1), counts
 
 
+@pytest.mark.long
 def test_who_floods_a_queue_that_is_too_short_gets_no_more() -> None:
     # The queue is full nearly always, and most calls are refused.
     weights = [1.0, 1.0, 1.0, 1.0]
