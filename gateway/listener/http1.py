@@ -37,6 +37,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+import msgspec
+
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
@@ -353,40 +355,43 @@ def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     return head
 
 
-class ClientResponder:
-    """One exchange with a client.
+class ClientResponder(msgspec.Struct, eq=False):
+    """One exchange with a client; a struct, since one is made for each.
 
     Attributes:
         opened: Whether the head of an answer has gone out.
         extra: Headers that the answer has beside its own.
-        unread: Bytes of the body that have come and were not read.
+        whole: Whether the body of the request has come.
     """
 
-    __slots__ = (
-        "_bodiless", "_body", "_chunked", "_connection", "_dated", "_expects", "_gone", "_keep", "_length", "_limit",
-        "_lost", "_over", "_slow", "_torn", "_waiter", "_whole", "extra", "opened", "unread",
-    )  # fmt: skip
+    _connection: "ClientConnection"
+    _read: RequestHead
+    _length: int | None
+    whole: bool
+    _body: bytes | bytearray = b""
+    _bodiless: bool = False
+    _expects: bool = False
+    _limit: float = math.inf
+    _waiter: "asyncio.Future[None] | None" = None
+    _gone: Callable[[], None] | None = None
+    # Over: the answer is complete, or the connection serves it no more; what comes too late goes nowhere.
+    _over: bool = False
+    _lost: bool = False
+    _slow: bool = False
+    _chunked: bool = False
+    _torn: bool = False
+    _keep: bool = False
+    opened: bool = False
+    extra: Pairs = []
 
-    def __init__(
-        self, connection: "ClientConnection", read: RequestHead, length: int | None, *, whole: bool, body: bytes = b""
-    ) -> None:
-        self._connection = connection
-        self._dated = read.dated
-        self._bodiless = read.head.method == "HEAD"
-        self._expects = read.expects
-        self._length = length
-        self._whole = whole
-        self._body: bytes | bytearray = body
-        self._limit: float = math.inf
-        self._waiter: asyncio.Future[None] | None = None
-        self._gone: Callable[[], None] | None = None
-        # Over: the answer is complete, or the connection serves it no more; what comes too late goes nowhere.
-        self._over = self._lost = self._slow = False
-        self._chunked = self._torn = False
-        self._keep = False
-        self.unread = len(body)
-        self.opened = False
-        self.extra: Pairs = []
+    def __post_init__(self) -> None:
+        self._bodiless = self._read.head.method == "HEAD"
+        self._expects = self._read.expects
+
+    @property
+    def unread(self) -> int:
+        """Return how many bytes of the body have come and were not read."""
+        return len(self._body)
 
     # ---- Methods of `Responder` ----------------------------------------------------------------------------------
 
@@ -405,12 +410,11 @@ class ClientResponder:
             BodyTooSlow: the client stopped sending, or sends a drip.
             ClientGone: the client left before its end.
         """
-        if not self._whole:
+        if not self.whole:
             check_length(self._length or 0, limit)
             await self._arrived(limit)
         check_length(self.unread, limit)
         body, self._body = self._body, b""
-        self.unread = 0
         return bytes(body)
 
     async def _arrived(self, limit: int) -> None:
@@ -419,7 +423,7 @@ class ClientResponder:
         if self._expects:
             self._expects = False
             self._connection.wants_body()
-        while not self._whole and self.unread <= limit:
+        while not self.whole and self.unread <= limit:
             if self._lost:
                 raise ClientGone("the client left")
             if self._slow:
@@ -434,7 +438,7 @@ class ClientResponder:
         """A whole answer; the connection ends with it if the request has not come whole."""
         if self._over:
             return
-        if not self._whole and not self._expects and self._length is not None and self._length <= SHORT:
+        if not self.whole and not self._expects and self._length is not None and self._length <= SHORT:
             await self._come()
             if self._over:
                 return
@@ -465,7 +469,7 @@ class ClientResponder:
         if self._over:
             return
         # HTTP/1.0 knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
-        self._chunked = not self._dated and not self._bodiless
+        self._chunked = not self._read.dated and not self._bodiless
         head = self._head(status, headers, -1)
         self._connection.write(head)
         self._connection.forget()
@@ -533,7 +537,6 @@ class ClientResponder:
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += data
-        self.unread += len(data)
         if self.unread > self._limit:
             self._wake()
 
@@ -544,7 +547,7 @@ class ClientResponder:
 
     def fed(self) -> None:
         """The body is whole."""
-        self._whole = True
+        self.whole = True
         self._wake()
 
     def too_slow(self) -> None:
@@ -570,7 +573,7 @@ class ClientResponder:
 
     def _head(self, status: int, headers: Pairs, length: int | None) -> bytes:
         connection = self._connection
-        if not self._whole:
+        if not self.whole:
             connection.answers_early()
         self._keep = keep = connection.keeps
         if length is not None and length >= 0:
@@ -804,7 +807,7 @@ class ClientConnection(asyncio.Protocol):
         if whole:
             if len(rest) > read.length:
                 rest, self.keeps = rest[: read.length], False
-            self._client = client = ClientResponder(self, read, length, whole=True, body=rest)
+            self._client = client = ClientResponder(self, read, length, whole=True, _body=rest)
             self._state = _ANSWERING
         else:
             self._client = client = ClientResponder(self, read, length, whole=False)
