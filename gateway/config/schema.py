@@ -88,3 +88,11 @@ def _with_reference(node: Schema) -> Schema:
         return node
     outer: Schema = {key: node.pop(key) for key in ("description", "default") if key in node}
     return {**outer, "anyOf": [node, _REFERENCE]}
+
+
+if __name__ == "__main__":
+    import sys
+
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n")

@@ -44,9 +44,9 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
 
 
-def test_the_file_beside_the_examples_is_this_schema() -> None:
+def test_the_file_that_is_shipped_is_this_schema() -> None:
     written = msgspec.json.decode((FOLDER / "gateway.schema.json").read_bytes())
-    assert written == schema(), "write it again: a2a-gateway schema > config/gateway.schema.json"
+    assert written == schema(), "write it again: python -m gateway.config.schema > gateway/config/gateway.schema.json"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
