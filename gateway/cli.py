@@ -33,7 +33,6 @@ from gateway.commands.output import (
     show_json,
     write,
 )
-from gateway.config.outside import given, with_flags
 
 if TYPE_CHECKING:
     from gateway.commands.state import StatePlace
@@ -90,6 +89,7 @@ def serve(
     from gateway import process
     from gateway.commands.find_agent import check_url
     from gateway.commands.serve import claim_port, single_agent
+    from gateway.config.outside import given, with_flags
     from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT
 
     environ = with_flags(os.environ, flags)
@@ -138,6 +138,7 @@ def check(
 
     from gateway.commands.check import Report, check_online
     from gateway.config.check import examine
+    from gateway.config.outside import with_flags
     from gateway.config.yaml import LARGEST_FILE
 
     # The report has what the online check would log.

@@ -10,8 +10,8 @@ import typer.main
 
 from gateway.a2a import fault, headers
 from gateway.cli import app
-from gateway.config.outside import SETTINGS
 from gateway.config.schema import schema
+from gateway.config.settings import SETTINGS
 from gateway.listener.admin_api import OPERATIONS
 from gateway.proxy.request import FIELDS
 from gateway.telemetry import audit_log

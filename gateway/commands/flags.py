@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from gateway.config.outside import SETTINGS
+from gateway.config.settings import SETTINGS
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of `outside.SETTINGS` to a command, which gets those that are given as `flags`, by name."""
+    """Add the flags of `settings.SETTINGS` to a command, which gets those that are given as `flags`, by name."""
     added = {setting.name.replace("-", "_"): setting for setting in SETTINGS}
 
     @wraps(command)

@@ -1,20 +1,20 @@
 """Settings from outside the file: flags of the command line, and `A2A_GATEWAY_*` variables of the environment.
 
-A flag wins over a variable, a variable over the file, the file over the default. `SETTINGS` is the one table: it adds
-the flags to the commands, reads the variables, and makes the pages of `docs/operations.md` and `/-/config`.
+A flag wins over a variable, a variable over the file, the file over the default. `settings.SETTINGS` is the one
+table: it adds the flags to the commands, names the variables, and makes the tables of `docs/operations.md` and
+`/-/config`.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, nearest, printable, spell
+from gateway.config.settings import PREFIX, SETTINGS, Setting
 from gateway.config.yaml import Marks, Position, Value
 from gateway.routing.route import Place
 
-PREFIX = "A2A_GATEWAY_"
 _OTHERS = (f"{PREFIX}CONFIG", f"{PREFIX}PROGRAM")
 """The file of `gateway.asgi:app`, and the name of the program in its own messages."""
 _OF_SERVICE = re.compile(
@@ -23,40 +23,6 @@ _OF_SERVICE = re.compile(
 _SERVICE_URL = re.compile(r"(?:tcp|udp|sctp)://.*")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of the file that a flag or a variable can set, too.
-
-    Attributes:
-        name: Of the flag, without its dashes.
-        several: Whether commas separate several values.
-    """
-
-    name: str
-    path: KeyPath
-    metavar: str
-    help: str
-    several: bool = False
-
-    @property
-    def flag(self) -> str:
-        """Return the flag of the command line."""
-        return f"--{self.name}"
-
-    @property
-    def variable(self) -> str:
-        """Return the variable of the environment."""
-        return PREFIX + self.name.upper().replace("-", "_")
-
-
-SETTINGS = (
-    Setting("listen", ("gateway", "listen"), "ADDRESS", "Addresses for clients, with commas between them.", True),
-    Setting("admin", ("gateway", "admin", "listen"), "ADDRESS", "Address for operators."),
-    Setting("listen-grpc", ("gateway", "listen_grpc"), "ADDRESS", "Address for clients of gRPC."),
-    Setting("public-url", ("gateway", "public_url"), "URL", "The URL that cards advertise."),
-    Setting("log-level", ("observe", "log", "level"), "LEVEL", "debug, info, warning or error."),
-    Setting("state", ("gateway", "state"), "URL", "The store of the ledger."),
-)
 _VARIABLES = frozenset(setting.variable for setting in SETTINGS)
 _FLAGS = frozenset(setting.flag for setting in SETTINGS)
 

@@ -7,7 +7,8 @@ import pytest
 
 from gateway.config import effective
 from gateway.config.check import Examined, examine
-from gateway.config.outside import SETTINGS, as_table, sources, with_flags
+from gateway.config.outside import as_table, sources, with_flags
+from gateway.config.settings import SETTINGS
 from tests.program import ROOT
 from tests.table import for_each
 
