@@ -1,7 +1,7 @@
 """The JSON Schema of the format, made from the models: editors complete keys by it and flag unknown ones.
 
 It says what a file may look like before references are filled in: short forms are accepted, and `${…}` where the
-model wants a number, a boolean or one of some words. What is not built yet is not in it.
+model wants a number, a boolean or one of some words.
 """
 
 from collections.abc import Mapping
