@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.config.agent import Affinity, Agent, Backend, ByTenant, Card, CardSign, Stdio
+from gateway.config.descriptions import description
 from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
-from gateway.config.values import Part
+from gateway.config.values import Part, every_part
 
 Schema = dict[str, Any]
 
@@ -46,7 +47,8 @@ _SHORT: Mapping[type[Part], tuple[Schema, ...]] = {
 def schema() -> Schema:
     """Return the schema of a configuration file (JSON Schema, draft 2020-12)."""
     made = Config.model_json_schema()
-    definitions = {name: _clean(definition) for name, definition in made.pop("$defs").items()}
+    models = {part.__name__: part for part in every_part()}
+    definitions = {name: _described(models[name], part) for name, part in made.pop("$defs").items()}
     # The model fills in what stands for the URL of a command.
     backend = definitions[Backend.__name__]
     del backend["required"]
@@ -58,9 +60,16 @@ def schema() -> Schema:
     return {
         "$schema": _DRAFT,
         "title": "Configuration of the A2A gateway",
-        **_clean(made),
+        **_described(Config, made),
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _described(part: type[Part], node: Schema) -> Schema:
+    keys = {field.alias or name: name for name, field in part.model_fields.items()}
+    for key, below in node["properties"].items():
+        below["description"] = description(part, keys[key])
+    return _clean(node)
 
 
 def _clean(node: Schema) -> Schema:

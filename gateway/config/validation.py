@@ -7,6 +7,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from gateway.config.descriptions import description
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, nearest, printable, spell_key
 from gateway.config.removed import removed
@@ -144,6 +145,5 @@ def _keys(loc: KeyPath) -> str:
 def _manual(loc: KeyPath) -> str:
     """Return the description of a key, in brackets."""
     model = model_at(loc[:-1])
-    known = None if model is None else model.model_fields.get(str(loc[-1]))
-    text = "" if known is None or known.description is None else " ".join(known.description.split())
+    text = "" if model is None else " ".join(description(model, str(loc[-1])).split())
     return f" ({text.rstrip('.')})" if text else ""

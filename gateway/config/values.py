@@ -34,7 +34,7 @@ from gateway.units import parse_duration, parse_rate, parse_size
 class Part(BaseModel):
     """A mapping of the file: frozen, and closed to keys it does not know."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
 
 def every_part() -> tuple[type[Part], ...]:

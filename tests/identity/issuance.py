@@ -174,14 +174,15 @@ def authenticator(
     return Authenticator(used, anonymous=anonymous, key_sets=key_sets, **more)
 
 
-_RUNNER = asyncio.Runner()
-atexit.register(_RUNNER.close)
+# Not a Runner: its close starts a thread, which Python 3.12 refuses while it ends.
+_LOOP = asyncio.new_event_loop()
+atexit.register(_LOOP.close)
 _T = TypeVar("_T")
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
     """What a coroutine returns, for tests that have no loop of their own."""
-    return _RUNNER.run(coroutine)
+    return _LOOP.run_until_complete(coroutine)
 
 
 def identify(who: Authenticator, shown: Credentials, now: float = NOW, tick: float = 0.0) -> Principal | None:
