@@ -37,6 +37,7 @@ from gateway.config.values import (
     TenantNames,
     Trust,
     Wait,
+    short_for,
 )
 
 # ---- commands --------------------------------------------------------------------------------------------------------
@@ -107,10 +108,7 @@ class Stdio(Part):
     limits: StdioLimits = StdioLimits()
     """Limits of one process."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"command": value} if isinstance(value, str | list) else value
+    _short = short_for("command", str | list)
 
 
 # ---- replicas --------------------------------------------------------------------------------------------------------
@@ -130,10 +128,7 @@ class Affinity(Part):
     wait: Duration | None = None
     """Time for which such a call waits for its replica while no connection can be made; 0s."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"by": value} if isinstance(value, str) else value
+    _short = short_for("by", str)
 
 
 class Eject(Part):
@@ -362,10 +357,7 @@ class CardSign(Part):
     kid: str | None = None
     """The name of the key in the gateway's key set."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"enabled": value} if isinstance(value, bool | str) else value
+    _short = short_for("enabled", bool | str)
 
     @property
     def is_made(self) -> bool:
@@ -474,10 +466,7 @@ class ByTenant(Part):
     limits: Limits = Limits()
     """Limits of this backend, where they differ from the agent's."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"backend": value} if isinstance(value, str | list) else value
+    _short = short_for("backend", str | list)
 
 
 class Agent(Part):
@@ -546,10 +535,7 @@ class Agent(Part):
     """Whether the agent takes two messages with one `messageId` for one: then a send is repeated like other calls, and
     the second of two equal ones that come to one process of the gateway gets the answer of the first."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"backend": value} if isinstance(value, str | list) else value
+    _short = short_for("backend", str | list)
 
 
 class DefaultCard(Part):

@@ -8,7 +8,8 @@ import math
 import re
 from contextlib import suppress
 from datetime import date
-from typing import Annotated, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +20,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -35,6 +37,15 @@ class Part(BaseModel):
     """A mapping of the file: frozen, and closed to keys it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+
+
+def short_for(key: str, kinds: type | UnionType) -> Any:  # noqa: ANN401 - pydantic's decorator has no type of its own
+    """Return a validator that widens the short form of a mapping: a value of these kinds stands for its `key`."""
+
+    def widened(_: type[Part], value: object) -> object:
+        return {key: value} if isinstance(value, kinds) else value
+
+    return model_validator(mode="before")(classmethod(widened))
 
 
 def every_part() -> tuple[type[Part], ...]:
