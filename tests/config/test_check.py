@@ -17,10 +17,10 @@ def test_a_broken_file_is_refused_at_its_place_with_a_remedy_and_without_secrets
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "folder").mkdir()
     path = tmp_path / "gateway.yaml"
-    for place, fact, text in BROKEN:
+    for expected, text in BROKEN:
         found = examine(path, {}, text=text.encode(), today=TODAY)
         first = found.errors[0]
-        assert (f"{first.place.file}:{first.place.line}:{first.place.column}", first.fact) == (f"{path}:{place}", fact)
+        assert f"{first.place.exact} {first.fact}" == f"{path}:{expected}"
         assert all(problem.remedy for problem in found.problems), text
         assert found.config is None
         told = "\n".join(
