@@ -76,9 +76,9 @@ def _between(old: object, new: object, path: KeyPath) -> Iterator[Change]:
                 yield Change(Sort.REMOVED, at)
             else:
                 yield from _between(before[key], after[key], at)
-    elif _are(Backend, old) and _are(Backend, new):
+    elif _are(old, Backend) and _are(new, Backend):
         yield from _between_replicas(old, new, path)
-    elif _are(Part, old) and _are(Part, new):
+    elif _are(old, Part) and _are(new, Part):
         yield from _between_lists(old, new, path)
     elif old != new:
         whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
@@ -138,7 +138,7 @@ def _text(value: object, path: KeyPath) -> str:
     return msgspec.json.encode(shown).decode()
 
 
-def _are(kind: type[P], value: object) -> TypeGuard[tuple[P, ...]]:
+def _are(value: object, kind: type[P]) -> TypeGuard[tuple[P, ...]]:
     return isinstance(value, tuple) and value != () and all(isinstance(each, kind) for each in value)
 
 

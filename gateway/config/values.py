@@ -42,10 +42,10 @@ class Part(BaseModel):
 def short_for(key: str, kinds: type | UnionType) -> Any:  # noqa: ANN401 - pydantic's decorator has no type of its own
     """Return a validator that widens the short form of a mapping: a value of these kinds stands for its `key`."""
 
-    def widened(_: type[Part], value: object) -> object:
+    def widened(value: object) -> object:
         return {key: value} if isinstance(value, kinds) else value
 
-    return model_validator(mode="before")(classmethod(widened))
+    return model_validator(mode="before")(widened)
 
 
 def every_part() -> tuple[type[Part], ...]:
