@@ -1,5 +1,7 @@
 """Files that are refused: place and fact of the first mistake, by the frame that the written lines stand in."""
 
+from tests.config.reading import HASH
+
 _AGENT = "agents:\n  echo:\n    backend: http://127.0.0.1:9001\n"
 _CLIENT = (
     "version: 1\nauth:\n  mtls:\n    clients:\n      ",
@@ -68,10 +70,7 @@ _IN_CLIENT = [
 _IN_AUTH = [
     (
         "7:16 'tomorrow' is no date",
-        (
-            "api_keys:\n    bot:\n      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
-            "      tenant: acme\n      expires: tomorrow"
-        ),
+        "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\n      expires: tomorrow",
     ),
     ("5:15 the value has no hash", 'api_keys:\n    bot:\n      sha256: "${NOT_SET:-}"\n      tenant: acme'),
     (
@@ -86,18 +85,13 @@ _IN_AUTH = [
         "4:20 the key has 3 hashes",
         (
             "api_keys:\n"
-            "    bot: { sha256: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, "
-            "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb, "
+            "    bot: { sha256: [HASH, bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb, "
             "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc], tenant: acme }"
         ),
     ),
     (
         "8:15 'bot' has the same hash (line 4): its owner would be ambiguous",
-        (
-            "api_keys:\n    bot:\n      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
-            "      tenant: acme\n    bat:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: acme"
-        ),
+        "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\n    bat:\n      sha256: HASH\n      tenant: acme",
     ),
     (
         "7:20 'HS256' is none of: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA",
@@ -138,18 +132,9 @@ _IN_AUTH = [
     ),
     (
         "7:7 unknown key 'key'",
-        (
-            "api_keys:\n    bot:\n      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
-            "      tenant: acme\n      key: hunter2-hunter2"
-        ),
+        "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\n      key: hunter2-hunter2",
     ),
-    (
-        "6:15 there is no tenant 'acne'",
-        (
-            "api_keys:\n    bot:\n      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
-            "      tenant: acne"
-        ),
-    ),
+    ("6:15 there is no tenant 'acne'", "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acne"),
 ]
 _IN_KEY = [
     ("5:15 'always' is none of: task, context, none", "affinity: always"),
@@ -304,9 +289,8 @@ _IN_BEFORE = [
     (
         "2:20 there is no `public_url`, and it cannot be guessed for this address",
         (
-            "gateway: { listen: 0.0.0.0:8080 }\nauth:\n  api_keys:\n    bot:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: acme\n"
-            "tenants:\n  acme: [echo]"
+            "gateway: { listen: 0.0.0.0:8080 }\nauth:\n  api_keys:\n    bot:\n      sha256: HASH\n"
+            "      tenant: acme\ntenants:\n  acme: [echo]"
         ),
     ),
     ("2:30 everyone could say who they are by X-Forwarded-For", "gateway: { trusted_proxies: [0.0.0.0/0] }"),
@@ -364,27 +348,18 @@ _IN_BEFORE = [
     (
         "8:37 there is no tenant 'globex'",
         (
-            "auth:\n  api_keys:\n    bot:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: acme\n"
-            "tenants:\n  acme: { agents: [echo], act_for: [globex] }"
+            "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n"
+            "  acme: { agents: [echo], act_for: [globex] }"
         ),
     ),
     (
         "8:9 there is no agent 'ecko'",
-        (
-            "auth:\n  api_keys:\n    bot:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: acme\n"
-            "tenants:\n  acme: [ecko]"
-        ),
+        "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n  acme: [ecko]",
     ),
     ("2:1 unknown key 'agent'", "agent:\n  echo: http://127.0.0.1:9001"),
     (
         "6:15 'no' is text here and false to other YAML tools",
-        (
-            "auth:\n  api_keys:\n    bot:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: no\n"
-            'tenants:\n  "no": [echo]'
-        ),
+        'auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: no\ntenants:\n  "no": [echo]',
     ),
     ("2:23 'yes' is text here and true to other YAML tools", "gateway: { anonymous: yes }"),
 ]
@@ -563,9 +538,8 @@ _IN_REST = [
     (
         "12:13 the tenant 'acme' does not list 'echo' (line 8)",
         (
-            "auth:\n  api_keys:\n    bot:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: acme\n"
-            "tenants:\n  acme: [other]\nagents:\n  echo:\n    backend: http://127.0.0.1:9001\n    allow: [acme]\n"
+            "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n  acme: [other]\n"
+            "agents:\n  echo:\n    backend: http://127.0.0.1:9001\n    allow: [acme]\n"
             "  other: http://127.0.0.1:9002\n"
         ),
     ),
@@ -611,10 +585,8 @@ _IN_REST = [
     (
         "12:29 there is no API key 'bott'",
         (
-            "auth:\n  api_keys:\n    bot:\n"
-            "      sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n      tenant: acme\n"
-            "tenants:\n  acme: [echo]\nagents:\n  echo:\n    backend: http://127.0.0.1:9001\n"
-            "    match: { path: /a, key: bott }\n"
+            "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n  acme: [echo]\n"
+            "agents:\n  echo:\n    backend: http://127.0.0.1:9001\n    match: { path: /a, key: bott }\n"
         ),
     ),
 ]
@@ -636,5 +608,7 @@ _FRAMED = (
     (_REST, _IN_REST),
     (_RAW, _IN_RAW),
 )
-BROKEN = [(told, f"{before}{lines}{after}") for (before, after), rows in _FRAMED for told, lines in rows]
-"""The place and fact that is told first, and the text."""
+BROKEN = [
+    (told, f"{before}{lines}{after}".replace("HASH", HASH)) for (before, after), rows in _FRAMED for told, lines in rows
+]
+"""The place and fact that is told first, and the text; `HASH` in a row stands for the hash of a key."""
