@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.problem import KeyPath
 from gateway.config.values import (
-    SYSTEM,
     A2aTenant,
     A2aVersion,
     Callable,
@@ -37,6 +36,8 @@ from gateway.config.values import (
     TenantNames,
     Trust,
     Wait,
+    bounded,
+    short_for,
 )
 
 # ---- commands --------------------------------------------------------------------------------------------------------
@@ -62,12 +63,6 @@ class StdioLimits(Part):
     """Open files."""
 
 
-def _few(value: int) -> int:
-    if value > 64:
-        raise ValueError("is too many", "write at most 64: each one is a process")
-    return value
-
-
 class Stdio(Part):
     """A command that the gateway runs, and talks to by standard input and output."""
 
@@ -79,7 +74,7 @@ class Stdio(Part):
     """Its environment; nothing of the gateway's own but PATH, HOME, LANG, LC_ALL, TZ and TMPDIR is there beside it."""
     env_from: Strings = ()
     """Names of variables that it gets from the gateway's environment."""
-    processes: Annotated[Positive, AfterValidator(_few)] = 1
+    processes: Annotated[Positive, bounded("is too many", "write at most 64: each one is a process", most=64)] = 1
     """Number of processes; tasks stay with the process that made them, so `ListTasks` is refused with several."""
     per_tenant: Flag = False
     """Whether each tenant that calls has processes of its own, which find its name in A2A_TENANT."""
@@ -107,10 +102,7 @@ class Stdio(Part):
     limits: StdioLimits = StdioLimits()
     """Limits of one process."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"command": value} if isinstance(value, str | list) else value
+    _short = short_for("command", str | list)
 
 
 # ---- replicas --------------------------------------------------------------------------------------------------------
@@ -130,10 +122,7 @@ class Affinity(Part):
     wait: Duration | None = None
     """Time for which such a call waits for its replica while no connection can be made; 0s."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"by": value} if isinstance(value, str) else value
+    _short = short_for("by", str)
 
 
 class Eject(Part):
@@ -319,11 +308,9 @@ def _program(written: dict[str, Any]) -> str:
     return str(written.get("card") or first or "")[:256]
 
 
-class AgentTls(Part):
+class AgentTls(PeerTls):
     """TLS with agents that are reached by https or grpcs."""
 
-    ca: str = SYSTEM
-    """PEM file of the authorities that are trusted instead of the system's, relative to this file; or `system`."""
     cert: str | None = None
     """PEM file with the certificate chain that the gateway shows, relative to this file; needs `key`."""
     key: str | None = None
@@ -362,10 +349,7 @@ class CardSign(Part):
     kid: str | None = None
     """The name of the key in the gateway's key set."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"enabled": value} if isinstance(value, bool | str) else value
+    _short = short_for("enabled", bool | str)
 
     @property
     def is_made(self) -> bool:
@@ -474,10 +458,7 @@ class ByTenant(Part):
     limits: Limits = Limits()
     """Limits of this backend, where they differ from the agent's."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"backend": value} if isinstance(value, str | list) else value
+    _short = short_for("backend", str | list)
 
 
 class Agent(Part):
@@ -546,10 +527,7 @@ class Agent(Part):
     """Whether the agent takes two messages with one `messageId` for one: then a send is repeated like other calls, and
     the second of two equal ones that come to one process of the gateway gets the answer of the first."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"backend": value} if isinstance(value, str | list) else value
+    _short = short_for("backend", str | list)
 
 
 class DefaultCard(Part):

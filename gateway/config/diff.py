@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 from pydantic_core import to_jsonable_python
@@ -19,6 +19,8 @@ from gateway.config.yaml import Marks
 from gateway.routing.route import Place
 
 # ---- differences -----------------------------------------------------------------------------------------------------
+
+P = TypeVar("P", bound=Part)
 
 _WIDEST = 60
 _BEFORE = 20
@@ -74,9 +76,9 @@ def _between(old: object, new: object, path: KeyPath) -> Iterator[Change]:
                 yield Change(Sort.REMOVED, at)
             else:
                 yield from _between(before[key], after[key], at)
-    elif _are_replicas(old) and _are_replicas(new):
+    elif _are(old, Backend) and _are(new, Backend):
         yield from _between_replicas(old, new, path)
-    elif _are_parts(old) and _are_parts(new):
+    elif _are(old, Part) and _are(new, Part):
         yield from _between_lists(old, new, path)
     elif old != new:
         whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
@@ -136,12 +138,8 @@ def _text(value: object, path: KeyPath) -> str:
     return msgspec.json.encode(shown).decode()
 
 
-def _are_replicas(value: object) -> TypeGuard[tuple[Backend, ...]]:
-    return isinstance(value, tuple) and value != () and all(isinstance(each, Backend) for each in value)
-
-
-def _are_parts(value: object) -> TypeGuard[tuple[Part, ...]]:
-    return isinstance(value, tuple) and value != () and all(isinstance(each, Part) for each in value)
+def _are(value: object, kind: type[P]) -> TypeGuard[tuple[P, ...]]:
+    return isinstance(value, tuple) and value != () and all(isinstance(each, kind) for each in value)
 
 
 def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:

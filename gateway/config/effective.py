@@ -279,7 +279,7 @@ def _tls(config: Config, name: str) -> tuple[AgentTls | None, KeyPath]:
     return (config.defaults.tls, ("defaults", "tls")) if own is None else (own, ("agents", name, "tls"))
 
 
-def _authority_file(written: AgentTls | PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
+def _authority_file(written: PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
     return None if written is None or written.ca == SYSTEM else marks.folder(at) / written.ca
 
 

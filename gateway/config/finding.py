@@ -52,20 +52,16 @@ class Findings:
             self.error(path, f"{subject or repr(printable(text))} {fact}", remedy)
             return None
 
-    def known(self, path: KeyPath, name: str, names: Collection[str], what: str) -> bool:
+    def known(self, path: KeyPath, name: str, names: Collection[str], what: str, *, at_key: bool = False) -> bool:
         """Return whether the name at a path is one of `names`; add an error if not.
 
         Args:
             what: The kind of name, in the singular, such as `agent`.
+            at_key: Whether the name is the key at the path, and not its value.
         """
         if name not in names:
-            self.error(path, f"there is no {what} {name!r}", _instead(name, names, what))
-        return name in names
-
-    def known_key(self, path: KeyPath, name: str, names: Collection[str], what: str) -> bool:
-        """Return whether the key at a path is one of `names`; add an error if not."""
-        if name not in names:
-            self.error_at_key(path, f"there is no {what} {name!r}", _instead(name, names, what))
+            add = self.error_at_key if at_key else self.error
+            add(path, f"there is no {what} {name!r}", _instead(name, names, what))
         return name in names
 
     def authorities(self, path: KeyPath, ca: str) -> None:
@@ -73,19 +69,21 @@ class Findings:
         file = self.marks.folder(path) / ca
         if ca != SYSTEM and file not in self._authorities:
             self._authorities[file] = _unusable(partial(check_authorities, file))
-        self._unusable(path, ca, None if ca == SYSTEM else self._authorities[file])
+        error = self._authorities.get(file)
+        if error is not None:
+            self.unusable(path, ca, error)
 
     def certificate(self, path: KeyPath, cert: str, key: str) -> None:
         """Check that the certificate and the private key that `cert` and `key` below a path name can be used."""
         folder = self.marks.folder(path)
         error = _unusable(partial(server_context, folder / cert, folder / key))
         if error is not None:
-            self._unusable((*path, error.key), cert if error.key == "cert" else key, error)
+            self.unusable((*path, error.key), cert if error.key == "cert" else key, error)
 
-    def _unusable(self, path: KeyPath, file: str, error: CertificateUnusable | None) -> None:
-        if error is not None:
-            remedy = f"{error.remedy}; it is relative to {self.marks.folder(path)}"
-            self.error(path, f"{printable(file)!r} {error.fact}", remedy)
+    def unusable(self, path: KeyPath, file: str, error: CertificateUnusable) -> None:
+        """Add the reason why a file of certificates or keys cannot be used; the file is written at the path."""
+        remedy = f"{error.remedy}; it is relative to {self.marks.folder(path)}"
+        self.error(path, f"{printable(file)!r} {error.fact}", remedy)
 
     def line(self, path: KeyPath) -> str:
         """Return the place of another key for a fact: `line 52`, or `other.yaml:52` for another file."""

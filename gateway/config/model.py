@@ -38,6 +38,7 @@ from gateway.config.values import (
     TenantName,
     Wait,
     read_flag,
+    short_for,
 )
 
 # ---- gateway -------------------------------------------------------------------------------------------------------
@@ -71,10 +72,7 @@ class Admin(Part):
     tls: AdminTls | None = None
     """The certificate, for https; plain http where it is left out."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"listen": value} if isinstance(value, str) else value
+    _short = short_for("listen", str)
 
 
 class Drain(Part):
@@ -85,10 +83,7 @@ class Drain(Part):
     timeout: Duration = 25.0
     """Time that open calls and streams get to end by themselves."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"timeout": value} if isinstance(value, str) else value
+    _short = short_for("timeout", str)
 
 
 class Reload(Part):
@@ -363,10 +358,7 @@ class Audit(Part):
     file: str
     """The file that it is added to, relative to this one; `-` is standard output."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"file": value} if isinstance(value, str) else value
+    _short = short_for("file", str)
 
 
 class Tracing(Part):
@@ -409,10 +401,7 @@ class TestRequest(Part):
     host: str | None = None
     """The host that the client names."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"path": value} if isinstance(value, str) else value
+    _short = short_for("path", str)
 
 
 class Expect(Part):
@@ -425,10 +414,7 @@ class Expect(Part):
     reason: str | None = None
     """The reason of the refusal: one word of the closed list, such as no_route."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"agent": value} if isinstance(value, str) else value
+    _short = short_for("agent", str)
 
     @model_validator(mode="after")
     def _something(self) -> Self:

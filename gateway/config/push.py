@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from gateway.config.address import read_url
-from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Wait
+from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Wait, bounded
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
 
@@ -136,10 +136,7 @@ Pattern = Annotated[WebhookPattern, BeforeValidator(_pattern), PlainSerializer(s
 """Which webhooks are meant, such as `https://*.example.com` or `https://hooks.example.com/a2a/*`."""
 
 
-def _few(value: int) -> int:
-    if value > 100:
-        raise ValueError("is too many", "write at most 100: all of a task's are gone through when one is set")
-    return value
+_MANY = bounded("is too many", "write at most 100: all of a task's are gone through when one is set", most=100)
 
 
 class Deliver(Part):
@@ -172,7 +169,7 @@ class Push(Part):
     """Webhooks that may be named, such as `https://*.example.com`; any public one where it is left out."""
     block_private_networks: Flag = True
     """With `false`, what `allow` lists may have a private address, and plain http where `allow` says http."""
-    max_per_task: Annotated[Positive, AfterValidator(_few)] = 3
+    max_per_task: Annotated[Positive, _MANY] = 3
     """Most webhooks of one task, where `mode` is `relay`; 100 at most."""
     max_per_tenant: Positive = 20_000
     """Most webhooks of one tenant, likewise: those of its open tasks, and of those that ended of late."""

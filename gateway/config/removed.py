@@ -1,34 +1,24 @@
 """Keys that the format had and this version refuses: each with the reason and the remedy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from gateway.config.problem import KeyPath
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """The fact and the remedy for a key that is refused."""
 
     fact: str
     remedy: str
 
 
-_CONSTANTS = {
-    "gateway.body.aside": "256KiB",
-    "push.deliver.max_waiting_bytes": "256MiB",
-}
-"""Keys that no operator had a use for, with the value that they have now."""
-
-
-def _constant(pattern: str, value: str) -> Removed:
-    key = pattern.rpartition(".")[2]
-    return Removed(f"`{key}` is no setting any more: it is always {value}", "remove it")
-
-
 REMOVED: Mapping[str, Removed] = {
-    **{pattern: _constant(pattern, value) for pattern, value in _CONSTANTS.items()},
+    "gateway.body.aside": Removed("`aside` is no setting any more: it is always 256KiB", "remove it"),
+    "push.deliver.max_waiting_bytes": Removed(
+        "`max_waiting_bytes` is no setting any more: it is always 256MiB", "remove it"
+    ),
     "gateway.grpc.resets": Removed("grpc-core bounds calls that clients take back by itself", "remove it"),
     "agents.*.upstream_auth.token_exchange": Removed("the key is called `exchange`", "write `exchange` instead"),
     "agents.*.upstream_auth.mtls": Removed(

@@ -8,7 +8,8 @@ import math
 import re
 from contextlib import suppress
 from datetime import date
-from typing import Annotated, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +20,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -35,6 +37,15 @@ class Part(BaseModel):
     """A mapping of the file: frozen, and closed to keys it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+def short_for(key: str, kinds: type | UnionType) -> Any:  # noqa: ANN401 - pydantic's decorator has no type of its own
+    """Return a validator that widens the short form of a mapping: a value of these kinds stands for its `key`."""
+
+    def widened(value: object) -> object:
+        return {key: value} if isinstance(value, kinds) else value
+
+    return model_validator(mode="before")(widened)
 
 
 def every_part() -> tuple[type[Part], ...]:
@@ -87,30 +98,24 @@ def _memory(value: object) -> object:
     size = _bytes(value)
     if size > _MOST_MEMORY:
         raise ValueError("is more memory than there is", "write at most 1048576GiB")
-    return _positive(size)
-
-
-def _bytes(value: object) -> int:
-    size = value
-    if isinstance(value, str):
-        try:
-            size = parse_size(value)
-        except ValueError:
-            size = None
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise ValueError("is no size", "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB")
     return size
+
+
+def _bytes(
+    value: object,
+    fact: str = "is no size",
+    remedy: str = "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB",
+) -> int:
+    with suppress(ValueError):
+        size = parse_size(value) if isinstance(value, str) else value
+        if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+            return size
+    raise ValueError(fact, remedy)
 
 
 def _bandwidth(value: object) -> object:
     size = value.removesuffix("/s") if isinstance(value, str) else value
-    try:
-        size = parse_size(size) if isinstance(size, str) else size
-    except ValueError:
-        size = None
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise ValueError("is no number of bytes a second", "write a size per second: 64KiB/s, 10MiB/s")
-    return _positive(size)
+    return _bytes(size, "is no number of bytes a second", "write a size per second: 64KiB/s, 10MiB/s")
 
 
 def _header(value: object) -> object:
@@ -142,21 +147,20 @@ def _count(value: object) -> object:
     raise ValueError("is no whole number", "write digits, such as 200")
 
 
-def _positive(value: int) -> int:
-    if value < 1:
-        raise ValueError("is not enough", "write at least 1")
-    return value
+def bounded(fact: str, remedy: str, *, least: float = 0, most: float = math.inf) -> AfterValidator:
+    """Return a validator that refuses numbers below `least` or above `most`."""
+
+    def within(value: float) -> float:
+        if not least <= value <= most:
+            raise ValueError(fact, remedy)
+        return value
+
+    return AfterValidator(within)
 
 
 def _ascending(value: tuple[float, ...]) -> tuple[float, ...]:
     if not 1 <= len(value) <= _MOST_BUCKETS or value[0] <= 0 or list(value) != sorted(set(value)):
         raise ValueError("is no list of ascending bounds above 0", f"write 1 to {_MOST_BUCKETS} upper bounds")
-    return value
-
-
-def _percent(value: int) -> int:
-    if value > 100:
-        raise ValueError("is more than all of them", "write a number of percent up to 100")
     return value
 
 
@@ -166,12 +170,6 @@ def _sampled(value: object) -> object:
         if isinstance(value, str | int | float) and not isinstance(value, bool) and 0 <= float(value) <= 1:
             return float(value)
     raise ValueError("is no share", "write a number from 0 to 1, such as 0.1 for every tenth")
-
-
-def _trust(value: int) -> int:
-    if not 1 <= value <= 5:
-        raise ValueError("is no degree of trust", "write a whole number from 1 to 5")
-    return value
 
 
 def _latency(value: object) -> object:
@@ -194,12 +192,6 @@ def _field_number(value: int) -> int:
 def _wait(value: float) -> float:
     if value <= 0:
         raise ValueError("is no time to wait", "write a duration above 0, such as 10s")
-    return value
-
-
-def _seconds(value: float) -> float:
-    if value < 1:
-        raise ValueError("is no time to remember something", "write a duration of 1s or more, such as 30d")
     return value
 
 
@@ -328,13 +320,18 @@ Flag = Annotated[bool, BeforeValidator(read_flag)]
 """True or false, and no other word for it."""
 Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 0})]
 """A whole number."""
-Positive = Annotated[Count, AfterValidator(_positive)]
+_AT_LEAST_ONE = bounded("is not enough", "write at least 1", least=1)
+Positive = Annotated[Count, _AT_LEAST_ONE]
 """A whole number from 1 on."""
-Percent = Annotated[Count, AfterValidator(_percent)]
+Percent = Annotated[Count, bounded("is more than all of them", "write a number of percent up to 100", most=100)]
 """A whole number of percent."""
 Sampled = Annotated[float, BeforeValidator(_sampled), WithJsonSchema(_SAMPLED_SCHEMA)]
 """A share of 1."""
-Trust = Annotated[Count, AfterValidator(_trust), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 5})]
+Trust = Annotated[
+    Count,
+    bounded("is no degree of trust", "write a whole number from 1 to 5", least=1, most=5),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 5}),
+]
 """A degree of trust, from 1 to 5."""
 Skill = Annotated[str, AfterValidator(_skill)]
 """The id of a skill, or a tag."""
@@ -346,19 +343,21 @@ Latency = Annotated[
     float | None, BeforeValidator(_latency), WithJsonSchema({"anyOf": [{"const": "measured"}, _DURATION_SCHEMA]})
 ]
 """Seconds, written with a unit; None for the word `measured`."""
-Seconds = Annotated[Duration, AfterValidator(_seconds)]
+Seconds = Annotated[
+    Duration, bounded("is no time to remember something", "write a duration of 1s or more, such as 30d", least=1)
+]
 """Seconds from 1 on, written with a unit."""
 PerTime = Annotated[tuple[float, float], BeforeValidator(_per_time), WithJsonSchema(_RATE_SCHEMA)]
 """A count and its period in seconds; the count is also the burst."""
-Bandwidth = Annotated[int, BeforeValidator(_bandwidth), WithJsonSchema(_BANDWIDTH_SCHEMA)]
+Bandwidth = Annotated[int, BeforeValidator(_bandwidth), _AT_LEAST_ONE, WithJsonSchema(_BANDWIDTH_SCHEMA)]
 """Bytes a second from 1 on, written as a size, with `/s` behind it or not."""
 DurationBuckets = Annotated[tuple[Duration, ...], AfterValidator(_ascending)]
 """Upper bounds of the buckets of a histogram of durations."""
 SizeBuckets = Annotated[tuple[Size, ...], AfterValidator(_ascending)]
 """Upper bounds of the buckets of a histogram of sizes."""
-Room = Annotated[Size, AfterValidator(_positive)]
+Room = Annotated[Size, _AT_LEAST_ONE]
 """Bytes from 1 on, written as a size."""
-Memory = Annotated[int, BeforeValidator(_memory), WithJsonSchema(_SIZE_SCHEMA)]
+Memory = Annotated[int, BeforeValidator(_memory), _AT_LEAST_ONE, WithJsonSchema(_SIZE_SCHEMA)]
 """Bytes that a process may have, from 1 on, written as a size; those of large machines, too."""
 Header = Annotated[str | None, BeforeValidator(_header), WithJsonSchema(_HEADER_SCHEMA)]
 """The name of a header; empty for none, which may be written as null or false."""

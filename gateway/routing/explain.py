@@ -284,17 +284,13 @@ class _Skills:
         if best in (None, rule.agent):
             return replace(candidate, score=score)
         first = next(each for each in ranked if each.agent == best)
-        tie = "; they tie, and the name decides" if _alike(own, first) else ""
+        tie = "; they tie, and the name decides" if own.parts() == first.parts() else ""
         return replace(candidate, why=f"has the skill {skill!r} ({own}), after {best!r} ({first}){tie}", score=score)
 
     def _ranked(self, endpoint: Endpoint, skill: str) -> list[Ranked]:
         if skill not in self._found:
             self._found[skill] = list(self._ranking.ranked(skill, endpoint.agents))
         return self._found[skill]
-
-
-def _alike(one: Ranked, other: Ranked) -> bool:
-    return one.parts() == other.parts()
 
 
 def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput) -> str:

@@ -12,9 +12,7 @@ def agent(backend: str, more: str = "", top: str = "") -> str:
 @for_each(
     ("more", "path", "fact"),
     [
-        ("health: { path: healthz }", "health.path", "'healthz' is no path"),
         ("health: { path: '/a b' }", "health.path", "'/a b' is no path"),
-        ("health: { every: 5s }", "health.every", "there are no health checks without `path`"),
         (
             "health: { path: /h, eject: { time: 10s, longest: 5s } }",
             "health.eject.longest",

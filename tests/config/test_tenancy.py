@@ -18,8 +18,6 @@ NONE = "a: { backend: http://127.0.0.1:1, isolation: none }"
 @for_each(
     ("tenants", "agents", "path", "fact"),
     [
-        ("acme: [b], globex: [a]", A, "tenants.acme", "there is no agent 'b'"),
-        ("acme: [a], globex: { act_for: [acne] }", A, "tenants.globex.act_for[0]", "there is no tenant 'acne'"),
         (
             "acme: [a], globex: []",
             "a: { backend: http://127.0.0.1:1, allow: [acme, x1] }",
@@ -31,12 +29,6 @@ NONE = "a: { backend: http://127.0.0.1:1, isolation: none }"
             "a: { by_tenant: { acme: http://127.0.0.1:1, glob: http://127.0.0.1:2 } }",
             "agents.a.by_tenant.glob",
             "there is no tenant 'glob'",
-        ),
-        (
-            "acme: [a], globex: []",
-            "a: { backend: http://127.0.0.1:1, match: { path: /x, key: bt } }",
-            "agents.a.match.key",
-            "there is no API key 'bt'",
         ),
     ],
 )

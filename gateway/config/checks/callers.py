@@ -14,7 +14,7 @@ from gateway.config.certificate import CertificateUnusable, read_authorities
 from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
 from gateway.config.finding import Findings
 from gateway.config.limit import Limits
-from gateway.config.model import Auth, Config, Issuer
+from gateway.config.model import ApiKey, Auth, Config, Issuer, Tenant
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
 from gateway.principal import ANONYMOUS_TENANT
@@ -172,12 +172,10 @@ def _clients(config: Config, findings: Findings, today: date) -> None:
 
 
 def _authorities(mtls: Mtls, findings: Findings, today: date) -> None:
-    folder = findings.marks.folder(_MTLS)
     try:
-        authorities = read_authorities(folder / mtls.ca)
+        authorities = read_authorities(findings.marks.folder(_MTLS) / mtls.ca)
     except CertificateUnusable as error:
-        fact = f"{printable(mtls.ca)!r} {error.fact}"
-        findings.error((*_MTLS, "ca"), fact, f"{error.remedy}; it is relative to {folder}")
+        findings.unusable((*_MTLS, "ca"), mtls.ca, error)
         return
     for name, last in authorities.ends:
         if last < today:
@@ -315,7 +313,7 @@ def _tenant_names(config: Config, findings: Findings) -> None:
             if other not in (EVERYONE, ANONYMOUS_TENANT):
                 findings.known(("agents", name, "allow", number), other, config.tenants, "tenant")
         for other in agent.by_tenant if closed else ():
-            findings.known_key(("agents", name, "by_tenant", other), other, acted, "tenant")
+            findings.known(("agents", name, "by_tenant", other), other, acted, "tenant", at_key=True)
 
 
 def _unnameable(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
@@ -324,18 +322,16 @@ def _unnameable(config: Config, written: Iterable[Iterable[str]]) -> frozenset[s
 
 
 def _agent_names(config: Config, findings: Findings) -> None:
-    for name, tenant in config.tenants.items():
-        for number, agent in enumerate(tenant.agents or ()):
-            if agent != EVERYONE:
-                findings.known(("tenants", name, "agents", number), agent, config.agents, "agent")
-    api_keys = {} if config.auth is None else config.auth.api_keys
-    for name, key in api_keys.items():
-        for number, agent in enumerate(key.agents or ()):
-            findings.known(("auth", "api_keys", name, "agents", number), agent, config.agents, "agent")
-    clients = {} if config.auth is None or config.auth.mtls is None else config.auth.mtls.clients
-    for name, client in clients.items():
-        for number, agent in enumerate(client.agents or ()):
-            findings.known(("auth", "mtls", "clients", name, "agents", number), agent, config.agents, "agent")
+    auth = config.auth
+    holders: list[tuple[KeyPath, Mapping[str, Tenant | ApiKey | Client]]] = [(("tenants",), config.tenants)]
+    if auth is not None:
+        clients = {} if auth.mtls is None else auth.mtls.clients
+        holders += [(("auth", "api_keys"), auth.api_keys), ((*_MTLS, "clients"), clients)]
+    for at, entries in holders:
+        for name, entry in entries.items():
+            for number, agent in enumerate(entry.agents or ()):
+                if agent != EVERYONE or at != ("tenants",):
+                    findings.known((*at, name, "agents", number), agent, config.agents, "agent")
 
 
 def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:

@@ -163,8 +163,7 @@ def _admin_tls(tls: AdminTls, findings: Findings) -> None:
     try:
         read_authorities(findings.marks.folder(at) / tls.client_ca)
     except CertificateUnusable as error:
-        remedy = f"{error.remedy}; it is relative to {findings.marks.folder(at)}"
-        findings.error(at, f"{printable(tls.client_ca)!r} {error.fact}", remedy)
+        findings.unusable(at, tls.client_ca, error)
 
 
 def _public_url(config: Config, findings: Findings) -> None:
