@@ -50,6 +50,8 @@ MEETINGS = [
     for binding in BINDINGS
 ]
 """What could mix on a pipe does not depend on the binding in front: the check takes each framing once."""
+EVENTS, CALLS = 300, 60
+"""Of one stream, and at a time."""
 CANCELED = TaskState.TASK_STATE_CANCELED
 
 
@@ -71,10 +73,13 @@ def stdio(name: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
+def pipes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
+    """With those of the agents that the chosen tests ask for: each is a start of its SDK."""
+    items = (item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path)
+    agents = sorted({str(item.callspec.params["name"]) for item in items})
     configuration = {
         "gateway": {"listen_grpc": "127.0.0.1:0"},
-        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}, **picked(AGENTS)}},
+        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}, **picked(agents)}},
         "tenants": {"acme": ["*"]},
         "push": HOOKS,
         "defaults": {"timeouts": {"connect": "60s"}},
@@ -84,7 +89,7 @@ def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
                 "match": found_by_key(name),
                 "expose": ["jsonrpc", "rest", "grpc"],
             }
-            for name in AGENTS
+            for name in agents
         },
     }
     folder = tmp_path_factory.mktemp("pipes")
@@ -172,13 +177,13 @@ class TestClientOf10:
 
     async def test_a_stream_of_many_events_comes_whole(self, pipes: Pipes, name: str, binding: str) -> None:
         async with calling(pipes, name, binding) as caller:
-            await streams(caller, name, 1000)
+            await streams(caller, name, EVENTS)
 
     async def test_of_many_calls_at_a_time_each_gets_its_own_answer(
         self, pipes: Pipes, name: str, binding: str
     ) -> None:
         async with calling(pipes, name, binding) as caller:
-            await answers_each(caller, name, 200)
+            await answers_each(caller, name, CALLS)
 
 
 def found(pipes: Pipes, name: str, binding: str) -> PreviousClient:
@@ -192,11 +197,11 @@ def found(pipes: Pipes, name: str, binding: str) -> PreviousClient:
 
 @pytest.mark.parametrize(("name", "binding"), MEETINGS)
 def test_a_client_of_0_3_notices_nothing(pipes: Pipes, name: str, binding: str) -> None:
-    asks_all(found(pipes, name, binding), name, binding, events=1000)
+    asks_all(found(pipes, name, binding), name, binding, events=EVENTS)
 
 
 @pytest.mark.parametrize(("name", "binding"), MEETINGS)
 def test_of_many_calls_of_0_3_at_a_time_each_gets_its_own_answer(pipes: Pipes, name: str, binding: str) -> None:
-    asked = [f"number {number}" for number in range(200)]
+    asked = [f"number {number}" for number in range(CALLS)]
     answers = found(pipes, name, binding).do("send_all", texts=asked)
     assert [words(task) for [task] in answers] == [[f"{name}: {text}"] for text in asked]
