@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gateway.cards import trust
+from gateway.push import service
 from gateway.telemetry import sink
 from gateway.upstream.connection_pool import client_tls
 from tests.loops import LEFT_OPEN, PLAIN, Policy
@@ -41,7 +42,8 @@ def quick_gateways() -> Iterator[None]:
     """Those in this process share the authorities of the system, and write a line of the access log when it comes."""
     system = client_tls()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trust, "client_tls", lambda file: system if file is None else client_tls(file))
+        for module in (trust, service):
+            patch.setattr(module, "client_tls", lambda file: system if file is None else client_tls(file))
         patch.setattr(sink, "_GATHER", 0.001)
         yield
 

@@ -48,12 +48,13 @@ def run(*arguments: str, cwd: Path, code: int = 0, said: bytes = b"") -> subproc
 
 
 class Forked:
-    """A run of the program that need not load it first (`forked.py`); the methods are those of `subprocess.Popen`.
+    """A run of the program that need not load it first (`forking.py`); the methods are those of `subprocess.Popen`.
 
     Args:
         out: The descriptor that becomes its standard output.
         err: That of its standard error.
         heard: That of its standard input; without one there is nothing to read. All of them stay open here.
+        interpreter: The Python that runs a script, the first of the arguments; without one it is the program that runs.
 
     Attributes:
         pid: Its process id.
@@ -68,9 +69,10 @@ class Forked:
         err: int,
         *,
         heard: int | None = None,
+        interpreter: str = "",
     ) -> None:
         self._asked = socket.socket(socket.AF_UNIX)
-        self._asked.connect(_forking())
+        self._asked.connect(_forking(interpreter))
         wanted = {"arguments": arguments, "cwd": str(cwd), "environ": environ}
         with Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno() if heard is None else heard, out, err]
@@ -111,19 +113,20 @@ class Forked:
         return int(line)
 
 
-def _forking() -> str:
-    """Where the process listens that runs commands."""
+def _forking(interpreter: str) -> str:
+    """Where the process listens that runs commands, or scripts of an interpreter."""
     with _STARTING:
-        return _forker()
+        return _forker(interpreter)
 
 
 @cache
-def _forker() -> str:
+def _forker(interpreter: str) -> str:
     """Start it; it ends with this one."""
     folder = TemporaryDirectory()
     path = str(Path(folder.name, "socket"))
+    scripts = [interpreter, "-W", "ignore", "-m", "tests.forking"]
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "tests.forked", path],
+        [*(scripts if interpreter else [sys.executable, "-W", "error", "-m", "tests.forked"]), path],
         env={**ENVIRONMENT, "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -2,14 +2,18 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from tests.conformance.normal import Tree, normal
 from tests.conformance.software import ROOT, Software
+from tests.program import Forked
 
 WAIT = 20.0
 """Seconds until an agent serves or has ended."""
@@ -48,44 +52,45 @@ def agent_processes(agents: Iterable[Software]) -> Iterator[dict[Software, Place
     """As `agent_process`, several: they start, and end, all at a time."""
     with ExitStack() as stack:
         started = {agent: _started(agent, stack) for agent in agents}
-        yield {agent: _place(agent, process) for agent, process in started.items()}
-        for process in started.values():
-            process.terminate()
+        yield {agent: _place(agent, stdout) for agent, (_, stdout) in started.items()}
+        for process, _ in started.values():
+            process.send_signal(signal.SIGTERM)
 
 
-def _started(agent: Software, stack: ExitStack) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
-        _command(agent),
-        env=ENVIRON,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def _start(software: Software, folder: str, out: int, err: int, *arguments: str) -> "Forked | subprocess.Popen[bytes]":
+    """Start a script; of those of Python none loads its SDK again."""
+    command = software.environment.command(folder, software.script, *arguments)
+    if software.environment.name == "node":
+        return subprocess.Popen(command, env=ENVIRON, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+    script = command.index(next(word for word in command if word.endswith(".py")))
+    return Forked(command[script:], ROOT, ENVIRON, out, err, interpreter=command[0])
+
+
+def _started(agent: Software, stack: ExitStack) -> tuple["Forked | subprocess.Popen[bytes]", IO[bytes]]:
+    read, out = os.pipe()
+    stdout = stack.enter_context(os.fdopen(read, "rb"))
+    try:
+        with Path(os.devnull).open("wb") as nothing:
+            process = _start(agent, "agents", out, nothing.fileno(), agent.binding, agent.version)
+    finally:
+        os.close(out)
     stack.callback(_end, process)
-    return process
+    return process, stdout
 
 
-def _command(agent: Software) -> list[str]:
-    return agent.environment.command("agents", agent.script, agent.binding, agent.version)
-
-
-def _place(agent: Software, process: "subprocess.Popen[str]") -> Place:
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    assert first, f"{agent.key} did not start: {' '.join(_command(agent))}"
+def _place(agent: Software, stdout: IO[bytes]) -> Place:
+    first = stdout.readline()
+    assert first, f"{agent.key} did not start"
     return Place(**json.loads(first))
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
-    process.terminate()
+def _end(process: "Forked | subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGTERM)
     try:
         process.wait(WAIT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
 
 
 def ask(client: Software, url: str, **more: Any) -> Told:
@@ -102,18 +107,16 @@ def ask_each(client: Software, places: Iterable[Mapping[str, Any]]) -> list[Told
 
 
 def _said(client: Software, asked: object) -> list[Told]:
-    command = client.environment.command("clients", client.script, json.dumps(asked))
-    done = subprocess.run(
-        command,
-        env=ENVIRON,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=RUN,
-        check=False,
-    )
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert told, f"{client.key} said nothing: {done.stderr[-2000:]}"
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = _start(client, "clients", out.fileno(), err.fileno(), json.dumps(asked))
+        try:
+            process.wait(RUN)
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        told = [json.loads(line) for line in out if line.startswith(b"{")]
+        assert told, f"{client.key} said nothing: {err.read().decode()[-2000:]}"
     return told
 
 

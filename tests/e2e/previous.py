@@ -5,7 +5,7 @@ its interpreter, else it is looked for in `.venv-legacy`.
 """
 
 import os
-import subprocess
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tests.e2e.process import ROOT, WAIT, Lines
+from tests.program import Forked
 
 SCRIPTS = Path(__file__).parent / "legacy"
 
@@ -33,18 +34,27 @@ def interpreter() -> str:
     return str(python)
 
 
+class _Script(Forked):
+    """A script of that interpreter, which is talked to by its standard streams."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        (heard, write), (read, out) = os.pipe(), os.pipe()
+        words = [str(SCRIPTS / script), *arguments]
+        # Standard error is the test's own, so that a traceback is seen.
+        super().__init__(words, ROOT, dict(os.environ), out, 2, heard=heard, interpreter=interpreter())
+        os.close(heard)
+        os.close(out)
+        self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(read, "rb")
+
+
 @contextmanager
-def _process(script: str, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
-    # Standard error is the test's own, so that a traceback is seen.
-    process = subprocess.Popen(
-        [interpreter(), str(SCRIPTS / script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+def _process(script: str, *arguments: str) -> Iterator[_Script]:
+    process = _Script(script, *arguments)
     try:
         yield process
     finally:
-        assert process.stdin is not None
         process.stdin.close()
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         process.wait(WAIT)
 
 
@@ -91,7 +101,6 @@ class PreviousAgent:
 def previous_agent(marker: str) -> Iterator[PreviousAgent]:
     """An agent of 0.3, until the end of the block."""
     with _process("agent.py", marker) as process:
-        assert process.stdout is not None
         lines = Lines(process.stdout)
         yield PreviousAgent(lines)
     lines.close()
@@ -110,7 +119,7 @@ class SdkFailed(Exception):  # noqa: N818 - what happened
 class PreviousClient:
     """A client of 0.3; `do` calls a method of `legacy/client.py`."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: _Script) -> None:
         self._process = process
 
     def do(self, what: str, **arguments: Any) -> Any:
@@ -120,8 +129,6 @@ class PreviousClient:
             SdkFailed: the SDK raised.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
         stdin.write(msgspec.json.encode({"do": what, **arguments}) + b"\n")
         stdin.flush()
         answer = msgspec.json.decode(stdout.readline())
@@ -137,5 +144,4 @@ def previous_client() -> Iterator[PreviousClient]:
         try:
             yield PreviousClient(process)
         finally:
-            assert process.stdout is not None
             process.stdout.close()

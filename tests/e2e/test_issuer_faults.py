@@ -95,7 +95,7 @@ def _serving(document: bytes) -> Any:
 
 # ---- R16 -------------------------------------------------------------------------------------------------------------
 
-CALLS = 150
+CALLS = 60
 
 
 async def test_r16_an_issuer_that_fails_later_costs_nobody_anything(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.markers import AGENTS, BINDINGS, OPERATIONS, Searched, soak
 
-SHORT = 400
+SHORT = 200
 LONG = 10_000
 
 pytestmark = pytest.mark.anyio

@@ -7,6 +7,7 @@ event, and its task can be subscribed to again.
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -24,9 +25,11 @@ import pytest
 from tests.e2e.agents.replica import LONG
 from tests.e2e.faults import figure
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
+from tests.program import Forked
 
 pytestmark = pytest.mark.anyio
 
+SCRIPT = ROOT / "tests/e2e/agents/replica.py"
 CLIENTS = 8
 FOLLOWERS = 4
 OVER = -32004
@@ -50,7 +53,7 @@ class Replica:
         self.folder = folder / name
         self.folder.mkdir()
         self._binding = binding
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Forked | None = None
 
     @property
     def url(self) -> str:
@@ -69,19 +72,22 @@ class Replica:
         return file.read_text().split() if file.exists() else []
 
     async def start(self) -> None:
-        arguments = [self.name, str(self.port), str(self.folder), self._binding]
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.e2e.agents.replica", *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-        )
-        assert self._process.stdout is not None
-        async with asyncio.timeout(WAIT):
-            assert await self._process.stdout.readline() == b"ready\n"
+        arguments = [str(SCRIPT), self.name, str(self.port), str(self.folder), self._binding]
+        read, out = os.pipe()
+        with os.fdopen(read, "rb") as said:
+            try:
+                self._process = await asyncio.to_thread(
+                    Forked, arguments, ROOT, dict(os.environ), out, 2, interpreter=sys.executable
+                )
+            finally:
+                os.close(out)
+            async with asyncio.timeout(WAIT):
+                assert await asyncio.to_thread(said.readline) == b"ready\n"
 
     async def end(self, number: signal.Signals = signal.SIGKILL) -> None:
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
-            async with asyncio.timeout(WAIT):
-                await self._process.wait()
+            await asyncio.to_thread(self._process.wait, WAIT)
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ async def serving(folder: Path, **http: str) -> AsyncIterator[tuple[Caller, Scri
 
 # ---- R23 -------------------------------------------------------------------------------------------------------------
 
-DEAF = 50
+DEAF = 20
 STALL = 2.0
 
 

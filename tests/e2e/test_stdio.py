@@ -17,7 +17,6 @@ from a2a.types import (
     GetTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigsRequest,
     TaskPushNotificationConfig,
-    TaskState,
 )
 
 from tests.e2e.every_operation import (
@@ -50,7 +49,8 @@ MEETINGS = [
     for binding in BINDINGS
 ]
 """What could mix on a pipe does not depend on the binding in front: the check takes each framing once."""
-CANCELED = TaskState.TASK_STATE_CANCELED
+EVENTS, CALLS = 300, 60
+"""Of one stream, and at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,13 @@ def stdio(name: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
+def pipes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
+    """With those of the agents that the chosen tests ask for: each is a start of its SDK."""
+    items = (item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path)
+    agents = sorted({str(item.callspec.params["name"]) for item in items})
     configuration = {
         "gateway": {"listen_grpc": "127.0.0.1:0"},
-        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}, **picked(AGENTS)}},
+        "auth": {"api_keys": {"acme-key": {"sha256": sha256(ACME_KEY.encode()), "tenant": "acme"}, **picked(agents)}},
         "tenants": {"acme": ["*"]},
         "push": HOOKS,
         "defaults": {"timeouts": {"connect": "60s"}},
@@ -84,7 +87,7 @@ def pipes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipes]:
                 "match": found_by_key(name),
                 "expose": ["jsonrpc", "rest", "grpc"],
             }
-            for name in AGENTS
+            for name in agents
         },
     }
     folder = tmp_path_factory.mktemp("pipes")
@@ -139,46 +142,31 @@ def _with_key(details: Any) -> Any:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("name", "binding"), MEETINGS)
-class TestClientOf10:
-    """Every operation of a client of 1.0, over every binding."""
+async def test_a_client_of_1_0_notices_nothing(pipes: Pipes, name: str, binding: str) -> None:
+    async with calling(pipes, name, binding) as caller:
+        assert caller.card.name == name
+        assert "stdio" not in str(caller.card)
+        await talks(caller, name)
+        await keeps_tasks(caller, name, old=name.startswith("old"))
+        await keeps_webhooks(caller)
+        await shows_its_extended_card(caller)
+        await streams(caller, name, EVENTS)
+        await answers_each(caller, name, CALLS)
 
-    async def test_a_message_a_stream_and_a_second_turn(self, pipes: Pipes, name: str, binding: str) -> None:
-        async with calling(pipes, name, binding) as caller:
-            assert caller.card.name == name
-            assert "stdio" not in str(caller.card)
-            await talks(caller, name)
 
-    async def test_tasks_are_found_listed_cancelled_and_joined(self, pipes: Pipes, name: str, binding: str) -> None:
-        async with calling(pipes, name, binding) as caller:
-            await keeps_tasks(caller, name, old=name.startswith("old"))
-
-    async def test_webhooks_and_the_extended_card(self, pipes: Pipes, name: str, binding: str) -> None:
-        async with calling(pipes, name, binding) as caller:
-            client = caller.unary
-            task = await send(client, saying("hello"))
-            wanted = TaskPushNotificationConfig(task_id=task.id, id="hook", url=HOOK, token="t")
-            made = await client.create_task_push_notification_config(wanted)
-            assert (made.id, made.url) == ("hook", HOOK)
-            asked = GetTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
-            assert (await client.get_task_push_notification_config(asked)).url == HOOK
-            listed = await client.list_task_push_notification_configs(
-                ListTaskPushNotificationConfigsRequest(task_id=task.id)
-            )
-            assert [each.id for each in listed.configs] == ["hook"]
-            await client.delete_task_push_notification_config(
-                DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
-            )
-            await shows_its_extended_card(caller)
-
-    async def test_a_stream_of_many_events_comes_whole(self, pipes: Pipes, name: str, binding: str) -> None:
-        async with calling(pipes, name, binding) as caller:
-            await streams(caller, name, 1000)
-
-    async def test_of_many_calls_at_a_time_each_gets_its_own_answer(
-        self, pipes: Pipes, name: str, binding: str
-    ) -> None:
-        async with calling(pipes, name, binding) as caller:
-            await answers_each(caller, name, 200)
+async def keeps_webhooks(caller: Caller) -> None:
+    client = caller.unary
+    task = await send(client, saying("hello"))
+    wanted = TaskPushNotificationConfig(task_id=task.id, id="hook", url=HOOK, token="t")
+    made = await client.create_task_push_notification_config(wanted)
+    assert (made.id, made.url) == ("hook", HOOK)
+    asked = GetTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
+    assert (await client.get_task_push_notification_config(asked)).url == HOOK
+    listed = await client.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id=task.id))
+    assert [each.id for each in listed.configs] == ["hook"]
+    await client.delete_task_push_notification_config(
+        DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
+    )
 
 
 def found(pipes: Pipes, name: str, binding: str) -> PreviousClient:
@@ -192,11 +180,9 @@ def found(pipes: Pipes, name: str, binding: str) -> PreviousClient:
 
 @pytest.mark.parametrize(("name", "binding"), MEETINGS)
 def test_a_client_of_0_3_notices_nothing(pipes: Pipes, name: str, binding: str) -> None:
-    asks_all(found(pipes, name, binding), name, binding, events=1000)
-
-
-@pytest.mark.parametrize(("name", "binding"), MEETINGS)
-def test_of_many_calls_of_0_3_at_a_time_each_gets_its_own_answer(pipes: Pipes, name: str, binding: str) -> None:
-    asked = [f"number {number}" for number in range(200)]
-    answers = found(pipes, name, binding).do("send_all", texts=asked)
+    client = found(pipes, name, binding)
+    asks_all(client, name, binding, events=EVENTS)
+    # Of many at a time each gets its own answer.
+    asked = [f"number {number}" for number in range(CALLS)]
+    answers = client.do("send_all", texts=asked)
     assert [words(task) for [task] in answers] == [[f"{name}: {text}"] for text in asked]

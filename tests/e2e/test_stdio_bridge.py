@@ -99,7 +99,7 @@ async def calling(ground: Grounds, name: str, framing: str) -> AsyncIterator[Cal
         assert host.strays == []
 
 
-async def test_every_operation_is_there_and_of_two_hundred_calls_each_gets_its_own_answer(
+async def test_every_operation_is_there_and_of_many_calls_each_gets_its_own_answer(
     ground: Grounds, name: str, framing: str
 ) -> None:
     async with calling(ground, name, framing) as caller:
@@ -109,4 +109,4 @@ async def test_every_operation_is_there_and_of_two_hundred_calls_each_gets_its_o
         await keeps_tasks(caller, name, old=name == "old")
         await shows_its_extended_card(caller)
         await streams(caller, name)
-        await answers_each(caller, name)
+        await answers_each(caller, name, 60)

@@ -21,6 +21,7 @@ from tests.e2e.shared_site import ACME, GLOBEX, Party, Speech, Witness, party, t
 from tests.e2e.site import bearer, token
 from tests.identity.issuance import ISSUER, jwk, rsa_key
 from tests.identity.provider import KEYS
+from tests.table import cells
 
 pytestmark = pytest.mark.anyio
 
@@ -28,15 +29,7 @@ CARD = "/.well-known/agent-card.json"
 SPOKEN = tuple(Speech(version, binding) for version in ("1.0", "0.3") for binding in BINDINGS)
 every_speech = pytest.mark.parametrize("speech", SPOKEN, ids=str)
 AGENTS = ("new", "new-rest", "old", "old-rest")
-every_speech_and_agent = pytest.mark.parametrize(
-    ("speech", "agent"),
-    [
-        # The check takes each agent and each way to say it once, the long run all there is.
-        pytest.param(speech, agent, marks=[] if way == place else pytest.mark.long, id=f"{speech}-{agent}")
-        for way, speech in enumerate(SPOKEN)
-        for place, agent in enumerate(AGENTS)
-    ],
-)
+every_speech_and_agent = pytest.mark.parametrize(("speech", "agent"), cells(SPOKEN, AGENTS), ids=str)
 
 ADA, BOB = bearer(token(sub="ada", agent=...)), bearer(token(sub="bob", agent=...))
 """Two users of acme."""
@@ -144,21 +137,12 @@ async def test_an_agent_without_lists_is_not_asked_for_one(shared: Shared, bindi
 # ---- Users of one tenant ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("speech", "other"),
-    [
-        # The check takes each of them over either binding and in either version, the long run all there is.
-        pytest.param(
-            speech, other, marks=[] if (way in (0, 3)) == (number != 1) else pytest.mark.long, id=f"{speech}-{name}"
-        )
-        for way, speech in enumerate(SPOKEN)
-        for number, (name, other) in enumerate(OTHERS.items())
-    ],
-)
+@pytest.mark.parametrize(("speech", "other"), cells(SPOKEN, tuple(OTHERS)), ids=str)
 async def test_where_principals_are_told_apart_users_of_one_tenant_are_strangers(
-    shared: Shared, other: dict[str, str], speech: Speech
+    shared: Shared, other: str, speech: Speech
 ) -> None:
-    async with shared.party(ADA, "personal", speech) as ada, shared.party(other, "personal", speech) as stranger:
+    shown = OTHERS[other]
+    async with shared.party(ADA, "personal", speech) as ada, shared.party(shown, "personal", speech) as stranger:
         await check_apart(ada, stranger, shared.new, speech)
         await check_two_conversations(ada, stranger, shared.new, speech)
 

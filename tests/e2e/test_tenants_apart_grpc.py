@@ -80,18 +80,11 @@ def asked_in(agent: str) -> Speech:
 
 
 @every_agent_and_version
-async def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(
+async def test_to_another_tenant_a_task_is_none_and_one_word_for_a_context_is_two_conversations(
     tmp_path: Path, old: PreviousAgent, agent: str, version: str
 ) -> None:
     async with both(tmp_path, old, agent, version) as (acme, globex, witness):
         await check_apart(acme, globex, witness, asked_in(agent))
-
-
-@every_agent_and_version
-async def test_one_word_for_a_context_is_two_conversations(
-    tmp_path: Path, old: PreviousAgent, agent: str, version: str
-) -> None:
-    async with both(tmp_path, old, agent, version) as (acme, globex, witness):
         await check_two_conversations(acme, globex, witness, asked_in(agent))
 
 

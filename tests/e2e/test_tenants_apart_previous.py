@@ -123,8 +123,11 @@ def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(shared: Sh
     tasks = [working["id"], *[acme.do("send", text="ask")[0]["id"] for _ in ENDING]]
     before = calls(acme, witness)
     missing = attempts(new_id(), agent, binding)
-    for task in tasks:
+    for number, task in enumerate(tasks):
         for name, attempt in attempts(task, agent, binding).items():
+            if number > 1 and name not in ENDING:
+                # One task that works and one that asks back; the others may only not be ended by it.
+                continue
             refused = refusal(globex, attempt)
             assert refused.startswith(UNREAD if (binding, name) == DEAF else NOT_FOUND[binding]), name
             assert refused == refusal(globex, missing[name]), name

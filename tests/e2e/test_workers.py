@@ -16,13 +16,13 @@ import httpx
 import pytest
 from a2a.types import SendMessageRequest, SendMessageResponse
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf has no types of its own
-from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.fleet import serving
 from tests.e2e import sharing
 from tests.e2e.faults import figure, ms
 from tests.e2e.process import GatewayProcess, write
 from tests.e2e.sharing import pids
+from tests.support.exposition import total
 
 pytestmark = pytest.mark.anyio
 
@@ -62,12 +62,7 @@ def client() -> httpx.AsyncClient:
 async def metric(process: GatewayProcess, name: str, **labels: str) -> float:
     async with client() as http:
         text = (await http.get(process.admin + "/metrics")).text
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "a2a_gateway_" + name and labels.items() <= sample.labels.items()
-    )
+    return total(text, name, **labels)
 
 
 async def counted(process: GatewayProcess, calls: float) -> None:

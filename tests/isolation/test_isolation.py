@@ -12,7 +12,7 @@ from tests.isolation.ask import OF_TASK, SENDS, SPEECHES
 from tests.isolation.model import Broken
 from tests.isolation.running import Here, run_machine, standing
 
-RUNS = 8
+RUNS = 4
 STEPS = 50
 
 

@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Any
 
 import trustme
@@ -85,6 +86,7 @@ class Names:
         return found
 
 
+@cache
 def trusting() -> ssl.SSLContext:
     """Verify the webhooks below."""
     context = client_tls()

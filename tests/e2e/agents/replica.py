@@ -1,6 +1,6 @@
 """One replica of an agent on the official SDK, as a process of its own that can be killed: its tasks outlive it.
 
-    python -m tests.e2e.agents.replica NAME PORT FOLDER BINDING
+    python tests/e2e/agents/replica.py NAME PORT FOLDER BINDING
 
 BINDING is JSONRPC, HTTP+JSON or GRPC. Tasks lie in FOLDER, where no other replica looks. Every execution is a line in
 `FOLDER/executed`: its message's id. It says `ready` on standard output once it listens. SIGTERM ends it as servers end:
