@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 
 from tests.catalog.browser import CHROMIUM, TOKEN, Site, Visit, open_browser, open_site
 
@@ -22,8 +23,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A gateway whose admin listener asks for a token."""
-    with open_site(tmp_path_factory.mktemp("site"), token=TOKEN) as opened:
+    """A gateway whose admin listener asks for a token, and whose public port has the page, too."""
+    with open_site(tmp_path_factory.mktemp("site"), token=TOKEN, public=True) as opened:
         yield opened
 
 
@@ -34,8 +35,21 @@ def open_to_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """What the pages without options of their own share: a context of its own is a process of its own."""
+    with browser.new_context() as opened:
+        yield opened
+
+
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
-    """Opens a browser that has seen nothing before; every complaint of its console fails the test."""
+def visit(browser: Browser, context: BrowserContext) -> Iterator[Callable[..., Visit]]:
+    """Opens a page of a browser that knows nobody; every complaint of its console fails the test."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(Visit(browser.new_context(**options).new_page()))
+
+        def opened(**options: Any) -> Visit:
+            own = stack.enter_context(browser.new_context(**options)) if options else context
+            own.clear_cookies()
+            return stack.enter_context(Visit(own.new_page()))
+
+        yield opened

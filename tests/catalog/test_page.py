@@ -1,4 +1,4 @@
-"""The catalog page, in a real browser; where a test needs none, it does without."""
+"""The catalog page, of operators and of the public port, in a real browser where a test needs one."""
 
 import json
 import os
@@ -8,25 +8,28 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.catalog.browser import ATTACK, TOKEN, Site, Visit, below_prefix, open_site
+from tests.catalog.browser import ATTACK, TOKEN, Site, Visit, below_prefix
 
 Visits = Callable[..., Visit]
 
 
 def signed_in(visit: Visits, site: Site, path: str = "/", **options: object) -> Page:
-    """A page of the site, past the form that asks for the token."""
+    """A page of the site, with the cookie of somebody who gave the token."""
     page = visit(**options).page
+    form = {"token": TOKEN, "next": "/"}
+    entered = httpx.post(site.admin + "/", data=form, trust_env=False)
+    [(name, value)] = entered.cookies.items()
+    page.context.add_cookies(
+        [{"name": name, "value": value, "url": site.admin, "httpOnly": True, "sameSite": "Strict"}]
+    )
     page.goto(site.admin + path)
-    page.get_by_label("Admin token").fill(TOKEN)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**" + path)
     return page
 
 
@@ -91,7 +94,7 @@ def test_another_site_cannot_use_the_session_of_a_browser(site: Site) -> None:
 )
 def test_agents_are_searched_and_narrowed_by_facets(site: Site, visit: Visits, scripts: bool) -> None:  # noqa: FBT001
     page = signed_in(visit, site, java_script_enabled=scripts)
-    assert names(page) == ["away", "clock", "echo", "flaky", "hostile", "travel"]
+    assert names(page) == ["away", "clock", "echo", "flaky", "hostile", "private", "travel", "unlisted"]
     page.get_by_role("searchbox").fill("JOURNEY")
     page.get_by_role("button", name="Search").click()
     assert names(page) == ["travel"]
@@ -219,9 +222,8 @@ def test_without_a_token_nobody_acts_as_a_tenant(open_to_all: Site, visit: Visit
 MESSAGE = 'It\'s "quoted" \\ $HOME `id` é\nand has two lines'
 
 
-@pytest.mark.parametrize(
-    "language", ["curl", *(pytest.param(each, marks=pytest.mark.long) for each in ("python", "javascript"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("language", ["curl", "python", "javascript"])
 def test_the_copied_call_runs(site: Site, visit: Visits, tmp_path: Path, language: str) -> None:
     page = signed_in(visit, site, "/agent?name=echo", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_label("Message").fill(MESSAGE)
@@ -418,7 +420,7 @@ def test_it_works_below_a_prefix(site: Site, visit: Visits) -> None:
         page.goto(url + "/")
         page.get_by_label("Admin token").fill(TOKEN)
         page.keyboard.press("Enter")
-        expect(page.locator(".card")).to_have_count(6)
+        expect(page.locator(".card")).to_have_count(8)
         page.locator(".card h2").get_by_role("link", name="Clock").click()
         page.get_by_label("Act as tenant").select_option("acme")
         page.get_by_role("button", name="Send").click()
@@ -444,13 +446,100 @@ def test_an_operator_who_acts_as_a_tenant_is_named_in_the_access_log(site: Site)
     assert (line["tenant"], line["principal"], line["auth_method"]) == ("acme", "operator", "admin")
 
 
-def test_those_who_follow_hold_no_shutdown_up(tmp_path: Path) -> None:
-    with open_site(tmp_path) as site:
-        with httpx.stream("GET", site.admin + "/-/requests/tail", trust_env=False, timeout=30) as followed:
-            assert followed.headers["content-type"].startswith("text/event-stream")
-            chunks = followed.iter_raw()
-            assert next(chunks) == b": follows\n\n"
-            site.process.signal(signal.SIGTERM)
-            assert b"".join(chunks) == b""
-        assert site.process.wait() == 0
-        assert "Traceback" not in site.process.log_text
+# ---- On the public port: each caller sees what it may reach, and nothing of the operator's --------------------------
+
+PAGE = "/-/catalog/"
+
+
+@pytest.fixture
+def http(site: Site) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=site.url, trust_env=False) as client:
+        yield client
+
+
+def shown(site: Site, tenant: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {site.keys[tenant].text}"}
+
+
+def linked(text: str) -> list[str]:
+    return re.findall(r"agent\?name=([a-z]+)", text)
+
+
+def test_a_stranger_and_each_tenant_see_their_own_agents(site: Site, http: httpx.Client) -> None:
+    stranger = http.get(PAGE)
+    assert stranger.headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in stranger.headers["content-security-policy"]
+    assert linked(stranger.text) == ["clock", "echo", "hostile", "travel"]
+    assert linked(http.get(PAGE, headers=shown(site, "acme")).text) == [
+        "clock", "echo", "hostile", "private", "travel",
+    ]  # fmt: skip
+    assert linked(http.get(PAGE, headers=shown(site, "globex")).text) == ["echo", "flaky"]
+    assert http.get(PAGE, headers={"authorization": "Bearer made-up"}).status_code == 401
+
+
+def test_an_agent_that_a_caller_may_not_reach_looks_like_one_that_is_not_there(site: Site, http: httpx.Client) -> None:
+    missing = http.get(PAGE + "agent", params={"name": "nobody"}, headers=shown(site, "globex"))
+    assert missing.status_code == 404
+    for name in ("clock", "private", "unlisted", "away"):
+        refused = http.get(PAGE + "agent", params={"name": name}, headers=shown(site, "globex"))
+        assert refused.status_code == 404
+        assert refused.text.replace(name, "nobody") == missing.text
+    for query in ({"q": "private"}, {"skill": "time"}, {"tag": "streaming"}, {"tenant": "acme"}, {"health": "up"}):
+        assert not {"clock", "private", "unlisted", "away"} & set(
+            linked(http.get(PAGE, params=query, headers=shown(site, "globex")).text)
+        )
+
+
+def test_nothing_of_the_operators_is_there(site: Site, http: httpx.Client) -> None:
+    backend = httpx.get(site.admin + "/-/agents", headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False)
+    upstream = httpx.URL(next(each["url"] for each in backend.json()["agents"] if each["agent"] == "echo"))
+    for path in (PAGE, PAGE + "agent?name=echo", PAGE + "agent?name=hostile", PAGE + "page.js"):
+        text = http.get(path, headers=shown(site, "acme")).text
+        assert f"{upstream.host}:{upstream.port}" not in text
+        for word in ("globex", "Replicas", "Limits and usage", "Why this route", "gateway.yaml", "Sign out", "6000"):
+            assert word not in text, (path, word)
+    for path in ("agent/", "routes", "live", "-/requests", "base.html"):
+        assert http.get(PAGE + path).status_code in (400, 401, 404), path
+    assert http.get("/-/requests").status_code == 401
+    assert http.post("/-/try/echo", json={"text": "x", "as": "acme"}).status_code == 401
+    assert http.post(PAGE, content=b"x").status_code == 405
+
+
+def test_the_root_and_the_folder_without_a_slash_lead_to_the_page(http: httpx.Client) -> None:
+    for path in ("/", "/-/catalog"):
+        answer = http.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (303, PAGE)
+
+
+def test_the_page_is_not_public_unless_the_file_says_so(open_to_all: Site) -> None:
+    for path in ("/", PAGE, PAGE + "style.css"):
+        assert httpx.get(open_to_all.url + path, trust_env=False).status_code == 401
+
+
+def test_a_tenants_view_in_a_browser(site: Site, visit: Callable[..., Visit]) -> None:
+    page = visit(extra_http_headers=shown(site, "globex")).page
+    page.goto(site.url + "/")
+    expect(page.locator(".card")).to_have_count(2)
+    page.get_by_role("complementary", name="Filters").get_by_role("link", name="failure").click()
+    expect(page.locator(".card")).to_have_count(1)
+    page.locator(".card h2").get_by_role("link", name="Flaky").click()
+    expect(page.get_by_role("region", name="Served card")).to_contain_text(f"{site.url}/a2a")
+    expect(page.get_by_role("region", name="Copy the call")).to_contain_text("SendStreamingMessage")
+    expect(page.get_by_role("region", name="Try it")).to_have_count(0)
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+# ---- The end ---------------------------------------------------------------------------------------------------------
+
+
+def test_those_who_follow_hold_no_shutdown_up(open_to_all: Site) -> None:
+    """The last one of this file, for it ends that gateway."""
+    with httpx.stream("GET", open_to_all.admin + "/-/requests/tail", trust_env=False, timeout=30) as followed:
+        assert followed.headers["content-type"].startswith("text/event-stream")
+        chunks = followed.iter_raw()
+        assert next(chunks) == b": follows\n\n"
+        open_to_all.process.signal(signal.SIGTERM)
+        assert b"".join(chunks) == b""
+    assert open_to_all.process.wait() == 0
+    assert "Traceback" not in open_to_all.process.log_text

@@ -37,6 +37,13 @@ async def agent(*options: str, framing: str = "lsp") -> AsyncIterator[ProcessHos
     assert host.strays == []
 
 
+@pytest.fixture(scope="module")
+async def host() -> AsyncIterator[ProcessHost]:
+    """One agent for the tests that leave no work behind."""
+    async with agent() as started:
+        yield started
+
+
 def texts(task: Any) -> str:
     return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
 
@@ -76,20 +83,19 @@ async def test_a_stream_begins_with_the_task_and_ends_when_it_rests(framing: str
         assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_question_is_answered_in_the_same_task() -> None:
-    async with agent() as host:
-        asked = (await host.ask("SendMessage", message("count")))["task"]
-        assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-        again = await host.stream("SendStreamingMessage", message("well", task=asked["id"]))
-        assert [next(iter(each)) for each in again] == ["task", "statusUpdate"]
-        assert again[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-        assert await host.stream("SubscribeToTask", {"id": asked["id"]}) == [
-            {"task": await host.ask("GetTask", {"id": asked["id"]})}
-        ]
-        done = (await host.ask("SendMessage", message("2", task=asked["id"])))["task"]
-        assert (done["id"], done["contextId"], texts(done)) == (asked["id"], asked["contextId"], "1\n2\n")
-        said = [each["parts"][0]["text"] for each in done["history"]]
-        assert said == ["count", "How far?", "well", "How far?", "2", "Counting."]
+async def test_a_question_is_answered_in_the_same_task(host: ProcessHost) -> None:
+    asked = (await host.ask("SendMessage", message("count")))["task"]
+    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    again = await host.stream("SendStreamingMessage", message("well", task=asked["id"]))
+    assert [next(iter(each)) for each in again] == ["task", "statusUpdate"]
+    assert again[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert await host.stream("SubscribeToTask", {"id": asked["id"]}) == [
+        {"task": await host.ask("GetTask", {"id": asked["id"]})}
+    ]
+    done = (await host.ask("SendMessage", message("2", task=asked["id"])))["task"]
+    assert (done["id"], done["contextId"], texts(done)) == (asked["id"], asked["contextId"], "1\n2\n")
+    said = [each["parts"][0]["text"] for each in done["history"]]
+    assert said == ["count", "How far?", "well", "How far?", "2", "Counting."]
 
 
 async def test_a_task_may_be_left_found_again_watched_and_canceled() -> None:
@@ -118,12 +124,11 @@ async def test_a_call_never_waits_for_another() -> None:
         await host.ask("CancelTask", {"id": task["id"]})
 
 
-async def test_the_card_names_the_command_that_started_it() -> None:
-    async with agent() as host:
-        card = await host.ask("GetExtendedAgentCard")
-        [interface] = card["supportedInterfaces"]
-        assert (interface["protocolBinding"], interface["protocolVersion"]) == ("stdio", "1.0")
-        assert interface["url"].endswith("stdio_agent.py --framing lsp")
+async def test_the_card_names_the_command_that_started_it(host: ProcessHost) -> None:
+    card = await host.ask("GetExtendedAgentCard")
+    [interface] = card["supportedInterfaces"]
+    assert (interface["protocolBinding"], interface["protocolVersion"]) == ("stdio", "1.0")
+    assert interface["url"].endswith("stdio_agent.py --framing lsp")
 
 
 # ---- Errors ----------------------------------------------------------------------------------------------------------
@@ -144,56 +149,49 @@ async def test_the_card_names_the_command_that_started_it() -> None:
     ],
 )
 async def test_what_cannot_be_done_is_an_error_by_its_code_and_its_reason(
-    method: str, params: Any, code: int, reason: str
+    host: ProcessHost, method: str, params: Any, code: int, reason: str
 ) -> None:
-    async with agent() as host:
-        error = (await host.ask(method, params))["error"]
-        assert (error["code"], error["data"][0]["reason"]) == (code, reason)
+    error = (await host.ask(method, params))["error"]
+    assert (error["code"], error["data"][0]["reason"]) == (code, reason)
 
 
-async def test_a_task_that_is_over_takes_nothing_any_more() -> None:
-    async with agent() as host:
-        task = (await host.ask("SendMessage", message("count 1")))["task"]
-        asked = (("SendMessage", message("2", task=task["id"])), ("CancelTask", {"id": task["id"]}))
-        codes = [(await host.ask(method, params))["error"]["code"] for method, params in asked]
-        codes.append((await host.ask("SubscribeToTask", {"id": task["id"]}))["error"]["code"])
-        assert codes == [-32004, -32002, -32004]
+async def test_a_task_that_is_over_takes_nothing_any_more(host: ProcessHost) -> None:
+    task = (await host.ask("SendMessage", message("count 1")))["task"]
+    asked = (("SendMessage", message("2", task=task["id"])), ("CancelTask", {"id": task["id"]}))
+    codes = [(await host.ask(method, params))["error"]["code"] for method, params in asked]
+    codes.append((await host.ask("SubscribeToTask", {"id": task["id"]}))["error"]["code"])
+    assert codes == [-32004, -32002, -32004]
 
 
-async def test_another_version_is_refused_where_the_header_names_one() -> None:
-    async with agent() as host:
-        assert (await host.ask("ListTasks", A2A_Version="2.0"))["error"]["code"] == -32009
-        assert "tasks" in await host.ask("ListTasks", A2A_Version="1.0")
+async def test_another_version_is_refused_where_the_header_names_one(host: ProcessHost) -> None:
+    assert (await host.ask("ListTasks", A2A_Version="2.0"))["error"]["code"] == -32009
+    assert "tasks" in await host.ask("ListTasks", A2A_Version="1.0")
 
 
-async def test_what_is_no_request_is_refused_and_the_next_one_answered() -> None:
-    async with hosting(*COMMAND) as host:
-        nobody = host.expect(None)
-        for content, code in ((b"{", -32700), (b"[]", -32600), (b'{"id":1}', -32600)):
-            await host.write(frame(content))
-            assert (await host.answer(nobody))["error"]["code"] == code
-        await host.write(frame(b'{"jsonrpc":"2.0","method":"ListTasks"}'))
-        assert "tasks" in await host.ask("ListTasks")
-        assert len(host.answers) == 4
+async def test_what_is_no_request_is_refused_and_the_next_one_answered(host: ProcessHost) -> None:
+    nobody, before = host.expect(None), len(host.answers)
+    for content, code in ((b"{", -32700), (b"[]", -32600), (b'{"id":1}', -32600)):
+        await host.write(frame(content))
+        assert (await host.answer(nobody))["error"]["code"] == code
+    await host.write(frame(b'{"jsonrpc":"2.0","method":"ListTasks"}'))
+    assert "tasks" in await host.ask("ListTasks")
+    assert len(host.answers) == before + 4
 
 
 # ---- The process -----------------------------------------------------------------------------------------------------
 
 
-async def test_either_framing_is_read_whichever_is_written() -> None:
-    async with agent(framing="lsp") as host:
-        queue = await host.send("ListTasks")
-        await host.answer(queue)
-        await host.write(b'\n{"jsonrpc":"2.0","id":1,"method":"ListTasks"}\n')
-        assert "tasks" in (await host.answer(queue))["result"]
+async def test_either_framing_is_read_whichever_is_written(host: ProcessHost) -> None:
+    queue = host.expect("a line")
+    await host.write(b'\n{"jsonrpc":"2.0","id":"a line","method":"ListTasks"}\n')
+    assert "tasks" in (await host.answer(queue))["result"]
 
 
-async def test_a_frame_in_pieces_is_a_frame() -> None:
-    async with agent() as host:
-        queue = host.expect("p")
-        for byte in frame(b'{"jsonrpc":"2.0","id":"p","method":"ListTasks"}'):
-            await host.write(bytes((byte,)))
-        assert "tasks" in (await host.answer(queue))["result"]
+async def test_a_frame_in_pieces_is_a_frame(host: ProcessHost) -> None:
+    queue = host.expect("p")
+    for byte in frame(b'{"jsonrpc":"2.0","id":"p","method":"ListTasks"}'):
+        await host.write(bytes((byte,)))
+    assert "tasks" in (await host.answer(queue))["result"]
 
 
 def test_what_came_before_the_end_of_stdin_is_answered() -> None:

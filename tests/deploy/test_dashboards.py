@@ -116,19 +116,21 @@ def test_every_series_is_one_that_a_gateway_exports(tmp_path: Path) -> None:
 @pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed (Debian: apt install prometheus)")
 def test_prometheus_draws_the_panels_of_a_gateway_under_load(tmp_path: Path) -> None:
     assert PROMETHEUS is not None
-    with gateway(tmp_path) as (public, admin), prometheus(tmp_path, admin) as ask:
+    with gateway(tmp_path) as (public, admin), httpx.Client() as http, prometheus(tmp_path, admin, http) as ask:
         params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
         headers = {"A2A-Version": "1.0", "X-API-Key": KEY}
 
         def seen() -> bool:
             call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
-            assert httpx.post(f"http://{public}/notes", json=call, headers=headers).status_code == 200
-            assert httpx.post(f"http://{public}/notes", json=call).status_code == 401
+            assert http.post(f"http://{public}/notes", json=call, headers=headers).status_code == 200
+            assert http.post(f"http://{public}/notes", json=call).status_code == 401
             return all(ask(f"sum(rate(a2a_gateway_{name}[1m])) > 0") for name in ("requests_total", "rejected_total"))
 
         deadline = time.monotonic() + 60
         while not seen():
             assert time.monotonic() < deadline
+            # Prometheus tells nobody that it has scraped.
+            time.sleep(0.1)
         drawn = {place: ask(expression) for place, expression in of_dashboards().items()}
     # Panels of things that did not happen are empty; those of traffic, processes and configuration are not.
     assert [place for place, found in drawn.items() if place.startswith("overview") and not found] == []
@@ -136,7 +138,7 @@ def test_prometheus_draws_the_panels_of_a_gateway_under_load(tmp_path: Path) -> 
 
 
 @contextmanager
-def prometheus(folder: Path, admin: str) -> Iterator[Any]:
+def prometheus(folder: Path, admin: str, http: httpx.Client) -> Iterator[Any]:
     """A Prometheus that scrapes the gateway; it is asked by expressions."""
     assert PROMETHEUS is not None
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -153,7 +155,7 @@ def prometheus(folder: Path, admin: str) -> Iterator[Any]:
         until(process.stderr, "Server is ready")
 
         def ask(expression: str) -> list[Any]:
-            answer = httpx.get(f"{url}/api/v1/query", params={"query": expression}).json()
+            answer = http.get(f"{url}/api/v1/query", params={"query": expression}).json()
             assert answer["status"] == "success", (expression, answer)
             return list(answer["data"]["result"])
 

@@ -19,7 +19,7 @@ case "$1 ${{2:-}}" in
   "-V ") echo "Python {version}" ;;
   "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && touch "$3/pyvenv.cfg" && echo made >>"{log}" ;;
   "-m pip") {install} ;;
-  *) exec {real} "$@" ;;
+  *) exec {real} -I -S "$@" ;;
 esac
 """
 
