@@ -95,7 +95,7 @@ def serve(
     environ = with_flags(os.environ, flags)
     if agent is None:
         if port is not None or admin_port is not None:
-            raise CommandFailed("a file names its own ports: gateway.listen and gateway.admin", code=2)
+            raise CommandFailed("a file names its own ports: set gateway.listen and gateway.admin in it", code=2)
         raise typer.Exit(process.serve(find_file(config), environ, workers))
     if config is not None:
         raise CommandFailed("give a file or --agent, not both", code=2)

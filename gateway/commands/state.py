@@ -155,7 +155,7 @@ async def migrate(source: StatePlace, target: StatePlace, now: float, *, force: 
         CommandFailed: A store does not exist, both are the same, or the target has secrets of its own.
     """
     if source.state.is_same(target.state):
-        raise CommandFailed(f"both are {source.state.label}", code=2)
+        raise CommandFailed(f"both are {source.state.label}: name two stores", code=2)
     async with _opened(source) as old, _opened(target, new=True) as fresh:
         if not force:
             await _compare_secrets(old, fresh)
