@@ -203,7 +203,7 @@ def route(
     from gateway.config.problem import as_json
     from gateway.config.problem import as_text as problems_text
 
-    with reporting(as_json=output is PlainOutput.JSON):
+    with reporting(output) as report:
         if request is not None:
             if method is not None:
                 raise CommandFailed("give METHOD and PATH, or --request, not both", code=2)
@@ -225,10 +225,7 @@ def route(
         if token is not None:
             inquiry = replace(inquiry, **read_credential(examined.config, token))
         answer = explain_route(examined, inquiry, everything=explain)
-        if output is PlainOutput.JSON:
-            show_json(answer)
-        else:
-            show(as_text(answer))
+        report(answer, as_text(answer))
     raise typer.Exit(0 if answer["agent"] is not None else 1)
 
 
@@ -379,12 +376,9 @@ def diff(
     from gateway.commands.diff import compare
     from gateway.config.check import examine
 
-    with reporting(as_json=output is PlainOutput.JSON):
+    with reporting(output) as report:
         found = compare(examine(old, os.environ), examine(new, os.environ))
-        if output is PlainOutput.JSON:
-            show_json(found.as_json())
-        else:
-            show(found.as_text())
+        report(found.as_json(), found.as_text())
 
 
 @app.command(cls=command("schema > gateway.schema.json"))
@@ -424,13 +418,10 @@ def state_stats(config: ConfigOption = None, state: StateOption = None, output: 
 
     from gateway.commands.state import as_json, as_table, figures
 
-    with reporting(as_json=output is PlainOutput.JSON):
+    with reporting(output) as report:
         place = _state_place(config, state)
         held = asyncio.run(figures(place))
-        if output is PlainOutput.JSON:
-            show_json(as_json(held, place.state.label))
-        else:
-            show(as_table(held, place.state.label))
+        report(as_json(held, place.state.label), as_table(held, place.state.label))
 
 
 @state_commands.command("erase", cls=command("state erase --tenant acme"))
@@ -452,22 +443,19 @@ def state_erase(
 
     from gateway.commands.state import erase, figures, in_words
 
-    as_json = output is PlainOutput.JSON
-    with reporting(as_json=as_json):
+    with reporting(output) as report:
         if not tenant:
             # Entries without a tenant are the gateway's own, such as its secret.
             raise CommandFailed("--tenant is empty: name the tenant to erase", code=2)
-        if as_json and not yes:
+        if output is PlainOutput.JSON and not yes:
             raise CommandFailed("--output json asks no questions: add --yes", code=2)
         place = _state_place(config, state)
         held = next((one for one in asyncio.run(figures(place)) if one.tenant == tenant), None)
         if held is not None and not yes:
             typer.confirm(f"{place.state.label}: erase {in_words(held)} of {tenant!r}?", abort=True)
         erased = 0 if held is None else asyncio.run(erase(place, tenant))
-        if as_json:
-            show_json({"ok": True, "tenant": tenant, "erased": erased})
-        else:
-            show(f"Nothing to erase of {tenant!r}." if held is None else f"Erased: {in_words(held)}.")
+        told = f"Nothing to erase of {tenant!r}." if held is None else f"Erased: {in_words(held)}."
+        report({"ok": True, "tenant": tenant, "erased": erased}, told)
 
 
 @state_commands.command("rotate-key", cls=command("state rotate-key", "state rotate-key --use cards --now"))
@@ -485,17 +473,12 @@ def state_rotate_key(
     from gateway.commands.state import rotate_key
     from gateway.tasks.key_ring import CARDS, NOTIFICATIONS
 
-    with reporting(as_json=output is PlainOutput.JSON):
+    with reporting(output) as report:
         purpose = CARDS if use is KeyUse.CARDS else NOTIFICATIONS
         done = asyncio.run(rotate_key(_state_place(config, state), purpose, datetime.now(UTC).timestamp(), drops=now))
-        if output is PlainOutput.JSON:
-            show_json({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now})
-        else:
-            soon, at_once = (
-                "in a minute; the previous key stays valid for a while",
-                "now; the previous keys are revoked",
-            )
-            show(f"{done.kid} signs {purpose.signs} {at_once if now else soon}.")
+        soon = "in a minute; the previous key stays valid for a while"
+        told = f"{done.kid} signs {purpose.signs} {'now; the previous keys are revoked' if now else soon}."
+        report({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now}, told)
 
 
 @state_commands.command("migrate", cls=command("state migrate sqlite:///state/ledger.db redis://127.0.0.1:6379/0"))
@@ -512,13 +495,10 @@ def state_migrate(
 
     from gateway.commands.state import migrate, state_from_url
 
-    with reporting(as_json=output is PlainOutput.JSON):
+    with reporting(output) as report:
         old, new = state_from_url(source, os.environ), state_from_url(target, os.environ)
         done = asyncio.run(migrate(old, new, datetime.now(UTC).timestamp(), force=force))
-        if output is PlainOutput.JSON:
-            show_json({"ok": True, **asdict(done)})
-        else:
-            show(f"{old.state.label} to {new.state.label}: {done.in_words()}")
+        report({"ok": True, **asdict(done)}, f"{old.state.label} to {new.state.label}: {done.in_words()}")
 
 
 def _state_place(config: Path | None, state: str | None) -> "StatePlace":
