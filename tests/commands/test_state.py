@@ -177,6 +177,7 @@ async def test_what_is_there_already_stays(places: tuple[StatePlace, StatePlace]
         await other.keep(Note("alias", "one", b"another", "globex"))
         assert await migrate(source, target, NOW) == Copied(8, 6, 1, 0)
         [task] = await other.tasks("crm", ["a0"])
+        assert task is not None
         assert task.owner == GLOBEX
         assert await other.note("alias", "one") == b"another"
 
