@@ -177,10 +177,10 @@ def _refuse_ambiguity(raw: bytes | msgspec.Raw, members: Members) -> None:
     for key in members.keys() - _KNOWN:
         folded = _folded(key)
         if (exact := _BY_FOLDED.get(folded)) is not None:
-            raise DuplicateKey(f"a member is named like {exact!r}, but not so")
+            raise DuplicateKey(f"a member has the name {exact!r} in another spelling")
         if "pushnotification" in folded:
             # A plural, or another generation's word: an agent may or may not find a webhook in it.
-            raise DuplicateKey("a member is named like a push configuration, but not so")
+            raise DuplicateKey("a member has the name of a push configuration in another spelling")
         # In C a name may end at its first NUL; in JavaScript this one is the object's prototype.
         if "\0" in key or key == "__proto__":
             raise DuplicateKey("a member has a name that stands for another to some parsers")

@@ -427,12 +427,12 @@ def _refuse_name(name: str, folded: str) -> None:
         raise BadRequest("a push configuration belongs into the body, not into the query")
     if "tenant" in folded and name != "tenant":
         # An agent may believe `Tenant`, `tenantId` or `message.tenant` as well.
-        raise BadRequest("a query parameter is named like 'tenant', but not so")
+        raise BadRequest("a query parameter has the name 'tenant' in another spelling")
     # `message.taskId` is a field path: it names what stands in the body.
     last = folded.rpartition(".")[2]
     spellings = _IDS.get(last)
     if spellings is not None and name not in spellings and (last == folded or last not in _COMMON):
-        raise BadRequest("a query parameter is named like an id, but not so")
+        raise BadRequest("a query parameter has the name of an id in another spelling")
 
 
 def _refuse_value(value: bytes) -> None:

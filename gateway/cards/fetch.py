@@ -509,7 +509,7 @@ class CardSource:
             _Failed: There is none.
         """
         if origin(url)[1] is None:
-            raise _Failed(CardReport.UNREACHABLE, "not reached: no such address can be")
+            raise _Failed(CardReport.UNREACHABLE, "not reached: the address is not valid")
         longest = self.longest
         try:
             async with self._client.stream("GET", url, headers=dict(headers), extensions=self._named(url)) as response:

@@ -113,7 +113,7 @@ def credential(key: str | None, token: str | None) -> dict[str, str]:
     if token:
         headers["Authorization"] = f"Bearer {token}"
     if not all(value.isascii() and value.isprintable() for value in headers.values()):
-        raise CommandFailed("the credential holds characters that no header can carry", code=2)
+        raise CommandFailed("the credential holds characters that no header can carry: copy it again", code=2)
     return headers
 
 
@@ -163,7 +163,7 @@ def check_url(url: str, *, of_card: bool = False) -> None:
         if is_grpc(url):
             # There is no card at such an address.
             hint = "; an agent behind gRPC is written into the file, this as its `backend`"
-        raise CommandFailed(f"the URL must be like https://agents.example.com/support{hint}", code=2)
+        raise CommandFailed(f"write the URL as https://agents.example.com/support{hint}", code=2)
     if "@" in parts.netloc:
         raise CommandFailed("the URL holds a user or a password: leave them out", code=2)
     if parts.fragment or (parts.query and not (of_card and parts.path.endswith(".json"))):

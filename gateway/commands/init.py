@@ -63,7 +63,7 @@ def save(text: str, path: Path, *, force: bool) -> None:
             raise CommandFailed(f"{path} is a folder: name the file in it, such as {path / 'gateway.yaml'}") from error
         raise CommandFailed(f"{path} exists: name another file, or overwrite it with --force") from error
     except FileNotFoundError as error:
-        raise CommandFailed(f"{path} cannot be written: there is no folder {path.parent}") from error
+        raise CommandFailed(f"{path} cannot be written: there is no folder {path.parent}; make it first") from error
     except OSError as error:
         raise CommandFailed(f"{path} cannot be written: {error.strerror}") from error
 
@@ -149,7 +149,9 @@ def _command(found: Found) -> CommandLine | None:
         fact = "the card names a command, and over plain http anyone on the network path could have written it"
         raise CommandFailed(f"{found.url}: {fact}\nUse https.")
     if not all(text.isprintable() for text in (*command.words, *(value for _, value in command.assignments))):
-        raise CommandFailed(f"{found.url}: the card names a command with unprintable characters")
+        raise CommandFailed(
+            f"{found.url}: the card names a command with unprintable characters: have its owner correct it"
+        )
     return command
 
 

@@ -46,7 +46,9 @@ def new_key(name: str, tenant: str, random: Callable[[int], str] = secrets.token
     """
     for what, value in (("name", name), ("tenant", tenant)):
         if NAME.fullmatch(value) is None or value in RESERVED:
-            raise CommandFailed(f"{value!r} is not a valid {what}: 1 to 64 characters of A-Z a-z 0-9 . _ -", code=2)
+            raise CommandFailed(
+                f"{value!r} is not a valid {what}: write 1 to 64 characters of A-Z a-z 0-9 . _ -", code=2
+            )
     if tenant == ANONYMOUS_TENANT:
         raise CommandFailed(f"{tenant!r} is the tenant of callers without a key: name another with --tenant", code=2)
     text = PREFIX + random(_BYTES)

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -53,14 +53,18 @@ PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Output forma
 
 
 @contextmanager
-def reporting(*, as_json: bool) -> Iterator[None]:
-    """Report a failure as JSON with JSON output, and keep standard error empty."""
+def reporting(output: PlainOutput) -> Iterator[Callable[[object, str], None]]:
+    """Yield a function that prints a result: its first argument for programs, its second for people.
+
+    With JSON output a failure is JSON, too, and standard error stays empty.
+    """
+    as_json = output is PlainOutput.JSON
     # Without a handler, Python writes log lines to standard error.
     deaf, log = logging.NullHandler(), logging.getLogger("gateway")
     if as_json:
         log.addHandler(deaf)
     try:
-        yield
+        yield lambda value, text: show_json(value) if as_json else show(text)
     except CommandFailed as failed:
         if not as_json:
             raise

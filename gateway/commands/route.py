@@ -113,7 +113,7 @@ def read_claims(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise CommandFailed(f"a claim is written name=value, and {pair!r} is not", code=2)
+            raise CommandFailed(f"{pair!r} is not a claim: write name=value", code=2)
         try:
             claims[name] = msgspec.json.decode(value)
         except ValueError:
@@ -154,7 +154,7 @@ def read_request(text: bytes) -> Recorded:
     }
     if len(words) not in (2, 3) or len(fields) != len([line for line in lines if line.strip()]):
         raise CommandFailed(
-            "the request is not one of HTTP/1.1: METHOD PATH, header fields, an empty line, body", code=2
+            "the request is not one of HTTP/1.1: write METHOD PATH, header fields, an empty line, body", code=2
         )
     scheme, _, token = fields.get("authorization", "").partition(" ")
     return Recorded(
@@ -172,7 +172,7 @@ def _tenant_field(body: bytes) -> str | None:
     try:
         tree = msgspec.json.decode(body)
     except ValueError as error:
-        raise CommandFailed(f"the body of the request is no JSON: {error}", code=2) from error
+        raise CommandFailed(f"the body of the request is no JSON, correct it: {error}", code=2) from error
     params = tree.get("params", tree) if isinstance(tree, dict) else None
     tenant = params.get("tenant") if isinstance(params, dict) else None
     return tenant if isinstance(tenant, str) else None
@@ -194,11 +194,17 @@ def read_credential(config: Config, text: str) -> dict[str, Any]:
     try:
         claims = jwt.decode(text, options={"verify_signature": False})
     except jwt.PyJWTError as error:
-        raise CommandFailed(f"the credential is neither an API key of the file nor a token: {error}", code=2) from error
+        raise CommandFailed(
+            f"give another credential: this is neither an API key of the file nor a token: {error}",
+            code=2,
+        ) from error
     found = str(claims.get("iss", ""))
     issuer = next((one for one in (auth.issuers.values() if auth is not None else ()) if one.issuer == found), None)
     if issuer is None:
-        raise CommandFailed(f"the token is of the issuer {found!r}, which is not in `auth.issuers`", code=2)
+        raise CommandFailed(
+            f"the token is of the issuer {found!r}, which is not in `auth.issuers`: add it, or use another token",
+            code=2,
+        )
     try:
         return {"as_": tenant_of(issuer, claims, config.tenants), "claim": claims}
     except Fault as fault:

@@ -245,9 +245,9 @@ def _parts(outgoing: Message) -> list[Tree]:
         try:
             parts.append({"data": msgspec.json.decode(outgoing.data)})
         except ValueError as error:
-            raise CommandFailed(f"--data is no JSON: {error}", code=2) from error
+            raise CommandFailed(f"--data is no JSON, write a value such as '{{\"a\": 1}}': {error}", code=2) from error
     if not parts:
-        raise CommandFailed("the text of the message is empty", code=2)
+        raise CommandFailed("the text of the message is empty: give a text, --file or --data", code=2)
     return parts
 
 
@@ -288,7 +288,7 @@ def _request(
         return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
     url = interface.url.rstrip("/")
     if tenant and tenant != interface.tenant and not fits_path(tenant):
-        raise CommandFailed(f"this agent speaks HTTP+JSON, and the path cannot carry the tenant {tenant!r}")
+        raise CommandFailed(f"this agent speaks HTTP+JSON, whose path cannot carry {tenant!r}: name another --tenant")
     if tenant:
         url += "/" + quote(tenant, safe="")
     if dialect.version is Version.V0_3:

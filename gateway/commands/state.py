@@ -1,8 +1,8 @@
 """`a2a-gateway state`: count, erase and migrate the ledger, and rotate the keys that it holds."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,15 +106,9 @@ async def erase(place: StatePlace, tenant: str) -> int:
         CommandFailed: The store does not exist, or the audit log cannot be written; nothing was erased.
     """
     async with _opened(place) as store:
-        audit = None if place.audit is None else _audit(place.audit)
-        try:
+        with _audited(place) as record:
             erased = await _ask(store, partial(store.erase, tenant))
-            if audit is not None:
-                told = {"tenant": tenant, "entries": erased, "state": store.label, "detail": "by the command line"}
-                audit.write(Event.STATE_ERASED, told)
-        finally:
-            if audit is not None:
-                audit.close()
+            record(Event.STATE_ERASED, {"tenant": tenant, "entries": erased, "state": store.label})
         return erased
 
 
@@ -129,18 +123,13 @@ async def rotate_key(place: StatePlace, purpose: Purpose, now: float, *, drops: 
         CommandFailed: The store does not exist, or the audit log cannot be written; nothing was done.
     """
     async with _opened(place) as store:
-        audit = None if place.audit is None else _audit(place.audit)
-        try:
-            rotated: Rotated = await _ask(store, lambda: rotate(store, purpose, now, drops=drops))
-            if audit is not None:
-                told = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
-                told["detail"] = "by the command line"
-                audit.write(Event.KEY_ROTATED, told)
-        except ValueError as error:
-            raise CommandFailed(f"{store.label}: {error}") from error
-        finally:
-            if audit is not None:
-                audit.close()
+        with _audited(place) as record:
+            try:
+                rotated: Rotated = await _ask(store, lambda: rotate(store, purpose, now, drops=drops))
+            except ValueError as error:
+                raise CommandFailed(f"{store.label}: {error}") from error
+            told = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
+            record(Event.KEY_ROTATED, told)
         return rotated
 
 
@@ -155,7 +144,7 @@ async def migrate(source: StatePlace, target: StatePlace, now: float, *, force: 
         CommandFailed: A store does not exist, both are the same, or the target has secrets of its own.
     """
     if source.state.is_same(target.state):
-        raise CommandFailed(f"both are {source.state.label}", code=2)
+        raise CommandFailed(f"both are {source.state.label}: name two stores", code=2)
     async with _opened(source) as old, _opened(target, new=True) as fresh:
         if not force:
             await _compare_secrets(old, fresh)
@@ -237,12 +226,21 @@ def _is_missing(state: StateUrl) -> bool:
     return state.kind == "sqlite" and not os.path.lexists(state.path)
 
 
-def _audit(path: Path) -> AuditLog:
+@contextmanager
+def _audited(place: StatePlace) -> Iterator[Callable[[Event, dict[str, Any]], None]]:
+    """Yield the function that records an event in the audit log, if there is a file of it."""
+    if place.audit is None:
+        yield lambda _event, _told: None
+        return
     try:
-        return AuditLog.open(path)
+        audit = AuditLog.open(place.audit)
     except OSError as error:
-        fact = f"the audit log {path} cannot be written: {error.strerror}; nothing was done"
+        fact = f"the audit log {place.audit} cannot be written: {error.strerror}; nothing was done"
         raise CommandFailed(fact) from error
+    try:
+        yield lambda event, told: audit.write(event, {**told, "detail": "by the command line"})
+    finally:
+        audit.close()
 
 
 async def _ask(store: Store, question: Callable[[], Awaitable[T]]) -> T:

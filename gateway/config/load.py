@@ -155,7 +155,7 @@ def _included(path: Path, main: Source, problems: list[Problem], unmatched: list
         try:
             files = matching(pattern, path.parent)
         except OSError as error:
-            fact = f"what {pattern!r} matches cannot be read: {error.filename}: {error.strerror}"
+            fact = f"files of {pattern!r} cannot be read: {error.filename}: {error.strerror}"
             problems.append(Problem(place, where, fact, "let the gateway read that, or make the pattern more exact"))
             unmatched.append(pattern)
             continue

@@ -185,7 +185,7 @@ class Gateway(Part):
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _REFUSED = (
-    (r"HS[0-9]*", "it signs with a shared secret, so that whoever can verify a token can make one"),
+    (r"HS[0-9]*", "it signs with a shared secret, so that everyone who can verify a token can make one"),
     (r"none", "such tokens are not signed, so that anyone can make one"),
     (r"RS1|SHA-?1|MD5", "its hash is broken, so that signatures can be forged"),
     (r"ES256K|ESP.*|ESB.*|Ed448|ML-DSA-.*", "it is not supported"),

@@ -47,5 +47,5 @@ class ClockWatch:
         step, self._apart = apart - self._apart, apart
         if abs(step) < STEP:
             return 0.0
-        logger.warning("the wall clock was set by %+.0f s: tokens begin and end by it", step)
+        logger.warning("the wall clock was set by %+.0f s, which changes when tokens are valid", step)
         return step

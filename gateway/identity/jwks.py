@@ -423,9 +423,7 @@ class KeySet:
 
     def _drop_stale(self) -> None:
         if self._keys is not None and self._clock() - self._read_at > self._bounds.keys_kept:
-            logger.error(
-                "%s: keys given up, they could not be read again for %.0f s", self._label, self._bounds.keys_kept
-            )
+            logger.error("%s: keys dropped: they could not be read for %.0f s", self._label, self._bounds.keys_kept)
             self._keys = None
             self.version += 1
 

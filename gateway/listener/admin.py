@@ -352,7 +352,7 @@ class _Pages:
         return JSONResponse({"level": asked.level, "unheard": unheard}, status_code=202 if unheard else 200)
 
     async def route(self, request: Request) -> Response:
-        question = await _read(request, Inquiry, "no question about a route")
+        question = await _read(request, Inquiry, "not a routing request")
         if isinstance(question, Response):
             return question
         snapshot = self._watched.snapshot
@@ -370,7 +370,7 @@ async def _read(request: Request, kind: type[_T], is_none: str) -> _T | Response
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except BodyTooLarge:
-        return JSONResponse({"error": "the question is too long"}, status_code=413)
+        return JSONResponse({"error": "the request is too long"}, status_code=413)
     except Fault as fault:
         return JSONResponse({"error": fault.message}, status_code=fault.http_status)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -104,7 +104,7 @@ def read_head(scope: Scope, limits: Http, prefix: str = "") -> tuple[Head, int |
         raise Unreadable(431, f"the headers exceed {limits.headers} bytes")
     hosts = [value for name, value in given if name == b"host"]
     if len(hosts) > 1:
-        raise Unreadable(400, "host is said twice")
+        raise Unreadable(400, "the Host header stands twice")
     host = host_name(hosts[0]) if hosts else None
     if host is None:
         raise Unreadable(400, "the Host header is no host" if hosts else "the Host header is missing")

@@ -173,7 +173,7 @@ class CatalogPage:
     async def tail(self, request: Request) -> Response:
         """Follow the requests as server-sent events, from now on, or behind the `since` of the query."""
         if self._recent.followers >= MOST_FOLLOWERS:
-            return PlainTextResponse("as many browsers follow as may\n", status_code=503)
+            return PlainTextResponse("too many browsers follow already\n", status_code=503)
         query = dict(request.query_params)
         # A browser that reconnects says which event was its last.
         since = request.headers.get("last-event-id") or query.get("since", "")

@@ -82,5 +82,5 @@ async def _asked(context: aio.ServicerContext) -> str:
     try:
         return str(HealthCheckRequest.FromString(b"" if message is aio.EOF else message).service)
     except DecodeError:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no question of health")
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is not a health check request")
         raise

@@ -63,7 +63,7 @@ async def _questions(context: aio.ServicerContext) -> AsyncIterator[ServerReflec
         try:
             yield ServerReflectionRequest.FromString(message)
         except DecodeError:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no question of reflection")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is not a reflection request")
 
 
 def _servicer(scope_field: int) -> reflection.aio.ReflectionServicer:

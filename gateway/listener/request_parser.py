@@ -244,7 +244,7 @@ def _length(value: bytes) -> int:
 def _refuse_repeated(names: list[bytes]) -> None:
     for name in _ONCE:
         if names.count(name) > 1:
-            raise Unreadable(400, f"{name.decode('ascii')} is said twice")
+            raise Unreadable(400, f"{name.decode('ascii')} stands twice")
 
 
 def _refuse_coding(coding: bytes, *, dated: bool, length: bytes | None) -> None:
@@ -252,7 +252,7 @@ def _refuse_coding(coding: bytes, *, dated: bool, length: bytes | None) -> None:
     if dated:
         raise Unreadable(400, "HTTP/1.0 knows no transfer-encoding")
     if length is not None:
-        raise Unreadable(400, "the length of the body is said twice")
+        raise Unreadable(400, "the length of the body stands twice")
     if coding.lower() != b"chunked":
         raise Unreadable(501, "transfer-encoding may only be chunked")
 

@@ -429,7 +429,7 @@ class Handshakes:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            logger.error("a handshake went wrong", exc_info=error)
+            logger.error("a TLS handshake failed unexpectedly", exc_info=error)
 
 
 def _distrust(error: OSError) -> str:

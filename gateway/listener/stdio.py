@@ -399,7 +399,7 @@ class StdioClient:
             self._notified(method, heard.members.get("params"))
             return
         if heard is not None and not heard.method and heard.id and {"result", "error"} & set(heard.members):
-            logger.warning("the host answered what nobody asked")
+            logger.warning("the host sent an answer without a request")
             return
         # What is no call is one that the line refuses.
         identity = _NO_ID if heard is None else _identity(heard, frame.content)

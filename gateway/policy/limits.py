@@ -623,7 +623,7 @@ class Limits:
     def _refuse_stream(self, account: LimiterState) -> None:
         if account.open >= account.streams:
             self.on_hit("streams", account.scope, account.label)
-            raise StreamsLimited(f"as many streams are open as {_whose(account)} may have", retry_after=_STREAMS_AGAIN)
+            raise StreamsLimited(f"{_whose(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
 
     def _refuse_wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, now: float) -> None:
         """Refuse a call at once that would wait in vain."""
@@ -639,7 +639,7 @@ class Limits:
     def _no_place(self, account: LimiterState, gate: ConcurrencyLimiter, detail: str) -> ConcurrencyLimited:
         self.on_hit("concurrency", account.scope, account.label)
         return ConcurrencyLimited(
-            f"as many calls are under way as {_whose(account)} may have",
+            f"{_whose(account)} has too many open calls",
             detail=f"{detail}: {gate.taken} under way, {gate.waiting} waiting",
             retry_after=max(1.0, math.ceil(gate.timeout)),
         )

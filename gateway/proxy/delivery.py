@@ -142,7 +142,7 @@ class Delivery(msgspec.Struct, eq=False):
             # Never followed, and never shown: `Location` is an address of the agent's.
             raise UpstreamProtocol("the agent answered with a redirect or a part", detail=f"status {status}")
         if head.is_stream and (status != 200 or not self.call.operation.streams):
-            raise UpstreamProtocol("the agent answered with a stream that nobody asked for")
+            raise UpstreamProtocol("the agent answered with a stream that was not asked for")
 
     async def judge(self, body: bytes, head: ReplyHead) -> Progress | None:
         """Return what the body tells; None if it comes with an HTTP error status and passes all checks as an error.

@@ -336,7 +336,7 @@ class _Pages:
         self._begun, self._left = True, self._left - 1
         self._asked.add(self.token)
         if page.next_token and page.next_token in self._asked:
-            raise UpstreamProtocol("the agent's pages go in a circle")
+            raise UpstreamProtocol("the agent's page tokens repeat")
         self.token = page.next_token
         if page.broken and (own := await self._mine([{"id": task} for task in page.broken])):
             words = "the agent's answer is not what its version of A2A says"
@@ -359,7 +359,7 @@ class _Pages:
         while self.goes_on:
             found += len(await self.take(LONGEST_PAGE))
         if self.token:
-            raise MethodNotAllowed("how many tasks pass this filter cannot be told: ask without it, or for fewer")
+            raise MethodNotAllowed("the tasks that pass this filter cannot be counted: ask without it, or for fewer")
         return found
 
     async def answer(self, tasks: list[Tree], next_token: str, total: int) -> bytes:
@@ -412,7 +412,7 @@ def _closed(cipher: TokenCipher, place: _Place, bound: tuple[str, ...]) -> str:
 
 
 def _refused() -> BadParams:
-    return BadParams("pageToken is none of this list: begin with the first page", field="pageToken")
+    return BadParams("pageToken is not of this list: begin with the first page", field="pageToken")
 
 
 async def _aside(size: int, work: Callable[[_Given], _Made], given: _Given) -> _Made:

@@ -72,7 +72,7 @@ def version_text(head: Head) -> str | None:
     said = (head.first(b"a2a-version") or b"").strip().decode("latin-1")
     queried = query_value(head.query, "A2A-Version") if head.query else None
     if said and queried and said != queried:
-        raise BadRequest("A2A-Version says one thing in the header and another in the query")
+        raise BadRequest("A2A-Version differs between the header and the query")
     return said or queried
 
 

@@ -138,7 +138,7 @@ class Ledger:
         before = self._secret
         await self._load_secret(before)
         if before is not None and self._secret != before:
-            logger.warning("the store has another secret now: contexts that clients have named begin anew")
+            logger.warning("the store has another secret now: context ids that clients chose stand for new contexts")
             self._prefixes.clear()
 
     async def _expire(self) -> None:

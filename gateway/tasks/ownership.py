@@ -362,7 +362,7 @@ class Ownership(msgspec.Struct, eq=False):
 
     def _refuse_task(self, *, found: bool) -> NoReturn:
         self.is_foreign = found
-        raise TaskNotFound("task not found", detail="it is another's" if found else "nobody has met it here")
+        raise TaskNotFound("task not found", detail="it is another's" if found else "it is unknown here")
 
     async def _admit_new_task(self) -> None:
         ledger, tenant = self.isolation.ledger, self.owner.tenant
@@ -528,7 +528,7 @@ class Ownership(msgspec.Struct, eq=False):
     async def _check_nested(self, told: Progress) -> None:
         """Refuse a frame that cannot be read, or whose messages name something foreign."""
         if not told.legible or told.others is None:
-            raise UpstreamProtocol("the agent's answer may be another's", detail="what it names cannot be read")
+            raise UpstreamProtocol("the agent's answer may be another's", detail="its ids cannot be read")
         if await self.names_foreign(told.others):
             self._refuse("task or context, in a message or a detail")
 

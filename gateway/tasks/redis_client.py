@@ -292,7 +292,7 @@ class RedisClient:
             return
         policy = str(memory.get("maxmemory_policy", ""))
         if _POLICY.fullmatch(policy):
-            fact = "forgets whose tasks are whose when it is full"
+            fact = "evicts the owners of tasks when it is full"
             logger.warning("%s %s (maxmemory-policy %s): set noeviction", self.address.label, fact, policy)
 
     def _tell(self, why: str, *, is_down: bool) -> None:
@@ -303,12 +303,12 @@ class RedisClient:
             return
         self._told_at = now
         self._was_told = self._was_told or is_down
-        logger.warning("%s cannot be used: %s; what needs it is refused", self.address.label, why)
+        logger.warning("%s cannot be used: %s; calls that need it are refused", self.address.label, why)
 
 
 def unavailable(word: str) -> StateUnavailable:
     """The error for callers, with a word for the log."""
-    message = "it cannot be told now whose task this is; try again"
+    message = "the owner of this task cannot be read now; try again"
     return StateUnavailable(message, detail=f"redis: {word}", retry_after=1.0)
 
 
@@ -349,7 +349,7 @@ def _remedy(error: BaseException, address: RedisAddress) -> str:
 
 
 def _foreign(address: RedisAddress) -> str:
-    told = f"what lies under the prefix {address.prefix} is a newer gateway's, or another program's"
+    told = f"the keys under the prefix {address.prefix} belong to a newer gateway or another program"
     return f"{told}: use a newer gateway, or another `prefix`"
 
 

@@ -52,7 +52,7 @@ _OPENING = 5.0
 # Seconds that what runs in a thread waits for another process.
 _PATIENCE = 1.0
 _LOG_EVERY = 10.0
-_SORRY = "whose task this is cannot be told at the moment; try again"
+_SORRY = "the owner of this task cannot be read now; try again"
 # Errors that say nothing against the connection.
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 # Rows that are counted without a thread: some tenths of a millisecond.

@@ -25,7 +25,7 @@ AGAIN = 30.0
 
 _PATIENCE = 5.0
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_REMEDY = "what needs it is refused; put a copy in its place, or name another file in gateway.state"
+_REMEDY = "calls that need it are refused; put a copy in its place, or name another file in gateway.state"
 
 logger = logging.getLogger("gateway.tasks.sqlite")
 

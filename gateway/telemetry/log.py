@@ -222,7 +222,7 @@ def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
 
 def _unraisable(found: "sys.UnraisableHookArgs") -> None:
     if found.exc_value is not None:
-        logger.error("an exception had nowhere to go", exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
+        logger.error("an exception was ignored", exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -46,7 +46,7 @@ class Condition:
     Attributes:
         active: Its open calls.
         down: Why its health checks fail; empty while they pass, or without health checks.
-        gone: Whether DNS no longer has its address; open calls go on.
+        gone: Whether DNS no longer has its address; open calls continue.
         ejections: How often it was ejected.
     """
 
@@ -109,7 +109,7 @@ class Condition:
     def state(self, now: float) -> str:
         """Describe it for operators."""
         if self.gone:
-            return f"its address is no longer one of its name; {self.active} calls go on"
+            return f"its address is no longer one of its name; {self.active} calls continue"
         if self.down:
             return f"down: {self.down}"
         ejection = self.ejection

@@ -244,7 +244,7 @@ class ConnectionPool:
         held = [connection for connection in self._open if connection.place is place]
         if held:
             newest = max(held, key=lambda each: (each.streams, each.begun))
-            what = "subscribe to the task to go on" if newest.streams else "the agent may have acted on this call"
+            what = "subscribe to the task to continue" if newest.streams else "the agent may have acted on this call"
             newest.fail(
                 Reclaimed(
                     f"other tenants need this agent's connections: {what}",

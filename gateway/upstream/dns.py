@@ -1,7 +1,7 @@
 """DNS discovery: each address of one name is a replica.
 
 The name is looked up every five seconds. A failed look-up changes nothing. A replica whose address is gone gets no new
-calls; its open calls go on, and its connections are closed after the last of them.
+calls; its open calls continue, and its connections are closed after the last of them.
 """
 
 import asyncio

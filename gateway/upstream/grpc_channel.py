@@ -81,7 +81,7 @@ class GrpcChannel:
             raise ValueError("no address of gRPC")
         if parts.scheme == "grpcs" and not roots:
             # gRPC would look for some by itself, where the environment says.
-            raise ValueError("nobody vouches for the agent")
+            raise ValueError("no authority is named for the agent's certificate")
         host = address or parts.hostname or ""
         host = f"[{host}]" if ":" in host else host
         # Without a name for the way to look it up, some hosts would be taken for one.

@@ -493,5 +493,5 @@ def _place(url: str) -> str:
 
 def _failed(why: str, retry_after: float) -> UpstreamAuthFailed:
     return UpstreamAuthFailed(
-        "no credential for the agent can be had; try again later", detail=why, retry_after=retry_after
+        "the gateway cannot get a credential for the agent; try again later", detail=why, retry_after=retry_after
     )

@@ -363,4 +363,4 @@ def late() -> Fault:
 
 def silent() -> Fault:
     """Return the fault of a stream that fell silent."""
-    return UpstreamIdle("the agent's stream fell silent")
+    return UpstreamIdle("the agent's stream sent nothing for too long")

@@ -70,9 +70,9 @@ def test_a_push_configuration_of_a_wrong_shape_is_refused(push: dict[str, Any]) 
 def test_a_webhook_in_another_case_is_refused(name: str) -> None:
     """Parsers of Go take it."""
     for push in ({"url": HOOK, name: "https://10.0.0.1"}, {name: "https://10.0.0.1"}):
-        with pytest.raises(BadRequest, match="like 'url'"):
+        with pytest.raises(BadRequest, match="name 'url' in another spelling"):
             referenced_ids(rpc("SendMessage", {"message": SAID, "configuration": {"pushNotificationConfig": push}}))
-        with pytest.raises(BadRequest, match="like 'url'"):
+        with pytest.raises(BadRequest, match="name 'url' in another spelling"):
             referenced_ids(rpc("CreateTaskPushNotificationConfig", {"taskId": "t", **push}))
 
 

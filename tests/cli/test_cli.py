@@ -419,3 +419,17 @@ agents:
     assert by_file.stdout.startswith("200 billing at http://127.0.0.1:2\n")
     assert by_key.stdout.startswith("200 support at http://127.0.0.1:1\n")
     assert "neither an API key of the file nor a token" in refused.stderr
+
+
+def test_commands_without_options_start_without_pydantic() -> None:
+    script = (
+        "import sys\n"
+        "from gateway.cli import main\n"
+        "for words in ('--version', 'schema', 'key new batch'):\n"
+        "    sys.argv = ['a2a-gateway', *words.split()]\n"
+        "    main()\n"
+        "assert 'pydantic' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("a2a-gateway ")
+    assert "tenant: batch" in done.stdout

@@ -3,9 +3,9 @@
 import json
 import socket
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +27,7 @@ from gateway.config.state import StateUrl, read_state
 from gateway.push.signing import Signer
 from gateway.tasks import opening
 from gateway.tasks.key_ring import CARDS, NOTIFICATIONS, REFRESH, KeyRing
-from gateway.tasks.store import Figures, Note, Observed, Owner
+from gateway.tasks.store import Figures, Note, Observed, Owner, Store
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
 
@@ -38,8 +38,14 @@ NOW = 2_000_000_000
 ACME, GLOBEX = Owner("acme", "ann"), Owner("globex")
 
 
-async def now(answer: Any) -> Any:
-    return await answer if isinstance(answer, Awaitable) else answer
+@asynccontextmanager
+async def opened(place: StatePlace) -> AsyncIterator[Store]:
+    store = opening.make(place.state)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.aclose()
 
 
 def sqlite(folder: Path) -> Iterator[tuple[StatePlace, StatePlace]]:
@@ -59,18 +65,14 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sta
 
 async def fill(place: StatePlace, *, tasks: int = 2, notes: tuple[Note, ...] = ()) -> None:
     """Three tasks of acme, one of them over, and some of globex."""
-    store = opening.make(place.state)
-    await store.open()
-    try:
+    async with opened(place) as store:
         for number, state in enumerate(("working", "submitted", "completed")):
             sighting = Observed(ACME, f"a{number}", "chat", state, dialect="jsonrpc/1.0", now=NOW)
-            await now(store.record("crm", sighting))
+            await store.record("crm", sighting)
         for number in range(tasks):
-            await now(store.record("billing", Observed(GLOBEX, f"g{number}", f"c{number}", "working", now=NOW)))
+            await store.record("billing", Observed(GLOBEX, f"g{number}", f"c{number}", "working", now=NOW))
         for note in (Note("alias", "one", b"1", "acme"), *notes):
-            await now(store.keep(note))
-    finally:
-        await store.aclose()
+            await store.keep(note)
 
 
 async def holds(place: StatePlace) -> list[tuple[str, int, int, int, int]]:
@@ -82,23 +84,17 @@ async def holds(place: StatePlace) -> list[tuple[str, int, int, int, int]]:
 
 @pytest.mark.parametrize("drops", [False, True])
 async def test_another_key_signs_and_gateways_find_it(places: tuple[StatePlace, StatePlace], *, drops: bool) -> None:
-    store = opening.make(places[0].state)
-    await store.open()
-    try:
+    async with opened(places[0]) as store:
         clock = [time.time()]
         signer = Signer(store, "https://gateway.example", wall=lambda: clock[0])
         before = (await signer.jwks())["keys"][0]["kid"]
         rotated = await rotate_key(places[0], NOTIFICATIONS, clock[0], drops=drops)
         clock[0] = rotated.at + REFRESH
         assert [key["kid"] for key in (await signer.jwks())["keys"]][:2] == [rotated.kid, *([] if drops else [before])]
-    finally:
-        await store.aclose()
 
 
 async def test_keys_of_cards_and_of_notifications_are_rotated_apart(places: tuple[StatePlace, StatePlace]) -> None:
-    store = opening.make(places[0].state)
-    await store.open()
-    try:
+    async with opened(places[0]) as store:
         clock = [time.time()]
         rings = {use: KeyRing(store, use, wall=lambda: clock[0]) for use in (CARDS, NOTIFICATIONS)}
         before = {use: [key.public["kid"] for key in await ring.published()] for use, ring in rings.items()}
@@ -107,8 +103,6 @@ async def test_keys_of_cards_and_of_notifications_are_rotated_apart(places: tupl
         clock[0] = rotated.at + REFRESH
         after = {use: [key.public["kid"] for key in await ring.published()] for use, ring in rings.items()}
         assert after == {CARDS: [rotated.kid], NOTIFICATIONS: before[NOTIFICATIONS]}
-    finally:
-        await store.aclose()
 
 
 async def test_the_audit_log_tells_of_another_key(tmp_path: Path) -> None:
@@ -167,34 +161,25 @@ async def test_a_task_keeps_all_that_is_known_of_it(places: tuple[StatePlace, St
     due = Note("delivery", "d1", b"body", "acme", group="a0", due=NOW + 5.0)
     await fill(source, notes=(due,))
     await migrate(source, target, NOW)
-    old, new = opening.make(source.state), opening.make(target.state)
-    for store in (old, new):
-        await store.open()
-    try:
+    async with opened(source) as old, opened(target) as new:
         for scope, ids in (("crm", ["a0", "a1", "a2"]), ("billing", ["g0"])):
-            assert await now(new.tasks(scope, ids)) == await now(old.tasks(scope, ids))
-        assert await now(new.context("crm", "chat")) == ACME
-        assert await now(new.notes(("", ""), 10)) == await now(old.notes(("", ""), 10))
-        assert await now(new.due("delivery", NOW + 6.0, 10, 1.0)) == [("d1", b"body")]
-    finally:
-        for store in (old, new):
-            await store.aclose()
+            assert await new.tasks(scope, ids) == await old.tasks(scope, ids)
+        assert await new.context("crm", "chat") == ACME
+        assert await new.notes(("", ""), 10) == await old.notes(("", ""), 10)
+        assert await new.due("delivery", NOW + 6.0, 10, 1.0) == [("d1", b"body")]
 
 
 async def test_what_is_there_already_stays(places: tuple[StatePlace, StatePlace]) -> None:
     source, target = places
     await fill(source)
-    other = opening.make(target.state)
-    await other.open()
-    await now(other.record("crm", Observed(GLOBEX, "a0", "chat", "working", now=NOW)))
-    await now(other.keep(Note("alias", "one", b"another", "globex")))
-    assert await migrate(source, target, NOW) == Copied(8, 6, 1, 0)
-    try:
-        [task] = await now(other.tasks("crm", ["a0"]))
+    async with opened(target) as other:
+        await other.record("crm", Observed(GLOBEX, "a0", "chat", "working", now=NOW))
+        await other.keep(Note("alias", "one", b"another", "globex"))
+        assert await migrate(source, target, NOW) == Copied(8, 6, 1, 0)
+        [task] = await other.tasks("crm", ["a0"])
+        assert task is not None
         assert task.owner == GLOBEX
-        assert await now(other.note("alias", "one")) == b"another"
-    finally:
-        await other.aclose()
+        assert await other.note("alias", "one") == b"another"
 
 
 async def test_notes_that_are_past_their_time_are_left(places: tuple[StatePlace, StatePlace]) -> None:
@@ -208,20 +193,16 @@ async def test_a_place_with_a_secret_of_its_own_is_refused_unless_that_is_meant(
 ) -> None:
     source, target = places
     await fill(source, notes=(Note("secret", "ledger", b"old"), Note("secret", "push", b"same")))
-    other = opening.make(target.state)
-    await other.open()
-    try:
-        await now(other.keep(Note("secret", "ledger", b"new")))
-        await now(other.keep(Note("secret", "push", b"same")))
+    async with opened(target) as other:
+        await other.keep(Note("secret", "ledger", b"new"))
+        await other.keep(Note("secret", "push", b"same"))
         with pytest.raises(CommandFailed, match=r"has a secret of its own \(ledger\)"):
             await migrate(source, target, NOW)
-        assert await now(other.tasks("crm", ["a0"])) == [None]
+        assert await other.tasks("crm", ["a0"]) == [None]
         assert (await migrate(source, target, NOW, force=True)).new_entries == 8
-        assert await now(other.note("secret", "ledger")) == b"new"
-        await now(other.keep(Note("secret", "ledger", b"old")))
+        assert await other.note("secret", "ledger") == b"new"
+        await other.keep(Note("secret", "ledger", b"old"))
         assert await migrate(source, target, NOW) == Copied(8, 0, 3, 0)
-    finally:
-        await other.aclose()
 
 
 async def test_notifications_are_copied_however_many_bytes_they_are(places: tuple[StatePlace, StatePlace]) -> None:

@@ -305,7 +305,7 @@ async def test_an_agents_error_without_an_id_reaches_its_call(status: bytes) -> 
 def test_where_there_is_no_agent_it_is_said_before_anything_is_served() -> None:
     with pytest.raises(CommandFailed, match="cannot connect"):
         bridge(f"http://127.0.0.1:{refused_port()}/echo")
-    with pytest.raises(CommandFailed, match="must be like"):
+    with pytest.raises(CommandFailed, match="write the URL as"):
         bridge("ftp://127.0.0.1/x")
     with pytest.raises(CommandFailed, match="one credential"):
         bridge("http://127.0.0.1:1", key="a", token="b")

@@ -220,7 +220,7 @@ _IN_BEFORE = [
         "2:50 the token has fewer than 16 characters, and other machines could guess it",
         "gateway: { admin: { listen: 0.0.0.0:9090, token: hunter2 } }",
     ),
-    ("2:19 other machines could read and steer the gateway without a token", "gateway: { admin: 0.0.0.0:9090 }"),
+    ("2:19 other machines could read and control the gateway without a token", "gateway: { admin: 0.0.0.0:9090 }"),
     ("3:10 'logs/' names no file", "observe:\n  audit: logs/"),
     (
         "5:18 the state is kept there (line 3)",
@@ -258,14 +258,14 @@ _IN_BEFORE = [
         ),
     ),
     (
-        "3:3 no certificate is anybody's: there are no `clients`",
+        "3:3 no certificate belongs to a client: there are no `clients`",
         (
             "auth:\n  mtls:\n    ca: no.pem\ngateway:\n  tls: { cert: no.crt, key: no.key }\ntenants:\n"
             "  acme: [echo]\n  globex: [echo]"
         ),
     ),
     (
-        "6:14 `api_keys` would be in vain: all clients show a certificate, and with one no token or key is taken",
+        "6:14 `api_keys` would have no effect: all clients show a certificate, which replaces tokens and keys",
         (
             "auth:\n  api_keys:\n"
             '    bot: { sha256: "0000000000000000000000000000000000000000000000000000000000000000", tenant: '

@@ -117,7 +117,7 @@ def test_an_agent_that_takes_any_tenant_shares_the_field_with_names() -> None:
 def test_a_credential_at_a_path_that_is_taken_for_all_of_grpc_is_told(own: str) -> None:
     first = f"{own}, match: {{ path: /x, key: bot }}"
     text = agents(first, at(1, more=""), at(2, "match: { path: /y, tenant: t2 }", ""), head=AUTH)
-    fact = "over gRPC it picks 'a0' whatever tenant is named: it cannot reach other agents (a1, a2)"
+    fact = "over gRPC it picks 'a0' for every tenant name: it cannot reach other agents (a1, a2)"
     assert ("agents.a0.match.key", fact) in warnings(text)
     narrowed = AUTH.replace("tenant: x }", "tenant: x, agents: [a0] }")
     assert fact not in [told for _, told in warnings(text.replace(AUTH, narrowed))]

@@ -12,23 +12,23 @@ from tests.table import for_each
         (
             "securitySchemes: {}",
             "securitySchemes",
-            "cards say what the gateway asks for, whatever `securitySchemes` says",
+            "the gateway's credentials replace `securitySchemes` in cards",
         ),
-        ("security: []", "security", "cards say what the gateway asks for, whatever `security` says"),
+        ("security: []", "security", "the gateway's credentials replace `security` in cards"),
         (
             "securityRequirements: []",
             "securityRequirements",
-            "cards say what the gateway asks for, whatever `securityRequirements` says",
+            "the gateway's credentials replace `securityRequirements` in cards",
         ),
         (
             "authentication: { schemes: [] }",
             "authentication",
-            "cards say what the gateway asks for, whatever `authentication` says",
+            "the gateway's credentials replace `authentication` in cards",
         ),
         (
             "skills: [{ id: a, security: [] }]",
             "skills[0].security",
-            "cards say what the gateway asks for, whatever `security` says",
+            "the gateway's credentials replace `security` in cards",
         ),
         ("protocolVersion: '1.0'", "protocolVersion", "the gateway computes `protocolVersion` itself"),
         ("transportOptions: {}", "transportOptions", "the gateway computes `transportOptions` itself"),

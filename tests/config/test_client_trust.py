@@ -65,7 +65,7 @@ def test_an_authority_that_is_over_is_told(tmp_path: Path) -> None:
     authority = Authority(until=2 * DAY)
     end = authority.certificate.not_valid_after_utc.date()
     assert told(checked(tmp_path, authority=authority, today=end)) == []
-    fact = f"warning: 'clients.pem' has an authority that is over since {end}: CN=clients"
+    fact = f"warning: 'clients.pem' has an authority that expired: {end}: CN=clients"
     assert told(checked(tmp_path, authority=authority, today=end + DAY)) == [fact]
 
 
@@ -82,12 +82,12 @@ def test_what_cannot_come_where_all_show_a_certificate_is_told(tmp_path: Path) -
 def test_keys_stand_beside_certificates_that_all_show_only_where_both_may_be_shown(tmp_path: Path) -> None:
     assert told(checked(tmp_path, mtls=", require: true, with_token: true", more=KEYS)) == []
     assert told(checked(tmp_path, mtls=", with_token: false", more=KEYS)) == []
-    fact = "error: `api_keys` would be in vain: all clients show a certificate, and with one no token or key is taken"
+    fact = "error: `api_keys` would have no effect: all clients show a certificate, which replaces tokens and keys"
     assert told(checked(tmp_path, mtls=", require: true", more=KEYS)) == [fact]
 
 
 def test_keys_are_in_vain_over_grpc_where_every_client_has_to_show_a_certificate(tmp_path: Path) -> None:
-    fact = "`api_keys` are in vain over gRPC: there every client shows a certificate, and with one none is taken"
+    fact = "`api_keys` have no effect over gRPC: every client shows a certificate, which replaces them"
     over_grpc = ", listen_grpc: '127.0.0.1:0'"
     assert told(checked(tmp_path, gateway=over_grpc, more=KEYS)) == [f"warning: {fact}"]
     assert told(checked(tmp_path, mtls=", with_token: true", gateway=over_grpc, more=KEYS)) == []

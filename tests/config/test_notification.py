@@ -47,7 +47,7 @@ def test_plain_http_and_private_addresses_need_both_words(pattern: str, fact: st
 def test_what_no_word_opens_is_not_listed(host: str, more: str) -> None:
     for scheme in ("https", "http"):
         found = errors(text(f"allow: ['{scheme}://{host}']{more}"))
-        assert found == [("push.allow[0]", "no webhook is called at this address, whatever allows it")]
+        assert found == [("push.allow[0]", "no webhook is called at this address, even if listed")]
 
 
 def test_private_networks_are_opened_to_what_is_listed_alone() -> None:

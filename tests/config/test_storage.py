@@ -55,7 +55,7 @@ def test_audit_events_are_not_written_over_the_state() -> None:
     [("ended: 91d", "ended"), ("open: 7d", "open"), ("ended: 10d, open: 9d", "ended")],
 )
 def test_tasks_that_are_over_should_not_outlive_those_that_are_not(ledger: str, key: str) -> None:
-    fact = "tasks that are over are remembered for longer than those that are not, and than their contexts"
+    fact = "ended tasks are remembered for longer than open ones and than their contexts"
     assert warnings(text(f"ledger: {{ {ledger} }}")) == [(f"gateway.ledger.{key}", fact)]
 
 

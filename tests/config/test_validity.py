@@ -22,8 +22,8 @@ agents:
 @pytest.mark.parametrize(
     ("begins", "ends", "fact"),
     [
-        (NOW - 2 * DAY, NOW - timedelta(minutes=2), "'chain.pem' has expired: it was good until "),
-        (NOW + DAY, NOW + 2 * DAY, "'chain.pem' is not good yet: it begins at "),
+        (NOW - 2 * DAY, NOW - timedelta(minutes=2), "'chain.pem' has expired: it was valid until "),
+        (NOW + DAY, NOW + 2 * DAY, "'chain.pem' is not valid yet: it begins at "),
         (NOW - DAY, NOW + DAY, None),
     ],
 )

@@ -60,7 +60,7 @@ async def test_keys_are_given_up_after_as_long_as_the_file_says(caplog: pytest.L
         place.served.publish(*published())
         await place.gateway.until(lambda: place.ready)
         assert await statuses(place, token) == [200]
-    assert "keys given up" in caplog.text
+    assert "keys dropped" in caplog.text
 
 
 # ---- Poison --------------------------------------------------------------------------------------------------------

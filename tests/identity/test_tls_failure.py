@@ -149,7 +149,7 @@ async def test_a_redis_that_is_not_reached_says_why(
         with caplog.at_level(logging.WARNING):
             await link.open()
         await link.aclose()
-    assert f"(TLS: {failure}); what needs it is refused" in caplog.text
+    assert f"(TLS: {failure}); calls that need it are refused" in caplog.text
 
 
 @pytest.mark.parametrize("failure", ["wrong name", "expired", "unknown authority"])

@@ -366,18 +366,18 @@ async def test_a_question_nobody_answers_is_answered_with_the_reason(site: Site)
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        (b"", 400, "no question about a route"),
-        (b"{", 400, "no question about a route"),
-        (b"[]", 400, "no question about a route"),
+        (b"", 400, "not a routing request"),
+        (b"{", 400, "not a routing request"),
+        (b"[]", 400, "not a routing request"),
         (b'{"path":"/support","host":"a b"}', 400, "'a b' is no host"),
         (b'{"path":"/support","method":"post"}', 400, "'post' is no method of HTTP"),
-        (b"\xff\xfe", 400, "no question about a route"),
+        (b"\xff\xfe", 400, "not a routing request"),
         (b'{"method":"POST"}', 400, "missing required field `path`"),
         (b'{"path":7}', 400, "Expected `str`"),
         (b'{"path":"/support","colour":1}', 400, "unknown field `colour`"),
         (b'{"path":"/support","key":"nobody"}', 400, "there is no API key 'nobody' in the configuration"),
-        (b'{"path":"/support","claim":' + b"[" * 30_000, 400, "no question about a route"),
-        (b'{"path":"/' + b"x" * 70_000 + b'"}', 413, "the question is too long"),
+        (b'{"path":"/support","claim":' + b"[" * 30_000, 400, "not a routing request"),
+        (b'{"path":"/' + b"x" * 70_000 + b'"}', 413, "the request is too long"),
     ],
 )
 async def test_a_question_that_is_none_is_refused_in_words(site: Site, body: bytes, status: int, says: str) -> None:

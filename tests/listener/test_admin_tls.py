@@ -81,7 +81,7 @@ async def test_certificates_and_authorities_are_renewed_by_a_reload(tmp_path: Pa
 def test_files_that_cannot_be_used_are_told_with_their_place(tmp_path: Path, authority: Authority) -> None:
     for more, listen, fact in (
         (", client_ca: none.pem", "127.0.0.1:0", "'none.pem' cannot be read: No such file or directory"),
-        ("", "0.0.0.0:9090", "other machines could read and steer the gateway without a token"),
+        ("", "0.0.0.0:9090", "other machines could read and control the gateway without a token"),
         (", client_ca: ca.pem", "0.0.0.0:9090", None),
     ):
         text = TEXT.format(more=more).replace('admin: { listen: "127.0.0.1:0"', f'admin: {{ listen: "{listen}"')

@@ -172,7 +172,7 @@ async def test_what_nobody_can_tell_whose_it_is_never_leaves(result: Any) -> Non
     async with outspoken() as site:
         assert (await site.says(result)).json["error"]["code"] == -32006
         line = await site.gateway.line(of=1)
-        assert (line["reason"], line["detail"]) == ("upstream_protocol", "what it names cannot be read")
+        assert (line["reason"], line["detail"]) == ("upstream_protocol", "its ids cannot be read")
     async with outspoken(", isolation: none") as site:
         assert (await site.says(result)).json["result"] == result
 

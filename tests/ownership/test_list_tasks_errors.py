@@ -93,7 +93,7 @@ def test_an_agent_that_does_not_take_its_token_any_more_is_told_as_a_token_that_
     first = page(listed(pageSize=1), SharedAgent(crowd("acme", "globex", "acme")).ask, counting(2))
     with pytest.raises(BadParams) as caught:
         answered(listed(pageToken=first["nextPageToken"]), Complaining([]).ask)
-    assert caught.value.message == "pageToken is none of this list: begin with the first page"
+    assert caught.value.message == "pageToken is not of this list: begin with the first page"
 
 
 def test_an_agent_that_does_not_take_the_token_that_it_just_gave_is_at_fault() -> None:

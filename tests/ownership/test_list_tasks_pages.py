@@ -177,7 +177,7 @@ def test_an_agent_whose_pages_go_in_a_circle_is_at_fault(circle: tuple[str, ...]
     async def ask(call: Call) -> bytes:
         return page_of(JSONRPC, [], next(following))
 
-    with pytest.raises(UpstreamProtocol, match="in a circle"):
+    with pytest.raises(UpstreamProtocol, match="tokens repeat"):
         answered(listed(), ask)
 
 
@@ -185,7 +185,7 @@ def test_an_agent_that_heeds_no_token_is_found_out_with_the_second_page() -> Non
     async def ask(call: Call) -> bytes:
         return page_of(JSONRPC, [task_of("acme", "acme-1")], "next")
 
-    with pytest.raises(UpstreamProtocol, match="in a circle"):
+    with pytest.raises(UpstreamProtocol, match="tokens repeat"):
         answered(listed(), ask)
 
 
@@ -282,7 +282,7 @@ def refused(call: Call, **more: Any) -> None:
     with pytest.raises(BadParams) as caught:
         answered(call, unexpected, **more)
     assert caught.value.rpc_code == -32602
-    assert caught.value.message == "pageToken is none of this list: begin with the first page"
+    assert caught.value.message == "pageToken is not of this list: begin with the first page"
 
 
 def test_a_token_of_the_agents_that_is_too_long_to_be_sealed_is_its_fault() -> None:

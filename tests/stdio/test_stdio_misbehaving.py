@@ -315,9 +315,9 @@ async def test_an_agent_that_reads_no_more_is_noticed_by_a_ping_and_started_agai
 UNREADY = {
     "exits-at-start": "it exited with code 3",
     "exits-at-start-in-silence": "it exited with code 0",
-    "never-starts": "it did not introduce itself within 1 s",
+    "never-starts": "no handshake within 1 s",
     "closes-stdout-at-start": "it closed its standard output",
-    "banner": "it wrote what is no frame",
+    "banner": "it wrote an invalid frame",
 }
 
 

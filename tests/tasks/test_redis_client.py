@@ -317,7 +317,7 @@ async def test_it_is_said_every_ten_seconds_that_it_is_down_and_once_that_it_is_
         f"redis://127.0.0.1:{peer.port} {what}" for what in ("cannot be used: LOADING", "answers again, after 20.0 s")
     )
     lines = [record.getMessage() for record in caplog.records]
-    assert lines == [f"{down}; what needs it is refused"] * 3 + [back]
+    assert lines == [f"{down}; calls that need it are refused"] * 3 + [back]
 
 
 async def test_once_it_is_closed_nobody_is_kept_waiting() -> None:

@@ -78,7 +78,7 @@ async def test_tls_is_spoken_and_the_server_verified(
             caplog.clear()
             async with opened(f"rediss://localhost:{port}?{wrong}") as store:
                 assert not store.client.up
-            assert "(TLS: unknown authority); what needs it is refused" in caplog.text
+            assert "(TLS: unknown authority); calls that need it are refused" in caplog.text
 
 
 @needs_redis

@@ -1,4 +1,4 @@
-"""A real Redis that is killed, frozen, full or only a replica: what needs it is refused, and is soon served again.
+"""A real Redis that is killed, frozen, full or only a replica: calls that need it are refused, and soon served.
 
 Run with `-s` to see the figures.
 """

@@ -227,7 +227,7 @@ def test_nothing_goes_into_a_file_that_is_there_no_more(
             each.unlink()
     clock[0] += LOOK_EVERY
     for _ in range(2):
-        with pytest.raises(StateUnavailable, match="cannot be told") as caught:
+        with pytest.raises(StateUnavailable, match="owner of this task cannot be read") as caught:
             keep(file, "after")
         assert caught.value.detail == "it was moved or deleted"
         clock[0] += REOPEN

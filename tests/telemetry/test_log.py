@@ -255,7 +255,7 @@ def test_what_nobody_caught_is_a_line_like_any_other(capsys: pytest.CaptureFixtu
         sys.excepthook(RuntimeError, error, error.__traceback__)
     lines = captured.lines()
     assert [line["message"] for line in lines] == [
-        "worker ended by an exception", "an exception had nowhere to go", "unhandled exception",
+        "worker ended by an exception", "an exception was ignored", "unhandled exception",
     ]  # fmt: skip
     assert all("RuntimeError: https://***@agents.example/" in str(line["exception"]) for line in lines)
     assert capsys.readouterr().err == ""

@@ -288,7 +288,7 @@ async def test_a_stream_that_falls_silent_is_ended() -> None:
     async with http2_server(ONE_AND_NO_MORE) as server:
         fault = await fault_of(server.url, lambda channel: stream(channel, idle=0.2))
         await was_reset(server)
-    assert (type(fault), fault.message) == (UpstreamIdle, "the agent's stream fell silent")
+    assert (type(fault), fault.message) == (UpstreamIdle, "the agent's stream sent nothing for too long")
 
 
 @undisturbed(0.2)

@@ -59,7 +59,7 @@ def read_scope(method: GrpcMethod, message: bytes, number: int) -> str | None:
     """
     other = _CANDIDATES[method.operation]
     if other != number and values(message, other):
-        raise BadParams("0.3 has no tenant; what says one here is of a candidate of 1.0", field="tenant")
+        raise BadParams("A2A 0.3 has no tenant: this field is of a release candidate of 1.0", field="tenant")
     if not method.scoped:
         if values(message, number):
             raise BadParams("a scope is for the scoped service alone", field="scope")

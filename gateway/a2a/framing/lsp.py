@@ -266,7 +266,7 @@ class FrameDecoder:
         if not found:
             raise BadFrame("its header has no Content-Length")
         if len(found) > 1 or len(types) > 1:
-            raise BadFrame("its header says twice how long or of what type its content is")
+            raise BadFrame("its header has Content-Length or Content-Type twice")
         if _LENGTH.fullmatch(found[0]) is None:
             raise BadFrame("its Content-Length is no plain number")
         if int(found[0]) > self._longest:

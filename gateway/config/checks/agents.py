@@ -296,10 +296,10 @@ def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
         findings.error_at_key(at, f"the gateway computes `{key}` itself", "remove it")
         return
     if key in _SECURITY:
-        findings.error_at_key(at, f"cards say what the gateway asks for, whatever `{key}` says", _SECURITY_REMEDY)
+        findings.error_at_key(at, f"the gateway's credentials replace `{key}` in cards", _SECURITY_REMEDY)
         return
     if key not in _SETTABLE:
-        remedy = nearest(key, _SETTABLE) or f"what can be set is: {', '.join(_SETTABLE)}"
+        remedy = nearest(key, _SETTABLE) or f"write one of: {', '.join(_SETTABLE)}"
         findings.error_at_key(at, f"{printable(key)!r} cannot be set in a card", remedy)
         return
     what, kind = _SETTABLE[key]
@@ -308,12 +308,12 @@ def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
     elif key == "skills" and isinstance(value, list):
         for number, skill in enumerate(value):
             for member in _SECURITY.intersection(skill if isinstance(skill, dict) else ()):
-                fact = f"cards say what the gateway asks for, whatever `{member}` says"
+                fact = f"the gateway's credentials replace `{member}` in cards"
                 findings.error_at_key((*at, number, member), fact, _SECURITY_REMEDY)
 
 
 _SECURITY_REMEDY = (
-    "remove it: what callers must show is what `auth` takes, and `require` of the agent what it must have"
+    "remove it: `auth` sets the credentials of callers, and `require` of the agent their scopes and claims"
 )
 
 
@@ -356,7 +356,7 @@ def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
             findings.error(at, "the card is no JSON object", "write the card as { … }")
             return
         for fact in mended(card)[1]:
-            findings.warning(at, f"the card: {fact}", "correct the file; what is wrong is left out")
+            findings.warning(at, f"the card: {fact}", "correct the file; until then the wrong parts are left out")
     except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no JSON"
         findings.error(at, f"the card cannot be read: {reason}", "correct the file")

@@ -158,13 +158,13 @@ def _clients(config: Config, findings: Findings, today: date) -> None:
         return
     if config.gateway.tls is None:
         fact = "without `gateway.tls` no client shows a certificate"
-        remedy = "add `gateway.tls: { cert: …, key: … }`; what a proxy in front says of certificates is never believed"
+        remedy = "add `gateway.tls: { cert: …, key: … }`; certificates in a proxy's headers are never trusted"
         findings.error_at_key(_MTLS, fact, remedy)
     _authorities(auth.mtls, findings, today)
     _required(config, auth, auth.mtls, findings)
     if not auth.mtls.clients:
         remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
-        findings.error_at_key(_MTLS, "no certificate is anybody's: there are no `clients`", remedy)
+        findings.error_at_key(_MTLS, "no certificate belongs to a client: there are no `clients`", remedy)
     found: list[_Found] = []
     for name, client in auth.mtls.clients.items():
         found += ((at, name, pattern) for at, pattern in _patterns(name, client, findings))
@@ -179,7 +179,7 @@ def _authorities(mtls: Mtls, findings: Findings, today: date) -> None:
         return
     for name, last in authorities.ends:
         if last < today:
-            fact = f"{printable(mtls.ca)!r} has an authority that is over since {last}: {printable(name)}"
+            fact = f"{printable(mtls.ca)!r} has an authority that expired: {last}: {printable(name)}"
             findings.warning((*_MTLS, "ca"), fact, "remove it, or put in the one that has taken its place")
             return
 
@@ -190,12 +190,12 @@ def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> Non
     if not mtls.require:
         if others and not mtls.with_token and config.gateway.listen_grpc is not None:
             # grpcio asks for a certificate from every client or from none.
-            fact = f"{others} are in vain over gRPC: there every client shows a certificate, and with one none is taken"
+            fact = f"{others} have no effect over gRPC: every client shows a certificate, which replaces them"
             findings.warning(_MTLS, fact, "write `with_token: true`, or leave `gateway.listen_grpc` out")
         return
     at: KeyPath = (*_MTLS, "require")
     if others and not mtls.with_token:
-        fact = f"{others} would be in vain: all clients show a certificate, and with one no token or key is taken"
+        fact = f"{others} would have no effect: all clients show a certificate, which replaces tokens and keys"
         findings.error(at, fact, "write `with_token: true`, or remove `require`")
     if config.gateway.anonymous:
         fact = "callers without a credential are let in by `gateway.anonymous`, and get no connection"
@@ -355,7 +355,7 @@ def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findin
                     f"add {name!r} to `tenants.{key.tenant}.agents` and to the key's own `agents` where it has some"
                 )
                 findings.warning(
-                    (*at, "key"), f"the key {match.key!r} may not call {name!r}: the match is in vain", remedy
+                    (*at, "key"), f"the key {match.key!r} may not call {name!r}: the match has no effect", remedy
                 )
 
 
@@ -439,7 +439,7 @@ def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) 
                 ("agents", part.agent, "unknown_tasks") if agent.unknown_tasks else ("defaults", "unknown_tasks")
             )
             fact = f"{_told(parts, part)}: the first caller that names an unknown task owns it"
-            findings.warning(at, fact, "write deny as soon as the tasks from before the gateway are over")
+            findings.warning(at, fact, "write deny as soon as the tasks from before the gateway have ended")
 
 
 def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:

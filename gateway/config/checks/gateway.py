@@ -149,7 +149,7 @@ def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
         findings.error((*at, "token"), "the token is empty", "write a long random text, best as ${VAR} or ${file:…}")
     elif token is None and not admin.is_loopback and (gateway.admin.tls is None or gateway.admin.tls.client_ca is None):
         remedy = "listen on 127.0.0.1, or write `admin: { listen: …, token: … }`"
-        findings.error((*at, "listen"), "other machines could read and steer the gateway without a token", remedy)
+        findings.error((*at, "listen"), "other machines could read and control the gateway without a token", remedy)
     elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
         fact = f"the token has fewer than {_SHORTEST_TOKEN} characters, and other machines could guess it"
         findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
@@ -303,7 +303,7 @@ def _ledger(config: Config, findings: Findings) -> None:
     kept = config.gateway.ledger
     if kept.ended > kept.open:
         key = "ended" if "ended" in kept.model_fields_set else "open"
-        fact = "tasks that are over are remembered for longer than those that are not, and than their contexts"
+        fact = "ended tasks are remembered for longer than open ones and than their contexts"
         findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
 
 
@@ -424,7 +424,7 @@ def _notifications(config: Config, findings: Findings) -> None:
 
 def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
     if _is_never_called(pattern.host):
-        findings.error(at, "no webhook is called at this address, whatever allows it", "name a machine's own address")
+        findings.error(at, "no webhook is called at this address, even if listed", "name a machine's own address")
         return
     if not push.block_private_networks:
         return
@@ -476,7 +476,7 @@ def _why(file: Path, now: datetime) -> str:
     if found is None:
         return ""
     if found.not_valid_after_utc < now:
-        return f"has expired: it was good until {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+        return f"has expired: it was valid until {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     if found.not_valid_before_utc > now:
-        return f"is not good yet: it begins at {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+        return f"is not valid yet: it begins at {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
     return ""

@@ -328,9 +328,7 @@ def _picked(
             names = list(others)
             listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
             written = "claim" if match.key is None else "key"
-            fact = (
-                f"over gRPC it picks {agent.name!r} whatever tenant is named: it cannot reach other agents ({listed})"
-            )
+            fact = f"over gRPC it picks {agent.name!r} for every tenant name: it cannot reach other agents ({listed})"
             remedy = "give its callers another credential for the others"
             findings.warning(("agents", agent.name, "match", number, written), fact, remedy)
 

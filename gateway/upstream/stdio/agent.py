@@ -348,7 +348,7 @@ class Runner:
                 else:
                     self.handshake = await shake_hands(rpc, spec.card, self._pool.agent.query, spec.start)
         except TimeoutError:
-            return f"it did not introduce itself within {spec.start:g} s"
+            return f"no handshake within {spec.start:g} s"
         except OSError as error:
             return f"its pipes cannot be connected: {error.strerror or error}"
         except Fault as fault:
@@ -595,7 +595,7 @@ class Agent:
         if len(tenants) >= spec.tenants:
             idle = next((name for name in tenants if not self._pools[name].is_busy), None)
             if idle is None:
-                raise Overloaded("the agent has no place for one more tenant", retry_after=1.0)
+                raise Overloaded("the agent cannot serve one more tenant", retry_after=1.0)
             leaving = self._pools.pop(idle)
             leaving.stop()
             self._leaving = [*(pool for pool in self._leaving if pool.is_running), leaving]

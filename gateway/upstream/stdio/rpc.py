@@ -189,13 +189,13 @@ class Rpc(asyncio.Protocol):
         try:
             frames = self._decoder.feed(data)
         except BadFrame as error:
-            self._break(f"it wrote what is no frame: {error}")
+            self._break(f"it wrote an invalid frame: {error}")
             return
         for frame in frames:
             if self._closed is None:
                 self._receive(frame)
         if self._decoder.refused is not None:
-            self._break(f"it wrote what is no frame: {self._decoder.refused}")
+            self._break(f"it wrote an invalid frame: {self._decoder.refused}")
             return
         if self._stall is not None:
             self._stall.cancel()
@@ -364,7 +364,7 @@ class RpcCall:
         reader = self.response.reader
         waiting = reader.held + len(event)
         if reader.held and waiting > self._longest:
-            message = "the client reads slower than the agent writes: subscribe to the task to go on"
+            message = "the client reads slower than the agent writes: subscribe to the task to continue"
             self.fail(Overloaded(message, detail=f"over {self._longest} bytes wait"))
             return False
         try:

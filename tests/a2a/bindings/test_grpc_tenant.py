@@ -158,7 +158,7 @@ def test_the_tenant_of_a_candidate_of_1_0_is_refused(method: GrpcMethod) -> None
     scope = text_field(100, "acme") if method.scoped else b""
     name = method.operation.value.replace("Streaming", "").replace("Configs", "Config")
     number = TENANTS["field_numbers_v1.0.0-rc (package a2a.v1)"][f"{name}Request"]
-    with pytest.raises(BadParams, match="of a candidate") as caught:
+    with pytest.raises(BadParams, match="of a release candidate") as caught:
         read(method, scope + text_field(number, "globex"))
     assert caught.value.field == "tenant"
     # What has another number may be of a later generation.

@@ -167,7 +167,7 @@ async def test_a_bad_frame_fails_every_call_and_no_more_are_made(data: bytes) ->
             await whole(response)
     with pytest.raises(NoHealthyBackend):
         agent.ask()
-    assert "no frame" in await agent.rpc.broken
+    assert "an invalid frame" in await agent.rpc.broken
 
 
 async def test_the_end_of_either_side_breaks_the_pipe() -> None:
