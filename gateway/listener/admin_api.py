@@ -10,7 +10,7 @@ from starlette.routing import Route
 from gateway import __version__
 from gateway.catalog.render import ASSETS
 from gateway.config.explain import Inquiry
-from gateway.listener.try_it import Trial
+from gateway.listener.try_it import TryItMessage
 
 Media = Literal["application/json", "text/plain", "text/html", "text/event-stream"]
 _SCHEMA = "#/components/schemas/{name}"
@@ -117,7 +117,7 @@ OPERATIONS: tuple[Operation, ...] = (
             404: "There is no such agent.",
             413: "It is too long.",
         },
-        body=Trial,
+        body=TryItMessage,
     ),
     Operation("GET", "/", "index", "The catalog page.", {200: "The page."}, "text/html"),
     Operation(

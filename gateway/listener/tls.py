@@ -10,7 +10,7 @@ from gateway.principal import Certificate
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class TlsSession:
     """The handshake of a connection, as far as anybody asks for it.
 
     Attributes:
@@ -40,11 +40,11 @@ class Introduction:
         return not self.certificate.void
 
 
-UNMET = Introduction()
+NO_TLS = TlsSession()
 """The value before the connection is made, and without TLS."""
 
 
-def introduced(transport: asyncio.BaseTransport, tls: ServerTls | None) -> Introduction:
+def read_tls_session(transport: asyncio.BaseTransport, tls: ServerTls | None) -> TlsSession:
     """Return the handshake of a transport's connection.
 
     Args:
@@ -52,10 +52,10 @@ def introduced(transport: asyncio.BaseTransport, tls: ServerTls | None) -> Intro
     """
     shaken = transport.get_extra_info("ssl_object")
     if shaken is None:
-        return UNMET
+        return NO_TLS
     der = shaken.getpeercert(binary_form=True)
     certificate = None if der is None else read_certificate(der)
-    met = Introduction("https", certificate, shaken.context, shaken.selected_alpn_protocol())
+    met = TlsSession("https", certificate, shaken.context, shaken.selected_alpn_protocol())
     if tls is not None:
         met.outlives(tls)
     return met
