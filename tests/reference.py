@@ -11,6 +11,7 @@ import yaml
 
 from gateway import __version__
 from gateway.a2a import fault, headers
+from gateway.a2a.remedy import REMEDIES
 from gateway.cli import app
 from gateway.config.agent import (
     DEFAULT_AFFINITY,
@@ -272,17 +273,37 @@ def faults(kind: type[fault.Fault]) -> Iterator[type[fault.Fault]]:
 
 
 def error_reasons() -> str:
-    rows = sorted(
-        {
-            (f"`{each.reason}`", (each.__doc__ or "").strip().split("\n\n")[0], *statuses(each))
-            for each in faults(fault.Fault)
-            if getattr(each, "reason", None) and each.__module__ == fault.__name__
-        },
-        key=str,
+    page = (
+        f"# Error reasons\n\n{NOTE}\nA refusal or failure of the gateway carries one of these words: in the error's "
+        "details in upper case, in the access log and in `a2a_gateway_rejected_total` as `reason`. "
+        "[Errors](../errors.md) says how an error is written in each binding.\n"
     )
-    remedies = "[Errors](../errors.md) says what to do about each, and which of these callers see as another.\n\n"
-    heads = ("reason", "meaning", "JSON-RPC: HTTP, code", "HTTP+JSON", "gRPC")
-    return f"# Error reasons\n\n{NOTE}\n{remedies}" + table(heads, rows)
+    kinds = [kind for kind in faults(fault.Fault) if kind.__module__ == fault.__name__ and kind is not fault.Fault]
+    for reason in sorted(fault.REASONS):
+        rows = sorted({(meaning(each), *statuses(each), seen_as(each)) for each in kinds if each.reason == reason})
+        remedy = REMEDIES[reason]
+        more = f"\nMore: [{title_of(remedy.page)}](../{remedy.page})\n" if remedy.page else ""
+        page += f"\n## {reason}\n\n" + table(
+            ("meaning", "JSON-RPC: HTTP, code", "HTTP+JSON", "gRPC", "callers see"), rows
+        )
+        page += f"\n- **Caller**: {remedy.caller}\n- **Operator**: {remedy.operator}\n{more}"
+    return page
+
+
+def title_of(page: str) -> str:
+    """Return the title of a page that a link, with or without an anchor, leads to."""
+    text = (ROOT / "docs" / page.partition("#")[0]).read_text()
+    return text.partition("\n")[0].removeprefix("# ")
+
+
+def meaning(kind: type[fault.Fault]) -> str:
+    return (kind.__doc__ or "").strip().split("\n\n")[0]
+
+
+def seen_as(kind: type[fault.Fault]) -> str:
+    if kind is fault.ClientGone:
+        return "nothing"
+    return "`TASK_NOT_FOUND`" if kind is fault.TaskNotFound else f"`{(kind.shown or kind.reason).upper()}`"
 
 
 def statuses(kind: type[fault.Fault]) -> tuple[str, str, str]:
