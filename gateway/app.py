@@ -559,7 +559,7 @@ async def open_ledger(
 
     Args:
         counts: Returns the counters of an operation by result.
-        timed: Told the name of an operation and its seconds.
+        timed: Called with the name of an operation and its seconds.
         state: URL of the ledger, instead of `gateway.state`.
 
     Raises:

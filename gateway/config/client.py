@@ -249,7 +249,7 @@ class ClientMatch:
 
     Attributes:
         client: The name of its entry in `auth.mtls.clients`.
-        agents: What it reaches at most; None for what its tenant may.
+        agents: Upper bound of the agents that it reaches; None for all agents of its tenant.
         trusted: Whether its identity headers are believed.
     """
 

@@ -27,7 +27,7 @@ class Operation:
     """One method of one path.
 
     Attributes:
-        answers: What each status means; the first is that of success.
+        answers: The meaning of each status; the first is that of success.
         media: The media type of a good answer.
         body: The type of the request body, which is JSON; None for no body.
         answer: The type of a good answer in JSON; None where it is not fixed.

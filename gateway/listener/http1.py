@@ -161,7 +161,7 @@ def end_writing(transport: asyncio.Transport) -> bool:
         try:
             transport.write_eof()
         except OSError:
-            # What it sent before is still unread.
+            # Bytes that it sent before are still unread.
             return False
     return True
 
@@ -185,7 +185,7 @@ class RequestQueue:
     """Admits heads to the current turn of the event loop; the others wait in a queue, at most one per connection.
 
     Args:
-        at_a_turn: How many at most; half as many at least.
+        at_a_turn: Most requests of one turn; at least half as many begin.
     """
 
     def __init__(self, at_a_turn: int = AT_A_TURN) -> None:
@@ -278,11 +278,11 @@ class ListenerState:
 
     Attributes:
         serve: Answers one request; each protocol gives it a responder of its own kind.
-        limits: What bounds their connections.
-        refused: Told of what could not be read: the peer, the request id, the status, the words.
+        limits: The limits of their connections.
+        refused: Called for each unreadable request with peer, request id, status and text.
         shares: As `ConnectionLimit`.
-        distrusted: Told of a handshake that failed for the client's certificate: the peer, an id, why.
-        tls: How handshakes are made by now; None without TLS.
+        distrusted: Called for each handshake that failed for the client's certificate with peer, id and reason.
+        tls: The TLS context for new handshakes; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
         connection_limit: The connections there are.
         request_queue: The order in which requests begin.
@@ -583,7 +583,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         end = b"\r\n" if keep else b"connection: close\r\n\r\n"
         pairs = [*headers, *self.extra] if self.extra else headers
         if pairs and pairs[-1][0] == b"x-request-id" and pairs[-1][1].isalnum():
-            # What stands in front of it many answers have.
+            # Many answers share all headers before it.
             opening = connection.opening(status, tuple(pairs[:-1]))
             head = b"%bx-request-id: %b\r\n%b%b" % (opening, pairs[-1][1], framing, end)
         else:
@@ -634,11 +634,11 @@ class ClientConnection(asyncio.Protocol):
     """One connection of a client.
 
     Args:
-        listener_state: What it shares with others.
+        listener_state: State that it shares with the other connections.
         peer: The client's address where the connection has been counted already.
 
     Attributes:
-        tls_session: How it began.
+        tls_session: Its TLS handshake.
         keeps: Whether the connection may last beyond this answer.
         paused: Whether what was written waits for the client to read.
     """

@@ -167,8 +167,8 @@ def client_limits(written: Http, beside: int = 0) -> Http:
     """The bounds that a configuration writes; fewer connections where the system grants fewer open files.
 
     Args:
-        beside: How many another listener for clients may have. Where there are not enough files for both, this one
-            gets what that one leaves, and half of them in any case: filling one shuts no client out of the other.
+        beside: The connections that another listener for clients may have. With too few files for both, this one gets
+            the rest, and at least half of them: filling one shuts no client out of the other.
     """
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
@@ -207,7 +207,7 @@ class HttpServer:
     """One listening socket and what answers behind it.
 
     Args:
-        listener_state: What its connections share.
+        listener_state: State that its connections share.
         tls: From `server_tls`, or None for plain http.
         proxies: Networks whose connections begin with a PROXY header.
         owned: Whether this process removes the file of a Unix socket.
@@ -313,7 +313,7 @@ class HttpServer:
             task.cancel()
         for connection in list(state.connections):
             connection.end()
-        # What was written goes out first; a client that does not read would keep it for ever.
+        # Written bytes go out first; a client that does not read would keep it open for ever.
         await self._emptied(timeout)
         for connection in list(state.connections):
             connection.abort()
@@ -346,7 +346,7 @@ class Handshakes:
         proxies: Networks whose connections begin with a PROXY header.
 
     Attributes:
-        tls: How the next ones are made, None for plain http; a new certificate is another context.
+        tls: The TLS context for the next ones, None for plain http; a new certificate is another context.
     """
 
     def __init__(

@@ -15,9 +15,9 @@ class TlsSession:
 
     Attributes:
         scheme: `http`, or `https` over TLS.
-        certificate: What the client has shown, where it was asked and has one.
-        tls: How its handshake was made; None without TLS.
-        protocol: What was agreed upon in it (ALPN), or None.
+        certificate: The certificate of the client; None if it was not asked or has none.
+        tls: The context of its handshake; None without TLS.
+        protocol: The protocol that was negotiated (ALPN), or None.
     """
 
     scheme: str = "http"
@@ -48,7 +48,7 @@ def read_tls_session(transport: asyncio.BaseTransport, tls: ServerTls | None) ->
     """Return the handshake of a transport's connection.
 
     Args:
-        tls: How handshakes are made by now; it may be another way than this one was.
+        tls: The context for new handshakes; it may differ from that of this one.
     """
     shaken = transport.get_extra_info("ssl_object")
     if shaken is None:

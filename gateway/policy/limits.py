@@ -244,7 +244,7 @@ class Usage(NamedTuple):
         limit: `requests`, `concurrency`, `streams`, `body` or `bandwidth`.
         most: The limit: tokens of the burst, calls, streams, bytes, bytes per second.
         used: The part of it that is in use; None where it is not counted.
-        note: What else an operator wants to know.
+        note: Further facts for the operator.
     """
 
     limit: str

@@ -382,7 +382,7 @@ def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str
     """Return the line of a request whose head could not be read.
 
     Args:
-        words: What the client was told.
+        words: The text of the answer.
     """
     return _bare_line(peer, request_id, Overloaded if status == 503 else BadRequest, words) | {"status": status}
 
