@@ -14,14 +14,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.edge import envoy, gateway, naive, nginx
+from benchmarks.edge import bare, envoy, gateway, naive, nginx
 from benchmarks.edge.process import Process, free_port
 from benchmarks.edge.workload import TENANT, Workload
 
 ROOT = Path(__file__).parents[2]
 """The project's folder."""
 
-PROXIES = ("gateway", "before", "nginx", "envoy", "naive")
+PROXIES = ("gateway", "before", "nginx", "envoy", "bare", "naive")
 """`before` is the gateway of another checkout, to see what a change did."""
 
 
@@ -78,7 +78,14 @@ def contestants(
     field: Field, agent: int, proxies: Collection[str], jobs: Collection[str] = ()
 ) -> Iterator[list[Contestant]]:
     """Start proxies in front of the agent on port `agent`; all of their jobs, or those that are named."""
-    starting = {"gateway": _gateway, "before": _before, "nginx": _nginx, "envoy": _envoy, "naive": _naive}
+    starting = {
+        "gateway": _gateway,
+        "before": _before,
+        "nginx": _nginx,
+        "envoy": _envoy,
+        "bare": _bare,
+        "naive": _naive,
+    }
     with ExitStack() as running:
         found = [each for proxy in proxies for each in running.enter_context(starting[proxy](field, agent))]
         yield [each for each in found if not jobs or each.job in jobs]
@@ -115,6 +122,13 @@ def _nginx(field: Field, agent: int) -> Iterator[list[Contestant]]:
 def _envoy(field: Field, agent: int) -> Iterator[list[Contestant]]:
     with envoy.running(field.folder, agent, field.workload) as (process, ports):
         yield [_contestant(field, "envoy", job, at=(process, port)) for job, port in ports.items()]
+
+
+@contextmanager
+def _bare(field: Field, agent: int) -> Iterator[list[Contestant]]:
+    port = free_port()
+    with bare.running(field.folder, ROOT, port, agent) as process:
+        yield [_contestant(field, "bare", "plain", at=(process, port))]
 
 
 @contextmanager

@@ -87,6 +87,8 @@ line per call to a file |
 | Envoy | one worker: `jwt_authn` with its token cache, route by path, by claim (dynamic metadata) or by `tenant` \
 (`json_to_metadata`), statistics, a JSON line per call to a file; and as a plain proxy |
 | nginx | one worker, a plain proxy that checks nothing, access log to a file |
+| bare | bytes from one connection to another on uvloop, none of them read: the event loop and the kernel alone, which \
+no gateway in Python can cost less than |
 | naive | a starlette route that checks the token with PyJWT, reads the JSON and posts it with one shared \
 `httpx.AsyncClient`, under uvicorn (uvloop, httptools); no metrics, no access log |
 
