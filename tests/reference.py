@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import typer.main
 import yaml
@@ -23,12 +23,15 @@ from gateway.config.agent import (
     DEFAULT_TIMEOUTS,
 )
 from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS, DEFAULT_TENANT_LIMITS
+from gateway.config.model import Config
 from gateway.config.schema import schema
 from gateway.config.settings import SETTINGS
+from gateway.config.values import Part
 from gateway.listener.admin_api import OPERATIONS
 from gateway.proxy.request import FIELDS
 from gateway.telemetry import audit_log
-from tests.config.examples import examples
+from tests.bounds import CONSTANTS, KEYS, Beyond, measured, ranges, value_and_reason
+from tests.config.examples import examples, part_in
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -199,6 +202,57 @@ def configuration() -> str:
     return page
 
 
+def paths(part: type[Part], at: str) -> Iterator[tuple[str, str]]:
+    """Yield each mapping of the file with its place, `X` for a name."""
+    yield part.__name__, at
+    for name, field in part.model_fields.items():
+        below = part_in(field.annotation)
+        if below is not None:
+            among = ".X" if get_origin(field.annotation) is dict else ""
+            key = field.alias or name
+            yield from paths(below, f"{at}.{key}{among}" if at else f"{key}{among}")
+
+
+def told(beyond: Beyond) -> str:
+    """Return a consequence as the cell of a table."""
+    if isinstance(beyond, str):
+        return beyond
+    code = "" if beyond.rpc_status == beyond.http_status else f"; over JSON-RPC {beyond.rpc_status}, {beyond.rpc_code}"
+    return f"[`{beyond.reason}`](error-reasons.md#{beyond.reason}): HTTP {beyond.http_status}{code}"
+
+
+def bounds() -> str:
+    places: dict[str, str] = {}
+    for name, at in paths(Config, ""):
+        places.setdefault(name, at)
+    page = (
+        f"# Limits and bounds\n\n{NOTE}\nEverything that callers, agents and issuers can fill is bounded. "
+        "[Limits](../limits.md) says how limits work together, and "
+        "[operations](../operations.md#short-of-something) what happens near the end of files and memory.\n\n"
+        "## Keys\n\n"
+        "A key of `defaults` is a key of each agent, too. A limit that is not written and has no default is none. "
+        "*least* and *most* are what `check` accepts; without a *most* there is none in practice.\n\n"
+    )
+    rows = []
+    for name, _, keys in mappings():
+        for key, one in keys.items():
+            found = ranges(kind_of(one), name, key) if f"{name}.{key}" in KEYS else None
+            if found is not None:
+                place = f"[`{places[name]}.{key}`](configuration.md#{name.lower()})"
+                least, most = (f"`{each}`" if each else "" for each in found)
+                rows.append((place, default_of(name, key, one), least, most, told(KEYS[f"{name}.{key}"])))
+    page += table(("key", "default", "least", "most", "beyond it, or after it"), sorted(rows))
+    page += "\n## Constants\n\nNo key changes these. Each stands in the code beside its reason.\n"
+    for group in dict.fromkeys(each.group for each in CONSTANTS):
+        constants = []
+        for each in CONSTANTS:
+            if each.group == group:
+                value, reason = value_and_reason(each.where)
+                constants.append((each.what, measured(value, each.unit), told(each.beyond), reason, f"`{each.where}`"))
+        page += f"\n### {group}\n\n" + table(("what", "bound", "beyond it", "note in the code", "where"), constants)
+    return page
+
+
 def commands(command: Any, words: str) -> Iterator[str]:
     if hasattr(command, "commands"):
         for name, below in sorted(command.commands.items()):
@@ -339,6 +393,7 @@ def header_lists() -> str:
 
 PAGES = {
     "configuration": configuration,
+    "limits-and-bounds": bounds,
     "command-line": command_line,
     "metrics": metrics,
     "log-fields": log_fields,
