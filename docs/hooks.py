@@ -1,4 +1,4 @@
-"""Publishes the files outside of docs/ that the pages link to, as plain text below `source/`."""
+"""Publishes files outside of docs/ that the pages link to, as plain text below `source/`; orders search results."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -8,11 +8,15 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
+_LATE = ("decisions/", "performance", "release.md", "soak.md", "safety.md", "compatibility.md")
+"""Pages that people rarely search for: they come behind the others."""
 _LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]+)(?:#[^)\s]*)?\)")
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return the page with links out of docs/ replaced by links to published copies."""
+    if page.file.src_uri.startswith(_LATE):
+        page.meta["search"] = {"boost": 0.1}
     up = "../" * (len(PurePosixPath(page.file.src_uri).parts) - 1)
 
     def replaced(link: re.Match[str]) -> str:

@@ -228,7 +228,7 @@ def bounds() -> str:
     page = (
         f"# Limits and bounds\n\n{NOTE}\nEverything that callers, agents and issuers can fill is bounded. "
         "[Limits](../limits.md) says how limits work together, and "
-        "[operations](../operations.md#short-of-something) what happens near the end of files and memory.\n\n"
+        "[operations](../operations.md#overload-short-of-files-or-memory) what happens under overload.\n\n"
         "## Keys\n\n"
         "A key of `defaults` is a key of each agent, too. A limit that is not written and has no default is none. "
         "*least* and *most* are what `check` accepts; without a *most* there is none in practice.\n\n"
