@@ -71,7 +71,9 @@ NOTE = "Generated from the code by `python -m tests.reference`; a test compares 
 
 def cell(value: object) -> str:
     """Return text that fits into a cell of a table."""
-    return " ".join(str(value).split()).replace("|", "\\|").replace("<", "&lt;")
+    text = " ".join(str(value).split()).replace("|", "\\|")
+    # In code nothing is a tag.
+    return "`".join(part if at % 2 else part.replace("<", "&lt;") for at, part in enumerate(text.split("`")))
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -198,7 +200,8 @@ def configuration() -> str:
         )
         title, words = ("The file", "") if name == "Config" else (name, cell(node.get("description", "")))
         page += f"\n## {title}\n\n" + (f"{words}\n\n" if words else "")
-        page += table(("key", "meaning", "type", "default", "example", "since"), rows)
+        keyed = table(("key", "meaning", "type", "default", "example", "since"), rows)
+        page += f'<div class="keys" markdown>\n\n{keyed}\n</div>\n'
     return page
 
 
@@ -231,7 +234,7 @@ def bounds() -> str:
         "[operations](../operations.md#overload-short-of-files-or-memory) what happens under overload.\n\n"
         "## Keys\n\n"
         "A key of `defaults` is a key of each agent, too. A limit that is not written and has no default is none. "
-        "*least* and *most* are what `check` accepts; without a *most* there is none in practice.\n\n"
+        "The *range* is what `check` accepts.\n\n"
     )
     rows = []
     for name, _, keys in mappings():
@@ -240,8 +243,9 @@ def bounds() -> str:
             if found is not None:
                 place = f"[`{places[name]}.{key}`](configuration.md#{name.lower()})"
                 least, most = (f"`{each}`" if each else "" for each in found)
-                rows.append((place, default_of(name, key, one), least, most, told(KEYS[f"{name}.{key}"])))
-    page += table(("key", "default", "least", "most", "beyond it, or after it"), sorted(rows))
+                span = f"{least} to {most}" if most else f"from {least}"
+                rows.append((place, default_of(name, key, one), span, told(KEYS[f"{name}.{key}"])))
+    page += table(("key", "default", "range", "beyond it, or after it"), sorted(rows))
     page += "\n## Constants\n\nNo key changes these. Each stands in the code beside its reason.\n"
     for group in dict.fromkeys(each.group for each in CONSTANTS):
         constants = []
