@@ -245,7 +245,8 @@ def bounds() -> str:
                 least, most = (f"`{each}`" if each else "" for each in found)
                 span = f"{least} to {most}" if most else f"from {least}"
                 rows.append((place, default_of(name, key, one), span, told(KEYS[f"{name}.{key}"])))
-    page += table(("key", "default", "range", "beyond it, or after it"), sorted(rows))
+    keyed = table(("key", "default", "range", "beyond it, or after it"), sorted(rows))
+    page += f'<div class="bounds" markdown>\n\n{keyed}\n</div>\n'
     page += "\n## Constants\n\nNo key changes these. Each stands in the code beside its reason.\n"
     for group in dict.fromkeys(each.group for each in CONSTANTS):
         constants = []
