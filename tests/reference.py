@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import typer.main
 import yaml
@@ -23,12 +23,15 @@ from gateway.config.agent import (
     DEFAULT_TIMEOUTS,
 )
 from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS, DEFAULT_TENANT_LIMITS
+from gateway.config.model import Config
 from gateway.config.schema import schema
 from gateway.config.settings import SETTINGS
+from gateway.config.values import Part
 from gateway.listener.admin_api import OPERATIONS
 from gateway.proxy.request import FIELDS
 from gateway.telemetry import audit_log
-from tests.config.examples import examples
+from tests.bounds import CONSTANTS, KEYS, Beyond, measured, ranges, value_and_reason
+from tests.config.examples import examples, part_in
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -68,7 +71,9 @@ NOTE = "Generated from the code by `python -m tests.reference`; a test compares 
 
 def cell(value: object) -> str:
     """Return text that fits into a cell of a table."""
-    return " ".join(str(value).split()).replace("|", "\\|").replace("<", "&lt;")
+    text = " ".join(str(value).split()).replace("|", "\\|")
+    # In code nothing is a tag.
+    return "`".join(part if at % 2 else part.replace("<", "&lt;") for at, part in enumerate(text.split("`")))
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -195,7 +200,61 @@ def configuration() -> str:
         )
         title, words = ("The file", "") if name == "Config" else (name, cell(node.get("description", "")))
         page += f"\n## {title}\n\n" + (f"{words}\n\n" if words else "")
-        page += table(("key", "meaning", "type", "default", "example", "since"), rows)
+        keyed = table(("key", "meaning", "type", "default", "example", "since"), rows)
+        page += f'<div class="keys" markdown>\n\n{keyed}\n</div>\n'
+    return page
+
+
+def paths(part: type[Part], at: str) -> Iterator[tuple[str, str]]:
+    """Yield each mapping of the file with its place, `X` for a name."""
+    yield part.__name__, at
+    for name, field in part.model_fields.items():
+        below = part_in(field.annotation)
+        if below is not None:
+            among = ".X" if get_origin(field.annotation) is dict else ""
+            key = field.alias or name
+            yield from paths(below, f"{at}.{key}{among}" if at else f"{key}{among}")
+
+
+def told(beyond: Beyond) -> str:
+    """Return a consequence as the cell of a table."""
+    if isinstance(beyond, str):
+        return beyond
+    code = "" if beyond.rpc_status == beyond.http_status else f"; over JSON-RPC {beyond.rpc_status}, {beyond.rpc_code}"
+    return f"[`{beyond.reason}`](error-reasons.md#{beyond.reason}): HTTP {beyond.http_status}{code}"
+
+
+def bounds() -> str:
+    places: dict[str, str] = {}
+    for name, at in paths(Config, ""):
+        places.setdefault(name, at)
+    page = (
+        f"# Limits and bounds\n\n{NOTE}\nEverything that callers, agents and issuers can fill is bounded. "
+        "[Limits](../limits.md) says how limits work together, and "
+        "[operations](../operations.md#overload-short-of-files-or-memory) what happens under overload.\n\n"
+        "## Keys\n\n"
+        "A key of `defaults` is a key of each agent, too. A limit that is not written and has no default is none. "
+        "The *range* is what `check` accepts.\n\n"
+    )
+    rows = []
+    for name, _, keys in mappings():
+        for key, one in keys.items():
+            found = ranges(kind_of(one), name, key) if f"{name}.{key}" in KEYS else None
+            if found is not None:
+                place = f"[`{places[name]}.{key}`](configuration.md#{name.lower()})"
+                least, most = (f"`{each}`" if each else "" for each in found)
+                span = f"{least} to {most}" if most else f"from {least}"
+                rows.append((place, default_of(name, key, one), span, told(KEYS[f"{name}.{key}"])))
+    keyed = table(("key", "default", "range", "beyond it, or after it"), sorted(rows))
+    page += f'<div class="bounds" markdown>\n\n{keyed}\n</div>\n'
+    page += "\n## Constants\n\nNo key changes these. Each stands in the code beside its reason.\n"
+    for group in dict.fromkeys(each.group for each in CONSTANTS):
+        constants = []
+        for each in CONSTANTS:
+            if each.group == group:
+                value, reason = value_and_reason(each.where)
+                constants.append((each.what, measured(value, each.unit), told(each.beyond), reason, f"`{each.where}`"))
+        page += f"\n### {group}\n\n" + table(("what", "bound", "beyond it", "note in the code", "where"), constants)
     return page
 
 
@@ -339,6 +398,7 @@ def header_lists() -> str:
 
 PAGES = {
     "configuration": configuration,
+    "limits-and-bounds": bounds,
     "command-line": command_line,
     "metrics": metrics,
     "log-fields": log_fields,

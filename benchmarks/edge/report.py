@@ -67,7 +67,7 @@ def write(page: Path, results: Results, today: date) -> None:
 
 
 _PAGE = """\
-# Performance
+# Performance over HTTP
 
 What the gateway costs beside its peers: CPU time as the kernel books it for a proxy and its children, and memory. Wall
 time says more of the machine than of the program; CPU time says how many machines a load needs. Figures of one run may

@@ -49,7 +49,7 @@ def write(page: Path, rows: Sequence[Row], shape: str, today: date) -> None:
 
 
 _PAGE = """\
-# Fairness
+# Fairness between tenants
 
 What a tenant that does nothing wrong feels of others that do: it is measured alone and beside them, on one gateway, in
 one run. Its calls come at a fixed pace, from a process of their own, and none waits for the one before.

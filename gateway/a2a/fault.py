@@ -442,14 +442,14 @@ class NoEndpoint(NoRoute):
 
 
 class TenantDenied(NoRoute):
-    """The agent is not for this caller; to callers it looks like `NoRoute`."""
+    """The agent is not for this caller; to callers it looks like `no_route`."""
 
     reason = "tenant_denied"
     shown = "no_route"
 
 
 class TenantDeniedEndpoint(NoEndpoint):
-    """The caller may reach no agent at the endpoint; to callers it looks like `NoEndpoint`."""
+    """The caller may reach no agent at the endpoint; to callers it looks like `no_route`."""
 
     reason = "tenant_denied"
     shown = "no_route"
@@ -464,7 +464,7 @@ class RouteConflict(Fault):
 
 
 class HiddenConflict(NoRoute):
-    """A conflict with an agent the caller may not know; to callers it looks like `NoRoute`."""
+    """A conflict with an agent the caller may not know; to callers it looks like `no_route`."""
 
     reason = "route_conflict"
     shown = "no_route"

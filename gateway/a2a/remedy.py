@@ -160,12 +160,12 @@ REMEDIES: Mapping[str, Remedy] = {
         f"{_LATER} In the middle of a stream: subscribe to the task to continue.",
         "Files, memory or connections to the agent run short, or another tenant has its share of them now. "
         "`a2a_gateway_shedding` and `backend_connections` tell which.",
-        "operations.md#short-of-something",
+        "operations.md#overload-short-of-files-or-memory",
     ),
     "draining": Remedy(
         "Send the call again: another gateway answers. In a stream's last event: subscribe to the task to continue.",
         "The gateway is stopping. Have the load balancer follow `/-/ready`.",
-        "operations.md#stopping",
+        "operations.md#graceful-shutdown",
     ),
     "no_healthy_backend": Remedy(
         _LATER,

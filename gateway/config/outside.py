@@ -1,7 +1,7 @@
 """Settings from outside the file: flags of the command line, and `A2A_GATEWAY_*` variables of the environment.
 
 A flag wins over a variable, a variable over the file, the file over the default. `settings.SETTINGS` is the one
-table: it adds the flags to the commands, names the variables, and makes the tables of `docs/operations.md` and
+table: it adds the flags to the commands, names the variables, and makes the table of
 `/-/config`.
 """
 
@@ -137,9 +137,3 @@ def _described(setting: Setting, config: Config, marks: Marks, shown: Mapping[st
         "flag": setting.flag,
         "variable": setting.variable,
     }
-
-
-def as_table() -> str:
-    """Return the settings as a table of the manual."""
-    rows = [f"| `{setting.flag}` | `{setting.variable}` | `{spell(setting.path)}` |" for setting in SETTINGS]
-    return "\n".join(("| flag | variable | key of the file |", "|---|---|---|", *rows))

@@ -49,16 +49,16 @@ def _values(part: type[Part], tree: object) -> Iterator[tuple[str, str, Any]]:
         if key not in tree:
             continue
         yield part.__name__, key, tree[key]
-        if (below := _part_in(field.annotation)) is not None:
+        if (below := part_in(field.annotation)) is not None:
             for each in _members(field.annotation, tree[key]):
                 yield from _values(below, each)
 
 
-def _part_in(annotation: object) -> type[Part] | None:
+def part_in(annotation: object) -> type[Part] | None:
     """Return the mapping that a type has in it."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         return annotation
-    return next((found for each in get_args(annotation) if (found := _part_in(each)) is not None), None)
+    return next((found for each in get_args(annotation) if (found := part_in(each)) is not None), None)
 
 
 def _members(annotation: object, value: Any) -> list[Any]:

@@ -7,9 +7,8 @@ import pytest
 
 from gateway.config import effective
 from gateway.config.check import Examined, examine
-from gateway.config.outside import as_table, sources, with_flags
+from gateway.config.outside import sources, with_flags
 from gateway.config.settings import SETTINGS
-from tests.program import ROOT
 from tests.table import for_each
 
 FILE = """\
@@ -123,7 +122,3 @@ def test_a_path_from_outside_is_relative_to_the_working_directory(tmp_path: Path
     examined = examine(tmp_path / "gateway.yaml", {"--state": "sqlite://own.db"})
     assert examined.config is not None
     assert effective.state(examined.config, examined.marks, {}, tmp_path).path == Path("own.db")
-
-
-def test_the_manual_has_the_table() -> None:
-    assert as_table() in (ROOT / "docs/operations.md").read_text()

@@ -11,7 +11,13 @@ from tests.test_manual_examples import has_its_options
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(page for folder in ("how-to", "explanation") for page in (ROOT / "docs" / folder).glob("*.md"))
-VARIABLES = {"APP_SHA256": HASH, "ACME_SHA256": HASH, "GLOBEX_SHA256": "0" * 64, "REDIS_URL": "redis://127.0.0.1/0"}
+VARIABLES = {
+    "APP_SHA256": HASH,
+    "ACME_SHA256": HASH,
+    "GLOBEX_SHA256": "0" * 64,
+    "APP_NEW_SHA256": "1" * 64,
+    "REDIS_URL": "redis://127.0.0.1/0",
+}
 
 
 def blocks(page: Path, language: str) -> list[str]:
