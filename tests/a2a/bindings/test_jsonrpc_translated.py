@@ -1,31 +1,8 @@
 """JSON-RPC towards agents and clients of other dialects."""
 
-import pytest
-
 from gateway.a2a import progress
 from gateway.a2a.bindings import jsonrpc
-from gateway.a2a.call import Call
-from gateway.a2a.dialect import Version
-from gateway.a2a.operation import Operation
-from gateway.a2a.paths import PathCall
 from tests.table import for_each
-
-
-def read(body: bytes) -> Call:
-    return jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
-
-
-def test_a_generation_without_an_operation_cannot_be_asked_for_it() -> None:
-    with pytest.raises(ValueError, match=r"0\.1 has no ListTasks"):
-        jsonrpc.write_call(Operation.LIST_TASKS, Version.V0_1, {}, b"1")
-
-
-def test_numbers_of_parameters_keep_their_digits() -> None:
-    body = (
-        b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"metadata":{"a":1.0,"b":12345678901234567890123}}}'
-    )
-    params = jsonrpc.read_params(read(body))
-    assert jsonrpc.write_call(Operation.SEND_MESSAGE, Version.V1_0, params, b"1")[1] == body
 
 
 @for_each(
