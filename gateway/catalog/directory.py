@@ -55,10 +55,6 @@ class CardFacts(Protocol):
         """The reason of the last failure, for operators; or None."""
 
 
-def _no_trouble() -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
     """One backend of an agent, as the catalog knows it.
@@ -77,7 +73,7 @@ class Listing:
     first_byte: FirstByte
     trust: int = USUAL_TRUST
     hint: float | None = None
-    why_down: Callable[[], str] = _no_trouble
+    why_down: Callable[[], str] = str
     is_product: bool = True
 
     @property

@@ -213,10 +213,6 @@ def _finish_update(update: Tree, memo: Memo) -> None:
     update.setdefault("contextId", update["taskId"])
 
 
-def _choose_answer(answer: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    choose(answer, "task", "message")
-
-
 def objects(part: Step, *, proto: bool) -> Objects:
     """Return the objects of agents, with parts in their spelling.
 
@@ -269,7 +265,11 @@ def objects(part: Step, *, proto: bool) -> Objects:
         kinds,
         wrapped,
         # Other members would be what the answer is in the hub.
-        schema({**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP}, _choose_answer, aliases=alias),
+        schema(
+            {**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP},
+            lambda answer, _: choose(answer, "task", "message"),
+            aliases=alias,
+        ),
         tuple(wrapped.fields) if proto else (),
     )
 

@@ -259,11 +259,6 @@ def _lower_tasks(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every s
     return result
 
 
-def _lower_configs(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
-    result.setdefault("configs", [])
-    return result
-
-
 def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: ARG001, FBT001 - as every form
     update = event.get("statusUpdate") or event.get("artifactUpdate")
     if update:
@@ -321,7 +316,7 @@ FORM = Form(
     },
     results_down={
         Operation.LIST_TASKS: _lower_tasks,
-        Operation.LIST_PUSH_CONFIGS: _lower_configs,
+        Operation.LIST_PUSH_CONFIGS: lambda result, _memo: {"configs": [], **result},
         # JSON-RPC writes it as null.
         Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: None,
     },
