@@ -351,7 +351,7 @@ _JSON = objects(lift_part, proto=False)
 _PUSH = schema({**push_fields(TEXT), "url": need(ID)})
 _CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(_PUSH)}, _flatten)
 _ANSWERED_CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(schema(push_fields(TEXT)))}, _flatten)
-_CONFIGS = schema({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default("configs", []))
+_CONFIGS = schema({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default(configs=[]))
 _SENT = schema(
     {
         "message": need(
@@ -452,8 +452,8 @@ _MESSAGE_DOWN = exact(
     {"role": written({"ROLE_USER": "user"}, "agent"), "parts": each(lower_part), "contextId": ID, "taskId": ID},
     _finish_lowered_message,
 )
-_STATUS_DOWN = within(exact({"state": STATE_DOWN, "message": within(_MESSAGE_DOWN)}, default("state", "unknown")))
-_ARTIFACT_DOWN = exact({"parts": each(lower_part)}, default("parts", []))
+_STATUS_DOWN = within(exact({"state": STATE_DOWN, "message": within(_MESSAGE_DOWN)}, default(state="unknown")))
+_ARTIFACT_DOWN = exact({"parts": each(lower_part)}, default(parts=[]))
 _TASK_DOWN = exact(
     {"contextId": ID, "status": _STATUS_DOWN, "history": each(_MESSAGE_DOWN), "artifacts": each(_ARTIFACT_DOWN)},
     _finish_lowered_task,
@@ -505,7 +505,7 @@ _CONFIGURATION_DOWN = exact(
         "returnImmediately": called("blocking", Field(bool, "", lambda value, _: not value)),
         "taskPushNotificationConfig": called("pushNotificationConfig", within(PUSH_DOWN)),
     },
-    default("blocking", True),
+    default(blocking=True),
 )
 _SENT_DOWN = exact({"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)})
 _NAMED_DOWN = exact(

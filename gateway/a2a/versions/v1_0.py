@@ -95,16 +95,11 @@ def finish_answered_message(message: Tree, memo: Memo) -> None:
 def status_schema(message: Schema, state: Field, aliases: Mapping[str, str] | None = None) -> Schema:
     """Return the schema of a task's status."""
     fields = {"state": state, "message": within(message), "timestamp": ANSWERED_MOMENT}
-    return schema(fields, default("state", "TASK_STATE_UNSPECIFIED"), aliases=aliases)
+    return schema(fields, default(state="TASK_STATE_UNSPECIFIED"), aliases=aliases)
 
 
 def artifact_schema(artifact_id: Field, part: Step) -> Schema:
     """Return the schema of an artifact."""
-
-    def finish(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-        artifact.setdefault("artifactId", "")
-        artifact.setdefault("parts", [])
-
     return schema(
         {
             "artifactId": artifact_id,
@@ -114,7 +109,7 @@ def artifact_schema(artifact_id: Field, part: Step) -> Schema:
             "metadata": OBJECT,
             "extensions": TEXTS,
         },
-        finish,
+        default(artifactId="", parts=[]),
     )
 
 
@@ -306,12 +301,12 @@ FORM = Form(
         Operation.CANCEL_TASK: _TASK,
         Operation.LIST_TASKS: schema(
             {"tasks": each(listed(_TASK)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT},
-            default("tasks", []),
+            default(tasks=[]),
         ),
         Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
         Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
         Operation.LIST_PUSH_CONFIGS: schema(
-            {"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default("configs", [])
+            {"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default(configs=[])
         ),
     },
     results_down={
