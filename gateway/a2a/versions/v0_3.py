@@ -30,7 +30,6 @@ from gateway.a2a.versions.schema import (
     DROP,
     ID,
     LENGTH,
-    MOMENT,
     OBJECT,
     TEXT,
     TEXTS,
@@ -53,6 +52,7 @@ from gateway.a2a.versions.schema import (
 )
 from gateway.a2a.versions.v1_0 import (
     ANSWERED_ROLE,
+    LIST,
     ROLES,
     STATE,
     STATES,
@@ -525,18 +525,7 @@ FORM = Form(
         Operation.SEND_STREAMING_MESSAGE: _SENT,
         Operation.GET_TASK: schema({"id": need(ID), "historyLength": unless_empty(LENGTH), "metadata": DROP}),
         Operation.LIST_TASKS: schema(
-            {
-                "contextId": TEXT,
-                "status": named("must be the state of a task, as completed", FILTER),
-                "pageSize": COUNT,
-                "pageToken": TEXT,
-                # The operation is 1.0's, and so is the meaning of 0: none.
-                "historyLength": LENGTH,
-                # Dropped it would show more than was asked for.
-                "statusTimestampAfter": MOMENT,
-                "includeArtifacts": BOOL,
-                "metadata": OBJECT,
-            }
+            {**LIST, "status": named("must be the state of a task, as completed", FILTER), "metadata": OBJECT}
         ),
         Operation.CANCEL_TASK: schema({"id": need(ID), "metadata": OBJECT}),
         Operation.SUBSCRIBE_TO_TASK: schema({"id": need(ID), "metadata": DROP}),

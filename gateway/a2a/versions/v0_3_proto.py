@@ -29,7 +29,6 @@ from gateway.a2a.versions.schema import (
     DROP,
     ID,
     LENGTH,
-    MOMENT,
     OBJECT,
     SOME,
     TEXT,
@@ -60,7 +59,7 @@ from gateway.a2a.versions.v0_3 import (
     push_fields,
     restore,
 )
-from gateway.a2a.versions.v1_0 import ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
+from gateway.a2a.versions.v1_0 import LIST, ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
 from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit
 
 # ---- Bytes -----------------------------------------------------------------------------------------------------------
@@ -514,18 +513,7 @@ FORM = Form(
         Operation.GET_TASK: _params(
             {**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task
         ),
-        Operation.LIST_TASKS: _params(
-            {
-                "contextId": ID,
-                "status": named(ONE_OF_STATES, FILTER, HUB_STATES),
-                "pageSize": COUNT,
-                "pageToken": ID,
-                "historyLength": LENGTH,
-                # A filter that is left out would show more than was asked for: a bad timestamp is refused.
-                "statusTimestampAfter": MOMENT,
-                "includeArtifacts": BOOL,
-            }
-        ),
+        Operation.LIST_TASKS: _params({**LIST, "status": named(ONE_OF_STATES, FILTER, HUB_STATES)}),
         Operation.CANCEL_TASK: _params({**_NAMED_TASK, "metadata": OBJECT}, _finish_named_task),
         Operation.SUBSCRIBE_TO_TASK: _params(_NAMED_TASK, _finish_named_task),
         Operation.CREATE_PUSH_CONFIG: _params(

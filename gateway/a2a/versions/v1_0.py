@@ -113,6 +113,18 @@ def artifact_schema(artifact_id: Field, part: Step) -> Schema:
     )
 
 
+LIST = {
+    "contextId": ID,
+    "pageSize": COUNT,
+    "pageToken": ID,
+    "historyLength": LENGTH,
+    # A filter that is left out would show more than was asked for: a bad timestamp is refused.
+    "statusTimestampAfter": MOMENT,
+    "includeArtifacts": BOOL,
+}
+"""The parameters of a list, an operation of 1.0 in every version; but its state, which each spells otherwise."""
+
+
 def listed(task: Step) -> Step:
     """Return the step for one of many tasks, none of which is the one that the call is about."""
     return lambda tree, memo: task(tree, Memo(message_id=memo.message_id))
@@ -273,15 +285,7 @@ FORM = Form(
         Operation.SEND_STREAMING_MESSAGE: _SENT,
         Operation.GET_TASK: schema({"id": need(ID), "historyLength": LENGTH}),
         Operation.LIST_TASKS: schema(
-            {
-                "contextId": ID,
-                "status": _FILTER,
-                "pageSize": _SIZE,
-                "pageToken": ID,
-                "historyLength": LENGTH,
-                "statusTimestampAfter": MOMENT,
-                "includeArtifacts": BOOL,
-            },
+            {**LIST, "status": _FILTER, "pageSize": _SIZE},
             # As clients of a2a-go call it.
             aliases={"lastUpdatedAfter": "statusTimestampAfter"},
         ),
