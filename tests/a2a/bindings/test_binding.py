@@ -16,7 +16,6 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
 from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
-from gateway.a2a.paths import rest_path
 from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
@@ -62,45 +61,6 @@ def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant:
 
 SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 SEND_0_3: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}}
-
-
-def test_what_is_asked_over_json_rpc_has_an_id_of_the_gateways_and_the_tenant_in_its_parameters() -> None:
-    for dialect, method in ((RPC, "GetTask"), (RPC_0_3, "tasks/get")):
-        call = asked(Operation.GET_TASK, dialect, {"id": "t"})
-        assert json.loads(call.body) == {
-            "jsonrpc": "2.0", "id": "r-1", "method": method, "params": {"id": "t", "tenant": "acme"},
-        }  # fmt: skip
-        assert (call.id, call.method, call.verb, call.in_body) == (b'"r-1"', method, "POST", True)
-        assert (call.tenant, call.task_id, call.context_id, call.dialect) == ("acme", "t", "c", dialect)
-        plain = asked(Operation.GET_TASK, dialect, {"id": "t"}, None)
-        assert "tenant" not in json.loads(plain.body)["params"]
-        assert (plain.tenant, plain.in_body) == (None, False)
-
-
-@for_each(
-    ("operation", "params", "repeats"),
-    [
-        (Operation.SEND_MESSAGE, SEND, True),
-        (Operation.SEND_STREAMING_MESSAGE, SEND, True),
-        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "id": "a", "url": "u"}, True),
-        (Operation.CANCEL_TASK, {"id": "t"}, False),
-        (Operation.GET_TASK, {"id": "t"}, False),
-    ],
-)
-def test_over_http_json_the_path_says_the_tenant_and_1_0_repeats_it_where_its_sdks_do(
-    operation: Operation, params: dict[str, Any], *, repeats: bool
-) -> None:
-    call = asked(operation, REST, dict(params))
-    # Whoever dials puts the tenant in front of the path.
-    assert call.tenant == "acme"
-    assert (b'"tenant":"acme"' in call.body) is repeats
-    assert "acme" not in rest_path(call.path, V1_0)
-    assert b"tenant" not in call.query
-    # Strict parsers of 0.3 know no such member.
-    older = asked(operation, REST_0_3, dict(SEND_0_3 if operation.sends else params))
-    assert b"tenant" not in older.body + older.query
-    assert older.tenant == "acme"
-    assert (call.id, older.id) == (b"null", b"null")
 
 
 def test_over_grpc_1_0_has_a_field_for_the_tenant_and_0_3_none() -> None:

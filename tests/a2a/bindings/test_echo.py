@@ -9,42 +9,13 @@ from hypothesis import strategies as st
 from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest
-from tests.a2a.sample import vector
 from tests.table import for_each
 
 BINDINGS = (Binding.JSONRPC, Binding.REST)
-CONFIG = {"id": "c", "tenant": "inside", "taskId": "t"}
 
 
 def restored(tree: object, binding: Binding, tenant: str | None) -> object:
     return json.loads(restore_tenant(json.dumps(tree).encode(), binding, tenant))
-
-
-def mine(tenant: str | None) -> dict[str, str]:
-    config = {name: value for name, value in CONFIG.items() if name != "tenant"}
-    return config if tenant is None else {**config, "tenant": tenant}
-
-
-@for_each("tenant", ["acme", None])
-def test_the_client_sees_its_own_tenant_or_none(tenant: str | None) -> None:
-    for echoed, shown in [
-        (CONFIG, mine(tenant)),
-        ([CONFIG, CONFIG], [mine(tenant)] * 2),
-        ({"configs": [CONFIG], "nextPageToken": ""}, {"configs": [mine(tenant)], "nextPageToken": ""}),
-    ]:
-        assert restored(echoed, Binding.REST, tenant) == shown
-        answer = {"jsonrpc": "2.0", "id": 1, "result": echoed}
-        assert restored(answer, Binding.JSONRPC, tenant) == {**answer, "result": shown}
-
-
-@for_each("name", ["CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig"])
-def test_the_answers_of_the_vectors_are_restored(name: str) -> None:
-    responses = vector(name)["response"]
-    for dialect, binding in (("v1.0-jsonrpc", Binding.JSONRPC), ("v1.0-rest", Binding.REST)):
-        body = json.dumps(responses[dialect]["http"]["body"])
-        assert '"tenant": "acme"' in body
-        changed = restore_tenant(body.encode(), binding, "shown")
-        assert json.loads(changed) == json.loads(body.replace('"tenant": "acme"', '"tenant": "shown"'))
 
 
 def test_a_tenant_that_was_not_echoed_is_not_made_up() -> None:

@@ -16,20 +16,13 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import NOTHING, Progress, read_bare
 from gateway.a2a.task_state import STATES
-from tests.a2a.bindings.grpc_sample import VERSIONS, Sample, messages, samples
+from tests.a2a.bindings.grpc_sample import VERSIONS, messages
 from tests.a2a.versions.trees import MORE
 from tests.table import for_each
 
 STREAMS = (Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK)
 CONFIGS = (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
 TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STREAMS, *CONFIGS]
-
-
-@for_each("sample", [each for each in samples() if each.method is None])
-def test_the_answers_and_events_of_the_vectors_tell_what_they_do_in_json(sample: Sample) -> None:
-    told = grpc_progress.read(sample.operation, sample.version, sample.message)
-    tree = grpc.read_answer(sample.operation, sample.version, sample.message)
-    assert told == (in_json(tree) if sample.operation in TOLD else NOTHING)
 
 
 @MORE
@@ -67,24 +60,6 @@ def test_every_state_has_its_word(version: Version) -> None:
 
 
 @for_each("version", VERSIONS)
-def test_each_kind_of_event_is_told(version: Version) -> None:
-    schema = new if version is Version.V1_0 else old
-    name = "message" if version is Version.V1_0 else "msg"
-    of_task = {"task_id": "t", "context_id": "c"}
-    for held, expected in (
-        ({"task": {"id": "t", "context_id": "c"}}, Progress(task_id="t", context_id="c", event="task")),
-        ({"status_update": of_task}, Progress(task_id="t", context_id="c", event="status")),
-        ({"status_update": {**of_task, "status": {}}}, Progress(b"", "t", "c", "unknown", "status")),
-        ({"artifact_update": of_task}, Progress(task_id="t", context_id="c", event="artifact")),
-        ({name: {**of_task, "message_id": "m"}}, Progress(task_id="t", context_id="c", event="message")),
-        ({}, NOTHING),
-    ):
-        event = schema.StreamResponse(**held).SerializeToString()
-        for operation in STREAMS:
-            assert grpc_progress.read(operation, version, event) == expected
-
-
-@for_each("version", VERSIONS)
 def test_push_configurations_tell_whose_they_are(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
 
@@ -109,10 +84,6 @@ def test_push_configurations_tell_whose_they_are(version: Version) -> None:
         (("t", "u"), Progress(legible=False)),
     ):
         assert grpc_progress.read(Operation.LIST_PUSH_CONFIGS, version, listed(*tasks)) == expected
-
-
-def test_a_task_that_names_nothing_tells_nothing_of_itself() -> None:
-    assert grpc_progress.read(Operation.GET_TASK, Version.V1_0, b"") == Progress(event="task")
 
 
 @for_each("method", BY_PATH.values())

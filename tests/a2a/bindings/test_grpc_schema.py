@@ -3,17 +3,6 @@
 import subprocess
 import sys
 
-from gateway.a2a.bindings.grpc_schema import scope_class
-from tests.support.grpc_bytes import text_field
-
-
-def test_a_scope_is_read_and_changed_beside_fields_that_stay_as_they_are() -> None:
-    before, after = text_field(1, "a"), text_field(90, "b")
-    scoped = scope_class(7).FromString(before + text_field(7, "acme") + after)
-    assert scoped.scope == "acme"
-    scoped.scope = ""
-    assert scoped.SerializeToString() == before + after
-
 
 def test_the_classes_are_not_imported_before_one_is_asked_for() -> None:
     code = """

@@ -60,11 +60,6 @@ def test_a_creation_is_lifted_in_any_shape(asked: Tree) -> None:
     assert lifted(CREATION, asked) == FLAT
 
 
-def test_the_name_that_a2a_python_makes_up_is_no_id() -> None:
-    config = {"name": "tasks/t/pushNotificationConfigs/None", "pushNotificationConfig": {"url": "u"}}
-    assert lifted(CREATION, {"taskId": "t", "parent": "tasks/t", "config": config}) == {"taskId": "t", "url": "u"}
-
-
 @for_each(
     ("change", "field"),
     [
@@ -94,22 +89,6 @@ def test_a_creation_that_says_two_things_is_a_misfit(change: Tree, field: str) -
 
 def test_a_creation_must_name_a_task() -> None:
     assert refused(CREATION, {"config": {"pushNotificationConfig": {"url": "u"}}}) == "parent"
-
-
-@for_each(
-    ("said", "meant"),
-    [
-        ({"schemes": ["Bearer", "Basic"], "credentials": "x"}, {"scheme": "Bearer", "credentials": "x"}),
-        ({"schemes": ["Bearer"], "credentials": ""}, {"scheme": "Bearer"}),
-        ({"schemes": [], "credentials": "x"}, {"credentials": "x"}),
-        ({"schemes": []}, None),
-        (None, None),
-    ],
-)
-def test_the_first_scheme_is_lifted(said: Tree | None, meant: Tree | None) -> None:
-    push = {"url": "u", "authentication": said}
-    lowered = lifted(CREATION, {"taskId": "t", "pushNotificationConfig": push})
-    assert lowered.get("authentication") == meant
 
 
 # ---- Answered --------------------------------------------------------------------------------------------------------
