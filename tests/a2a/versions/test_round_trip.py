@@ -4,6 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from gateway.a2a.versions import v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.versions.trees import ANYTHING, HUB, MORE, Hub, damaged
 from tests.support.yardstick import growth
-from tests.table import for_each
 
 SPOKEN = sorted(CALLABLE, key=CALLABLE.index)[:-1]
 ANSWERED = [operation for operation in SPOKEN if operation in HUB.results]
@@ -76,13 +76,16 @@ def nameable(tree: Tree) -> bool:
     return not any("/" in each.get("taskId", "") + each.get("id", "") for each in tree.get("configs", [tree]))
 
 
-LOSSES = [(v0_3.FORM, kept_in_0_3), (v0_3_proto.FORM, kept_in_proto)]
+OF_0_3 = pytest.mark.parametrize(
+    ("form", "kept"), [(v0_3.FORM, kept_in_0_3), (v0_3_proto.FORM, kept_in_proto)], ids=["json-rpc", "proto"]
+)
+OF_ALL = pytest.mark.parametrize("form", VERSIONS, ids=["0.3", "0.3 of the proto", "1.0"])
 Kept = Callable[[Any], Any]
 
 # ---- There and back --------------------------------------------------------------------------------------------------
 
 
-@for_each(("form", "kept"), LOSSES)
+@OF_0_3
 @MORE
 @given(operation=st.sampled_from(SPOKEN), data=st.data())
 def test_parameters_come_back_as_they_went(form: Form, kept: Kept, operation: Operation, data: st.DataObject) -> None:
@@ -101,7 +104,7 @@ def test_parameters_come_back_as_they_went(form: Form, kept: Kept, operation: Op
     assert form.lift_params(operation, form.lower_params(operation, params, memo()), memo()) == expected
 
 
-@for_each(("form", "kept"), LOSSES)
+@OF_0_3
 @MORE
 @given(operation=st.sampled_from(ANSWERED), data=st.data())
 def test_results_come_back_as_they_went(form: Form, kept: Kept, operation: Operation, data: st.DataObject) -> None:
@@ -111,7 +114,7 @@ def test_results_come_back_as_they_went(form: Form, kept: Kept, operation: Opera
     assert form.lift_result(operation, form.lower_result(operation, result, memo()), memo()) == expected
 
 
-@for_each(("form", "kept"), LOSSES)
+@OF_0_3
 @given(event=HUB.event, last=st.booleans())
 def test_events_come_back_as_they_went(form: Form, kept: Kept, event: Tree, *, last: bool) -> None:
     expected = kept(deepcopy(event))
@@ -138,7 +141,7 @@ def test_members_that_nobody_knows_survive_0_3(event: Tree, send: Tree, push: Tr
 # ---- Whatever outsiders send -----------------------------------------------------------------------------------------
 
 
-@for_each("form", VERSIONS)
+@OF_ALL
 @MORE
 @given(operation=st.sampled_from(SPOKEN), data=st.data())
 def test_parameters_are_lifted_or_a_misfit(form: Form, operation: Operation, data: st.DataObject) -> None:
@@ -159,7 +162,7 @@ def test_parameters_are_lifted_or_a_misfit(form: Form, operation: Operation, dat
     assert settled(again) == settled(lifted)
 
 
-@for_each("form", VERSIONS)
+@OF_ALL
 @MORE
 @given(operation=st.sampled_from(ANSWERED), data=st.data())
 def test_results_are_lifted_or_a_misfit(form: Form, operation: Operation, data: st.DataObject) -> None:
@@ -181,7 +184,7 @@ def test_results_are_lifted_or_a_misfit(form: Form, operation: Operation, data: 
     assert settled(again) == settled(lifted)
 
 
-@for_each("form", VERSIONS)
+@OF_ALL
 @given(data=st.data())
 def test_events_are_lifted_or_a_misfit(form: Form, data: st.DataObject) -> None:
     (event,) = form.lower_event(data.draw(HUB.event), memo(), last=True)
