@@ -5,14 +5,18 @@ import json
 
 import pytest
 from a2a.client.card_resolver import parse_agent_card
+from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.compat.v0_3.types import AgentCard as LegacyCard
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from gateway.a2a.card import MAX_CARD, CardInvalid
 from gateway.a2a.card_rewriting import OLD, Edition, Served, encode_card
 from tests.a2a.services import (
     BOTH_SHAPES,
     EDITIONS,
+    LEGACY,
     LEGACY_GRPC,
+    LEGACY_REST,
     ONLY_SCOPED,
     REST_ONLY,
     VECTORS,
@@ -39,6 +43,23 @@ def test_every_required_member_is_there_however_little_the_agent_says(served: Se
 
 
 # ---- Inside a dialect ----------------------------------------------------------------------------------------------
+
+
+def test_a_certificate_is_asked_for_in_the_words_of_each_generation() -> None:
+    served = Served(WHOLE.interfaces, ("bearer", "mtls"))
+    tree = rebuild(VECTORS["v1.0"], served)
+    modern = parse_agent_card(copy.deepcopy(tree))
+    assert modern.security_schemes["mtls"].HasField("mtls_security_scheme")
+    assert [list(each.schemes) for each in modern.security_requirements] == [["bearer"], ["mtls"]]
+    legacy = LegacyCard.model_validate(tree)
+    assert {name: scheme.root.type for name, scheme in (legacy.security_schemes or {}).items()} == {
+        "bearer": "http",
+        "mtls": "mutualTLS",
+    }
+    for edition in (LEGACY, LEGACY_REST):
+        assert rebuild(VECTORS["v1.0"], served, edition)["securitySchemes"]["mtls"]["type"] == "mutualTLS"
+    over_grpc = ParseDict(rebuild(VECTORS["v1.0"], served, LEGACY_GRPC), a2a_v0_3_pb2.AgentCard())
+    assert over_grpc.security_schemes["mtls"].HasField("mtls_security_scheme")
 
 
 def test_readers_of_0_2_who_know_no_such_scheme_are_not_shown_it() -> None:

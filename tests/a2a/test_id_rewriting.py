@@ -189,3 +189,15 @@ def test_json_without_a_mark_is_json_all_the_same(tree: Any) -> None:
         frame, MARK.encode(), Binding.JSONRPC, version=Version.V1_0, operation=Operation.GET_TASK, event=True
     )
     assert json.loads(found) == {"x": tree, "t": ""}
+
+
+def test_a_mark_is_cut_out_of_a_message_of_grpc() -> None:
+    # The answer has its message under the number that the request has.
+    answer, plain = (
+        over_grpc(Operation.SEND_MESSAGE, Version.V1_0, message={"context_id": context}).body
+        for context in (OTHER, CONTEXT)
+    )
+    found = without(
+        answer, MARK.encode(), Binding.GRPC, version=Version.V1_0, operation=Operation.SEND_MESSAGE, event=False
+    )
+    assert found == plain

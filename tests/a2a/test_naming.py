@@ -29,6 +29,16 @@ def test_a_known_task_goes_by_the_agents_names() -> None:
     assert met == []
 
 
+def test_a_message_is_no_task_and_its_context_is_the_clients() -> None:
+    names, met = naming()
+    names.for_send({"taskId": "mine", "contextId": "s"})
+    answer: dict[str, Any] = {"message": {"messageId": "m", "taskId": "t-9", "contextId": "c"}}
+    names.localise(answer)
+    assert answer["message"]["contextId"] == "s"
+    assert answer["message"]["taskId"] == "mine"
+    assert met == []
+
+
 def test_who_speaks_a_later_generation_is_remembered_by_the_agents_name() -> None:
     names, met = naming(newer=True)
     message = {"taskId": "t-0", "contextId": "c"}

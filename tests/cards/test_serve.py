@@ -12,6 +12,7 @@ import pytest
 from gateway.a2a import sanitized_card
 from gateway.a2a.card import CardInvalid
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
+from gateway.a2a.operation import Operation
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
 from gateway.cards import serve
 from gateway.cards.fetch import ASIDE, KEEP
@@ -51,6 +52,18 @@ pytestmark = pytest.mark.anyio
 )
 def test_a_public_url_is_never_guessed(public: str, host: str | None, path: tuple[str, ...], url: str) -> None:
     assert PublicUrl.parse(public).at(host, path) == url
+
+
+async def test_a_card_promises_only_what_is_relayed() -> None:
+    every = {Operation.SEND_MESSAGE}
+    async with cards(methods=frozenset(every)) as made:
+        told = made.shown()["capabilities"]
+        assert not told.get("streaming")
+        assert not told.get("pushNotifications")
+        assert not told.get("extendedAgentCard")
+    async with cards() as made:
+        told = made.shown()["capabilities"]
+        assert (told["streaming"], told["pushNotifications"], told["extendedAgentCard"]) == (True, True, True)
 
 
 async def test_a_card_asks_for_what_the_gateway_asks_for() -> None:
@@ -244,6 +257,14 @@ async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monke
         bodies = await asyncio.gather(*(extended(made, raw) for raw in long))
         assert [json.loads(body)["name"] for body in bodies] == ["1", "2", "3", "3"]
         assert most[1:] == [(False, True)] * 3
+
+
+@for_each("raw", [b"null", b"[]", b'"x"', b"{", b"\xff", b'{"name":"a","name":"a"}', b" " * 300_000])
+async def test_what_is_no_card_is_no_extended_card(raw: bytes) -> None:
+    async with cards() as made:
+        for _ in range(2):
+            with pytest.raises(UpstreamProtocol):
+                await extended(made, raw)
 
 
 async def test_an_extended_card_of_an_agent_that_is_not_known_yet_is_refused() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest
+from tests.a2a.sample import vector
 from tests.table import for_each
 
 BINDINGS = (Binding.JSONRPC, Binding.REST)
@@ -16,6 +17,16 @@ BINDINGS = (Binding.JSONRPC, Binding.REST)
 
 def restored(tree: object, binding: Binding, tenant: str | None) -> object:
     return json.loads(restore_tenant(json.dumps(tree).encode(), binding, tenant))
+
+
+@for_each("name", ["CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig"])
+def test_the_answers_of_the_vectors_are_restored(name: str) -> None:
+    responses = vector(name)["response"]
+    for dialect, binding in (("v1.0-jsonrpc", Binding.JSONRPC), ("v1.0-rest", Binding.REST)):
+        body = json.dumps(responses[dialect]["http"]["body"])
+        assert '"tenant": "acme"' in body
+        changed = restore_tenant(body.encode(), binding, "shown")
+        assert json.loads(changed) == json.loads(body.replace('"tenant": "acme"', '"tenant": "shown"'))
 
 
 def test_a_tenant_that_was_not_echoed_is_not_made_up() -> None:

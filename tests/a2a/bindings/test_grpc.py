@@ -45,6 +45,23 @@ def test_a_send_names_the_task_and_the_context_of_its_message(version: Version) 
         assert (call.task_id, call.context_id) == (None, None)
 
 
+@for_each(
+    "message",
+    [
+        b"\x0a\x01\xff",
+        b"\x0a\x03\xed\xa0\x80",
+        b"\x0a\x05a",
+        b"\x12\x02\x0a\xff",
+        b"\x12\x03\x0a\x01\xc0",
+        b"{}",
+        b"\xff",
+    ],
+)
+def test_bytes_that_are_no_such_message_are_refused(message: bytes) -> None:
+    with pytest.raises(ParseFailed):
+        grpc.read_call(method_of(Operation.SEND_MESSAGE, V1_0), message)
+
+
 @for_each("message", [b"\x8a\x00\x04acme", b"\x53\x54", b"\x92\x00\x00"])
 def test_a_message_that_others_could_read_otherwise_is_refused(message: bytes) -> None:
     request_class(method_of(Operation.GET_TASK, V1_0)).FromString(message)
@@ -85,6 +102,28 @@ def test_no_tenant_is_among_the_parameters() -> None:
     method = method_of(Operation.GET_TASK, V0_3, scoped=True)
     scoped = grpc.read_call(method, made(Operation.GET_TASK, V0_3, name="tasks/t") + b"\xa2\x06\x04acme")
     assert grpc.read_params(scoped) == {"id": "t"}
+
+
+@for_each(
+    ("operation", "members", "expected"),
+    [
+        (Operation.GET_TASK, {"name": "tasks/t", "history_length": 3}, {"id": "t", "historyLength": 3}),
+        (Operation.GET_TASK, {"name": "t"}, {"id": "t"}),
+        (Operation.CANCEL_TASK, {"name": "tasks/t"}, {"id": "t"}),
+        (Operation.SUBSCRIBE_TO_TASK, {"name": "tasks/t"}, {"id": "t"}),
+        (Operation.GET_PUSH_CONFIG, {"name": "tasks/t/pushNotificationConfigs/c"}, {"taskId": "t", "id": "c"}),
+        (Operation.GET_PUSH_CONFIG, {"name": "tasks/t/pushNotificationConfigs/"}, {"taskId": "t"}),
+        (Operation.DELETE_PUSH_CONFIG, {"name": "tasks/t/pushNotificationConfigs/c"}, {"taskId": "t", "id": "c"}),
+        (Operation.LIST_PUSH_CONFIGS, {"parent": "tasks/t", "page_size": 5, "page_token": "p"},
+         {"taskId": "t", "pageSize": 5, "pageToken": "p"}),
+        (Operation.CREATE_PUSH_CONFIG, {"parent": "tasks/t", "config_id": "c"}, {"taskId": "t", "configId": "c"}),
+        (Operation.CREATE_PUSH_CONFIG, {"parent": "tasks/t/pushNotificationConfigs"}, {"taskId": "t"}),
+        (Operation.GET_EXTENDED_CARD, {}, {}),
+        (Operation.GET_TASK, {}, {}),
+    ],
+)  # fmt: skip
+def test_names_of_0_3_become_the_ids_of_a_path(operation: Operation, members: Any, expected: Any) -> None:
+    assert grpc.read_params(read(operation, V0_3, **members)) == expected
 
 
 # ---- Calls that are written ------------------------------------------------------------------------------------------

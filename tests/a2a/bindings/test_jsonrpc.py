@@ -87,6 +87,11 @@ def test_an_id_is_a_string_an_integer_or_null_of_bounded_length(identity: bytes)
         read(b'{"jsonrpc":"2.0","id":' + identity + b',"method":"GetTask","params":{"id":"t"}}')
 
 
+def test_a_notification_never_runs_unseen() -> None:
+    with pytest.raises(BadRequest, match="no id"):
+        read(b'{"jsonrpc":"2.0","method":"SendMessage","params":{"message":{}}}')
+
+
 @for_each("marker", [b'"1.0"', b"2.0", b"2", b"null", b'"2.00"', b'"\\u0032.0"', b'["2.0"]'])
 def test_the_marker_is_one_string(marker: bytes) -> None:
     with pytest.raises(BadRequest, match="jsonrpc"):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.a2a import fault as faults
 from gateway.a2a.bindings import rest
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
@@ -15,6 +16,7 @@ from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
+from tests.a2a.sample import vector
 from tests.table import for_each
 
 SEND = PathCall(Operation.SEND_MESSAGE)
@@ -128,3 +130,14 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
 
 
 # ---- Faults ----------------------------------------------------------------------------------------------------------
+
+ERRORS = {error["reason"]: error for error in vector("errors")["a2a"]}
+
+
+def test_an_error_of_0_3_is_found_by_whatever_its_clients_look_for() -> None:
+    error = json.loads(rest.render(faults.TaskNotFound("Task not found"), version=Version.V0_3, details=[]))
+    seen = ERRORS["TASK_NOT_FOUND"]["v0.3-rest"]
+    assert seen["http"]["body"].items() <= error.items()
+    for shape in seen["also_seen"][:2]:
+        assert shape.items() <= error.items()
+    assert error["error"] == {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details": []}

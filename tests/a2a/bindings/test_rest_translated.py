@@ -1,5 +1,6 @@
 """HTTP+JSON calls as they are written: what came over JSON-RPC says the same, and what is written is read again."""
 
+import json
 import re
 from typing import Any
 
@@ -14,7 +15,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.params import split_query
-from gateway.a2a.paths import read_rest, rest_path, segments
+from gateway.a2a.paths import PathCall, read_rest, rest_path, segments
 from tests.table import for_each
 
 
@@ -31,6 +32,40 @@ def received(sent: Call, version: Version = Version.V1_0) -> Call:
     assert path is not None
     assert path == sent.path
     return rest.read_call(path, sent.body, sent.query, version)
+
+
+@for_each(
+    ("operation", "params", "method", "path"),
+    [
+        (Operation.SEND_MESSAGE, {"message": {}}, "POST", "/v1/message:send"),
+        (Operation.SEND_STREAMING_MESSAGE, {"message": {}}, "POST", "/v1/message:stream"),
+        (Operation.GET_TASK, {"id": "t"}, "GET", "/v1/tasks/t"),
+        (Operation.CANCEL_TASK, {"id": "t"}, "POST", "/v1/tasks/t:cancel"),
+        (Operation.SUBSCRIBE_TO_TASK, {"id": "t"}, "GET", "/v1/tasks/t:subscribe"),
+        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "config": {}}, "POST", "/v1/tasks/t/pushNotificationConfigs"),
+        (Operation.GET_PUSH_CONFIG, {"taskId": "t", "id": "c"}, "GET", "/v1/tasks/t/pushNotificationConfigs/c"),
+        (Operation.LIST_PUSH_CONFIGS, {"taskId": "t"}, "GET", "/v1/tasks/t/pushNotificationConfigs"),
+        (Operation.DELETE_PUSH_CONFIG, {"taskId": "t", "id": "c"}, "DELETE", "/v1/tasks/t/pushNotificationConfigs/c"),
+        (Operation.GET_EXTENDED_CARD, {}, "GET", "/v1/card"),
+    ],
+)
+def test_agents_of_0_3_are_asked_at_their_paths(
+    operation: Operation, params: dict[str, Any], method: str, path: str
+) -> None:
+    sent = asked_for(operation, Version.V0_3, params)
+    assert (sent.verb, rest_path(sent.path, Version.V0_3)) == (method, path)
+    assert received(sent, Version.V0_3).operation is operation
+
+
+def read(path: PathCall, body: object) -> Any:
+    """The parameters of a call of 1.0."""
+    return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0))
+
+
+def test_the_path_names_the_task_whatever_the_body_calls_it() -> None:
+    path = PathCall(Operation.CREATE_PUSH_CONFIG, task_id="t")
+    params = read(path, {"task_id": "t", "tenant": "acme"})
+    assert params == {"taskId": "t"}
 
 
 @for_each("params", [{}, {"id": None}, {"id": 7}, {"id": ""}, {"id": msgspec.Raw(b"[]")}, {"id": "a/b"}])

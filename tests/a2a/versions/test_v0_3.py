@@ -226,6 +226,15 @@ def test_a_part_that_cannot_be_told_is_a_misfit(part: Tree, field: str) -> None:
     assert wrong(part) == field
 
 
+def test_a_part_is_one_thing_to_every_reader() -> None:
+    others = {"raw": "AA==", "url": "u", "data": {}, "file": {"uri": "u"}}
+    assert up({"kind": "text", "text": "t", **others}) == {"text": "t"}
+    assert up({"kind": "data", "data": {"a": 1}, "text": "t", "raw": 5}) == {"data": {"a": 1}}
+    assert up({"kind": "file", "file": {"uri": "u"}, "text": "t"}) == {"url": "u"}
+    assert down({"text": "t", "file": {"uri": "u"}, "kind": "file"}) == {"kind": "text", "text": "t"}
+    assert down({"data": {}, "file": {"uri": "u"}}) == {"kind": "data", "data": {}}
+
+
 def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> None:
     parts: tuple[Tree, ...] = ({"text": "t"}, {"data": {}}, {"data": 5})
     for part in parts:

@@ -60,6 +60,11 @@ def test_a_creation_is_lifted_in_any_shape(asked: Tree) -> None:
     assert lifted(CREATION, asked) == FLAT
 
 
+def test_the_name_that_a2a_python_makes_up_is_no_id() -> None:
+    config = {"name": "tasks/t/pushNotificationConfigs/None", "pushNotificationConfig": {"url": "u"}}
+    assert lifted(CREATION, {"taskId": "t", "parent": "tasks/t", "config": config}) == {"taskId": "t", "url": "u"}
+
+
 @for_each(
     ("change", "field"),
     [

@@ -35,6 +35,10 @@ def sent(**message: Any) -> Tree:
     return found
 
 
+def part_of_agent(part: Tree) -> Any:
+    return answered(SEND, {"message": {**MESSAGE, "parts": [part]}})["message"]["parts"][0]
+
+
 def misfit(operation: Operation, params: Tree) -> str:
     with pytest.raises(Misfit) as caught:
         lifted(operation, params)
@@ -149,6 +153,11 @@ def test_what_a_request_lacks_or_says_wrong_is_named(operation: Operation, param
 
 
 # ---- What an agent may leave out -------------------------------------------------------------------------------------
+
+
+def test_a_part_that_is_empty_is_an_empty_text() -> None:
+    assert part_of_agent({"metadata": {"a": 1}}) == {"metadata": {"a": 1}, "text": ""}
+    assert part_of_agent({"text": None}) == {"text": ""}
 
 
 def test_the_task_of_an_event_is_remembered_for_the_next() -> None:
