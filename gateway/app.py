@@ -240,7 +240,7 @@ class Gateway:
         self._background.start("push notifications", self._push.run)
         if self.draining:
             # A worker that replaces one of a gateway that drains.
-            self._listeners.wind_down()
+            self._listeners.close_after_answers()
         await self._listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
         self._background.start("overload", self._overload.run)
@@ -394,7 +394,7 @@ class Gateway:
         self.draining = True
         self._listeners.tell_health()
         self.metrics.draining.set((), 1)
-        self._listeners.wind_down()
+        self._listeners.close_after_answers()
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Start a reload; `done` is called after it unless the gateway stops first."""
@@ -541,7 +541,7 @@ class Gateway:
 
     def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
-        self._listeners.press(short)
+        self._listeners.set_overloaded(short)
 
 
 # ---- stores and logs -----------------------------------------------------------------------------------------------
@@ -559,7 +559,7 @@ async def open_ledger(
 
     Args:
         counts: Returns the counters of an operation by result.
-        timed: Told the name of an operation and its seconds.
+        timed: Called with the name of an operation and its seconds.
         state: URL of the ledger, instead of `gateway.state`.
 
     Raises:

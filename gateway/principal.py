@@ -17,7 +17,7 @@ class Principal:
     Attributes:
         tenant: The operator's customer or team; never the A2A `tenant` field.
         subject: The caller within the tenant: the `sub` claim, an API key's name, the name on a certificate, or empty.
-        method: How it was proven: `jwt`, `api_key`, `mtls` or `anonymous`.
+        method: The kind of credential: `jwt`, `api_key`, `mtls` or `anonymous`.
         issuer: The configured name of the issuer, `mtls` for a certificate, or empty.
         key: The name of the API key, or None.
         claims: The verified claims of the token; of a certificate `san`, `subject`, `issuer` and `client`; else empty.

@@ -279,7 +279,7 @@ class Workers(Multiprocess):
 
     Args:
         examined: The configuration that the first workers start with.
-        origin: Where it was read from.
+        origin: The source that it was read from.
         count: Number of workers.
         work: Serves in each of them.
 

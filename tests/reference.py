@@ -1,23 +1,68 @@
 """Writes the pages of docs/reference from the code: `python -m tests.reference`."""
 
 import ast
-import json
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer.main
+import yaml
 
+from gateway import __version__
 from gateway.a2a import fault, headers
+from gateway.a2a.remedy import REMEDIES
 from gateway.cli import app
+from gateway.config.agent import (
+    DEFAULT_AFFINITY,
+    DEFAULT_BREAKER,
+    DEFAULT_EJECT,
+    DEFAULT_HEALTH,
+    DEFAULT_IDENTITY_HEADERS,
+    DEFAULT_RETRY,
+    DEFAULT_TIMEOUTS,
+)
+from gateway.config.limit import DEFAULT_CONNECTIONS, DEFAULT_LIMITS, DEFAULT_TENANT_LIMITS
 from gateway.config.schema import schema
 from gateway.config.settings import SETTINGS
 from gateway.listener.admin_api import OPERATIONS
 from gateway.proxy.request import FIELDS
 from gateway.telemetry import audit_log
+from tests.config.examples import examples
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
+RELEASES = sorted((ROOT / "tests" / "config" / "keys").glob("*.txt"))
+"""The keys of each release, one a line; `python -m tests.reference --release` writes those of this version."""
+DEFAULTS = {
+    type(each).__name__: each.model_dump(by_alias=True)
+    for each in (
+        DEFAULT_AFFINITY,
+        DEFAULT_BREAKER,
+        DEFAULT_CONNECTIONS,
+        DEFAULT_EJECT,
+        DEFAULT_HEALTH,
+        DEFAULT_IDENTITY_HEADERS,
+        DEFAULT_LIMITS,
+        DEFAULT_RETRY,
+        DEFAULT_TENANT_LIMITS,
+        DEFAULT_TIMEOUTS,
+    )
+}
+"""Defaults that a mapping does not have itself, because an agent's own come before those of `defaults`."""
+PATTERNS = (
+    ("ms|s|m|h|d", "duration"),
+    ("(/s)?", "size a second"),
+    ("[KMG]", "size"),
+    ("s|min|h", "rate"),
+    (r"\d{4}-", "date"),
+    ("[0-7]", "octal digits"),
+    ("^[01]", "share from 0 to 1"),
+)
+"""Kinds of values by a part of the pattern of their texts; the first one counts."""
+LONGEST_EXAMPLE = 70
+PERIODS = {1.0: "s", 60.0: "min", 3600.0: "h"}
+UNITS = {86400: "d", 3600: "h", 60: "m", 1: "s"}
 NOTE = "Generated from the code by `python -m tests.reference`; a test compares the two.\n"
 
 
@@ -41,18 +86,19 @@ def kind_of(node: dict[str, Any]) -> str:
     if "enum" in node:
         return ", ".join(f"`{each}`" for each in node["enum"])
     if "const" in node:
-        return f"`{node['const']}`"
+        return f"`{flow(node['const'])}`"
     if "anyOf" in node:
         choices = [each for each in node["anyOf"] if each.get("pattern") != r"\$\{"]
-        return " or ".join(dict.fromkeys(kind_of(each) for each in choices))
+        kinds = list(dict.fromkeys(kind_of(each) for each in choices))
+        if len(kinds) > 1 and kinds[-1].startswith(("size", "share")):
+            return kinds[-1]  # A number stands for one without a unit.
+        return " or ".join(kinds)
     if node.get("type") == "array":
         return f"list of {kind_of(node.get('items', {}))}"
     if isinstance(node.get("additionalProperties"), dict):
         return f"map to {kind_of(node['additionalProperties'])}"
     pattern = str(node.get("pattern", ""))
-    if "ms|s|m|h|d" in pattern:
-        return "duration"
-    return "size" if "[KMG]" in pattern else str(node.get("type", "any value"))
+    return next((kind for part, kind in PATTERNS if part in pattern), str(node.get("type", "any value")))
 
 
 def mapping_of(node: dict[str, Any]) -> dict[str, Any]:
@@ -60,26 +106,96 @@ def mapping_of(node: dict[str, Any]) -> dict[str, Any]:
     return next((each for each in node.get("anyOf", ()) if "properties" in each), node)
 
 
-def configuration() -> str:
+def mappings() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield name, definition and keys of each mapping of the file."""
     made = schema()
-    parts = [("The file", made), *made["$defs"].items()]
+    for name, node in (("Config", made), *made["$defs"].items()):
+        yield name, node, mapping_of(node).get("properties", {})
+
+
+def default_of(name: str, key: str, node: dict[str, Any]) -> str:
+    """Return the default as a file would write it; empty where there is none."""
+    value = node.get("default", DEFAULTS.get(name, {}).get(key))
+    if value is None or kind_of(node).startswith("["):
+        return ""
+    written = WRITTEN.get(kind_of(node))
+    return f"`{flow(value) if written is None else written(value)}`"
+
+
+def duration(seconds: float) -> str:
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    if not seconds:
+        return "0s"
+    unit = next((unit for unit in UNITS if seconds % unit == 0), 1)
+    return f"{seconds / unit:g}{UNITS[unit]}"
+
+
+def size(count: int) -> str:
+    for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count and count % factor == 0:
+            return f"{count // factor}{unit}"
+    return str(count)
+
+
+def rate(value: tuple[float, float]) -> str:
+    count, seconds = value
+    return f"{count:g}/{PERIODS[seconds]}"
+
+
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    "duration": duration,
+    "rate": rate,
+    "size": size,
+    "octal digits": lambda mode: f'"{mode:04o}"',
+}
+"""Kinds of values whose defaults are numbers that the file writes with a unit."""
+
+
+def flow(value: object) -> str:
+    """Return a value as YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def example_of(values: list[Any], node: dict[str, Any], default: str) -> str:
+    """Return the first example that is not the default, or any; long ones of other mappings are shown there."""
+    short = [text for each in values if len(text := flow(each)) <= LONGEST_EXAMPLE]
+    if not short:
+        return "below" if "](#" in kind_of(node) else f"`{flow(values[0])}`"
+    telling = [text for text in short if text not in ("{}", "null") and f"`{text}`" != default]
+    return f"`{(telling or short)[0]}`"
+
+
+def since(name: str, key: str) -> str:
+    """Return the first release that has the key."""
+    return next((each.stem for each in RELEASES if f"{name}.{key}" in each.read_text().split()), "unreleased")
+
+
+def configuration() -> str:
+    shown = examples()
     page = (
-        f"# Configuration\n\n{NOTE}\nThe [reference file](../../config/gateway.reference.yaml) shows each key in use.\n"
+        f"# Configuration\n\n{NOTE}\nThe [reference file](../../config/gateway.reference.yaml) shows most keys in use."
+        "\n\n- **example**: a value of that file, of another of `config/`, or of a page; a test has it accepted "
+        "there. *below*: see the table of that mapping.\n"
+        "- **since**: the first release with the key.\n"
+        "- The least and the most that a number may be is in [limits and bounds](limits-and-bounds.md).\n"
     )
-    for name, node in parts:
-        found = mapping_of(node)
+    for name, node, keys in mappings():
         rows = (
             (
                 f"`{key}`",
-                kind_of(one),
-                f"`{json.dumps(one['default'])}`" if "default" in one else "",
                 one.get("description", ""),
+                kind_of(one),
+                default := default_of(name, key, one),
+                example_of(shown[name, key], one, default),
+                since(name, key),
             )
-            for key, one in found.get("properties", {}).items()
+            for key, one in keys.items()
         )
-        words = "" if node is made else cell(node.get("description", ""))
-        page += f"\n## {name}\n\n" + (f"{words}\n\n" if words else "")
-        page += table(("key", "type", "default", "meaning"), rows)
+        title, words = ("The file", "") if name == "Config" else (name, cell(node.get("description", "")))
+        page += f"\n## {title}\n\n" + (f"{words}\n\n" if words else "")
+        page += table(("key", "meaning", "type", "default", "example", "since"), rows)
     return page
 
 
@@ -157,17 +273,37 @@ def faults(kind: type[fault.Fault]) -> Iterator[type[fault.Fault]]:
 
 
 def error_reasons() -> str:
-    rows = sorted(
-        {
-            (f"`{each.reason}`", (each.__doc__ or "").strip().split("\n\n")[0], *statuses(each))
-            for each in faults(fault.Fault)
-            if getattr(each, "reason", None) and each.__module__ == fault.__name__
-        },
-        key=str,
+    page = (
+        f"# Error reasons\n\n{NOTE}\nA refusal or failure of the gateway carries one of these words: in the error's "
+        "details in upper case, in the access log and in `a2a_gateway_rejected_total` as `reason`. "
+        "[Errors](../errors.md) says how an error is written in each binding.\n"
     )
-    remedies = "[Errors](../errors.md) says what to do about each, and which of these callers see as another.\n\n"
-    heads = ("reason", "meaning", "JSON-RPC: HTTP, code", "HTTP+JSON", "gRPC")
-    return f"# Error reasons\n\n{NOTE}\n{remedies}" + table(heads, rows)
+    kinds = [kind for kind in faults(fault.Fault) if kind.__module__ == fault.__name__ and kind is not fault.Fault]
+    for reason in sorted(fault.REASONS):
+        rows = sorted({(meaning(each), *statuses(each), seen_as(each)) for each in kinds if each.reason == reason})
+        remedy = REMEDIES[reason]
+        more = f"\nMore: [{title_of(remedy.page)}](../{remedy.page})\n" if remedy.page else ""
+        page += f"\n## {reason}\n\n" + table(
+            ("meaning", "JSON-RPC: HTTP, code", "HTTP+JSON", "gRPC", "callers see"), rows
+        )
+        page += f"\n- **Caller**: {remedy.caller}\n- **Operator**: {remedy.operator}\n{more}"
+    return page
+
+
+def title_of(page: str) -> str:
+    """Return the title of a page that a link, with or without an anchor, leads to."""
+    text = (ROOT / "docs" / page.partition("#")[0]).read_text()
+    return text.partition("\n")[0].removeprefix("# ")
+
+
+def meaning(kind: type[fault.Fault]) -> str:
+    return (kind.__doc__ or "").strip().split("\n\n")[0]
+
+
+def seen_as(kind: type[fault.Fault]) -> str:
+    if kind is fault.ClientGone:
+        return "nothing"
+    return "`TASK_NOT_FOUND`" if kind is fault.TaskNotFound else f"`{(kind.shown or kind.reason).upper()}`"
 
 
 def statuses(kind: type[fault.Fault]) -> tuple[str, str, str]:
@@ -213,6 +349,9 @@ PAGES = {
 }
 
 if __name__ == "__main__":
+    if "--release" in sys.argv[1:]:
+        names = sorted(f"{name}.{key}" for name, _, keys in mappings() for key in keys)
+        (ROOT / "tests/config/keys" / f"{__version__}.txt").write_text("\n".join(names) + "\n")
     FOLDER.mkdir(exist_ok=True)
     for name, write in PAGES.items():
         (FOLDER / f"{name}.md").write_text(write())

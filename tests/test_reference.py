@@ -1,8 +1,17 @@
 """The pages of docs/reference say what the code says."""
 
-from tests.reference import FOLDER, PAGES
+from gateway.config.removed import REMOVED
+from tests.reference import FOLDER, PAGES, RELEASES, mappings
 
 
 def test_the_reference_pages_are_those_that_the_code_gives() -> None:
     written = {path.stem: path.read_text() for path in FOLDER.glob("*.md")}
     assert written == {name: page() for name, page in PAGES.items()}, "run python -m tests.reference"
+
+
+def test_every_key_of_a_release_is_there_or_is_told_to_be_removed() -> None:
+    now = {f"{name}.{key}" for name, _, keys in mappings() for key in keys}
+    released = {each for path in RELEASES for each in path.read_text().split()}
+    told = {pattern.rpartition(".")[2] for pattern in REMOVED}
+    assert released
+    assert [each for each in sorted(released - now) if each.rpartition(".")[2] not in told] == []

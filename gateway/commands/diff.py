@@ -34,7 +34,7 @@ class Differences:
     """The differences of two configurations.
 
     Attributes:
-        waiting: What takes effect with the next start.
+        waiting: Changes that take effect with the next start.
     """
 
     changed: tuple[Change, ...]

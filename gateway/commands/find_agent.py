@@ -83,7 +83,7 @@ def find_card(client: httpx.Client, url: str, query: str = "") -> Found:
     """Fetch the card of the agent at `url`; a `url` that ends in `.json` is that of the card.
 
     Args:
-        query: What stands behind the path of the card, the question mark included.
+        query: The query string of the card, with its question mark.
 
     Raises:
         CommandFailed: there is no card, or it cannot be used.
@@ -122,7 +122,7 @@ def find_agent(client: httpx.Client, url: str, *, shown: bool, tenant: str | Non
 
     Args:
         shown: Whether the client shows a credential.
-        tenant: What was asked for in the `tenant` field.
+        tenant: The value for the `tenant` field.
 
     Raises:
         CommandFailed: as `find_card`.

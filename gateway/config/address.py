@@ -230,7 +230,7 @@ def _same_host(host: str) -> str:
         address: Address = ipaddress.ip_address(host)
     except ValueError:
         try:
-            # What resolvers take for an address too: 127.1, 0x7f000001.
+            # Resolvers accept these as addresses too: 127.1, 0x7f000001.
             address = ipaddress.IPv4Address(socket.inet_aton(host))
         except (OSError, ValueError):
             return host

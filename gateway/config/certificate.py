@@ -30,8 +30,8 @@ class CertificateUnusable(Exception):  # noqa: N818 - a fact about a file, told 
 
     Attributes:
         key: The key of the configuration that names the file.
-        fact: What is the case, as the rest of a sentence that starts with the file.
-        remedy: What would be right.
+        fact: The fault, as the rest of a sentence that starts with the file.
+        remedy: The way to mend it.
     """
 
     def __init__(self, key: Literal["cert", "key", "ca"], fact: str, remedy: str = "") -> None:
@@ -57,7 +57,7 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
-        protocols: What is spoken within, by the names of ALPN.
+        protocols: The protocols offered, by their ALPN names.
 
     Raises:
         CertificateUnusable: one of the two cannot be used, or not with the other.

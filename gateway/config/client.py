@@ -235,7 +235,7 @@ _Filed: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class _PatternMatch:
     """A pattern that fits a name."""
 
     pattern: ClientPattern
@@ -244,12 +244,12 @@ class _Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class ClientMatch:
     """The client of a certificate.
 
     Attributes:
         client: The name of its entry in `auth.mtls.clients`.
-        agents: What it reaches at most; None for what its tenant may.
+        agents: Upper bound of the agents that it reaches; None for all agents of its tenant.
         trusted: Whether its identity headers are believed.
     """
 
@@ -293,7 +293,7 @@ class Clients:
                 texts = tuple(pattern.segments[number] for number in pattern.fixed)
                 alike.setdefault(pattern.fixed, {}).setdefault(texts, []).append((pattern, client))
 
-    def find(self, names: Sequence[ClientName]) -> Whose:
+    def find(self, names: Sequence[ClientName]) -> ClientMatch:
         """Return the client of the certificate with these names.
 
         Raises:
@@ -323,9 +323,9 @@ class Clients:
         # The order may differ on the next certificate of the same client.
         name = min(mine, key=lambda each: (KINDS.index(each.kind), each.text))
         agents = None if entry.agents is None else frozenset(entry.agents)
-        return Whose(client, tenant, name, agents, entry.trust_identity_headers)
+        return ClientMatch(client, tenant, name, agents, entry.trust_identity_headers)
 
-    def _narrowest(self, name: ClientName) -> _Fit | None:
+    def _narrowest(self, name: ClientName) -> _PatternMatch | None:
         fits = list(self._fits(name))
         if len({(fit.client, fit.tenant) for fit in fits}) < 2:
             return fits[0] if fits else None
@@ -336,13 +336,13 @@ class Clients:
             f"{printable(name.subject)} matches several clients: {', '.join(fit.client for fit in fits)}"
         )
 
-    def _fits(self, name: ClientName) -> Iterator[_Fit]:
+    def _fits(self, name: ClientName) -> Iterator[_PatternMatch]:
         segments = name.segments
         for fixed, by_texts in self._filed.get((name.kind, len(segments)), {}).items():
             for pattern, client in by_texts.get(tuple(segments[number] for number in fixed), ()):
                 tenant = pattern.tenant_of(name)
                 if tenant is not None:
-                    yield _Fit(pattern, client, tenant or self._clients[client].tenant or "")
+                    yield _PatternMatch(pattern, client, tenant or self._clients[client].tenant or "")
 
 
 def is_spiffe(uri: str) -> bool:

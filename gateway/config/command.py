@@ -32,7 +32,7 @@ def program(backend: Backend, file: str, environ: Mapping[str, str]) -> Program:
     """Return the process of a backend that is a command and was checked.
 
     Args:
-        file: Where it is written.
+        file: The file that it is written in.
         environ: The gateway's own environment.
 
     Raises:

@@ -39,7 +39,7 @@ class Change:
     """One key that differs.
 
     Attributes:
-        old, new: What may be shown of the two values, as JSON; empty where they are told by the path alone, or where
+        old, new: The visible parts of the two values, as JSON; empty where they are told by the path alone, or where
             they look alike because they are secret.
     """
 
@@ -194,7 +194,7 @@ class Waiting:
     """A setting that is written and waits for a restart.
 
     Attributes:
-        why: What cannot be changed.
+        why: The reason why it cannot be changed.
     """
 
     place: Place

@@ -153,7 +153,7 @@ def state(config: Config, marks: Marks, environ: Mapping[str, str], cwd: Path) -
     """Return where task state is kept; relative paths are relative to the file.
 
     Args:
-        environ: Where STATE_DIRECTORY may be, for a file that does not say.
+        environ: May have STATE_DIRECTORY, for a file without `state`.
         cwd: The working directory, for the same.
     """
     if config.gateway.state is None:

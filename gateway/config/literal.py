@@ -36,7 +36,7 @@ def literal_secrets(tree: Mapping[str, Value], marks: Marks) -> Iterator[Problem
     """Warn of each secret that is written out; no warning repeats any of it.
 
     Args:
-        tree: What the files write, references filled in.
+        tree: The content of the files, references filled in.
     """
     for path, fact in _found(dict(tree), Config, (), marks):
         if is_variable(marks.place(path)):

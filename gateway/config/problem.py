@@ -22,9 +22,9 @@ class Problem:
     """Something in the file that is wrong, or that the operator should know.
 
     Attributes:
-        path: Where in the document; empty for the file as a whole.
-        fact: What is the case.
-        remedy: What would be right.
+        path: The key path in the document; empty for the file as a whole.
+        fact: The fault.
+        remedy: The way to mend it.
         severity: An `error` keeps the configuration from being used, a `warning` does not.
         quote: The source line, secrets masked; empty where there is none.
         caret: The problem's column in the quote.

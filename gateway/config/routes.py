@@ -155,7 +155,7 @@ class Share:
 
     Attributes:
         key: The backend's key, as `backend_key` makes it.
-        at: Where it is written.
+        at: Its place in the file.
         callers: Tenants that reach it by this agent; `*` stands for any number that are not named.
     """
 
@@ -189,7 +189,7 @@ def places(config: Config, reached: Mapping[str, Reach]) -> list[tuple[Share, ..
     """Return the backends of the file, those at the same place together.
 
     Args:
-        reached: What each tenant may call.
+        reached: The agents that each tenant may call.
     """
     by_place: dict[str, list[Share]] = {}
     for place, part in _parts(config, reached):

@@ -76,7 +76,7 @@ class Interpolation:
         """Return the text with every reference replaced, and what could not be: pairs of a fact and a remedy.
 
         Args:
-            folder: What the paths of `${file:…}` are relative to.
+            folder: Paths of `${file:…}` are relative to it.
         """
         faults: list[tuple[str, str]] = []
 
@@ -154,7 +154,7 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
     """Return whether a value at this path is a credential, or stands where one may have been pasted.
 
     Args:
-        value: What is written there, where that is known: some places hold passwords only at times.
+        value: The value at that place, if known: some places hold passwords only at times.
     """
     names = [step for step in path if isinstance(step, str)]
     if not names:
@@ -228,7 +228,7 @@ class Masks:
     """Hides secrets in source lines and messages.
 
     Args:
-        written: What the file writes for each value that came by a reference.
+        written: The text in the file for each value that came by a reference.
         secret: Values of secret paths, whatever they came by.
     """
 
@@ -296,7 +296,7 @@ def guess(lines: Sequence[str], number: int) -> list[Span]:
         if is_secret(path) or is_unknown(path) or (_SECRET_NAME.search(key) is not None and key not in _PLAIN_NAMES):
             spans.append(Span(number, found.end() + 1, len(line) + 1))
             break
-    # What stands without a key may have lost it; a word or two can be shown.
+    # A value without a key may have lost it; a word or two can be shown.
     hidden = below or len(line.strip()) > _LONGEST_WORD
     if not spans and hidden and _KEY_LINE.search(line) is None and _BLOCK_KEY.match(line) is None:
         return whole

@@ -69,7 +69,7 @@ class StateUrl:
     """Where state is kept.
 
     Attributes:
-        kind: What keeps it.
+        kind: The kind of store.
         path: The file of `sqlite`.
         url: The URL of `redis`, with credentials.
     """

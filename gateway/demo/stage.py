@@ -129,7 +129,7 @@ observe:
         """Return the first output of the demo: its addresses, the keys and their tenants, and commands to try.
 
         Args:
-            program: How a shell starts this command line.
+            program: The shell command that starts this command line.
         """
         acme, globex, flaky = (self.keys[name].text for name in TENANTS)
         call = f'{{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{{"message":{_message("Go")}}}}}'

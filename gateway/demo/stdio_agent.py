@@ -231,7 +231,7 @@ class Agent:
     The work outlives the call that began it: a client may leave, and come back for the task.
 
     Args:
-        works: Where work is done.
+        works: Does the work.
     """
 
     def __init__(self, work: Work, works: asyncio.TaskGroup, card: Tree) -> None:

@@ -61,7 +61,7 @@ class Authenticator:
 
     Attributes:
         challenge: The value of `WWW-Authenticate` for a 401.
-        schemes: What a card says that callers may show: `bearer` (a token), `api_key` (in `X-API-Key`), `mtls` (a
+        schemes: The security schemes of cards: `bearer` (a token), `api_key` (in `X-API-Key`), `mtls` (a
             certificate).
         entitlement: Callers of the past, as this configuration sees them.
     """

@@ -108,7 +108,7 @@ class Keys:
     """The usable keys of one document.
 
     Attributes:
-        ignored: How many keys of the document are not among them.
+        ignored: The number of keys of the document that are not among them.
         content: The keys without their order; equal for key sets that verify the same tokens.
     """
 
@@ -249,7 +249,7 @@ def open_http(verify: SSLContext) -> httpx.AsyncClient:
     """Return a client for key sets: no proxies or certificates from the environment (safety K9), no redirects (K8).
 
     Args:
-        verify: How issuers are verified; httpx's own context would write its keys where SSLKEYLOGFILE says.
+        verify: The TLS context for issuers; httpx's own context would write its keys where SSLKEYLOGFILE says.
     """
     return httpx.AsyncClient(verify=verify, trust_env=False, follow_redirects=False, timeout=_STEP_TIMEOUT)
 
@@ -277,8 +277,8 @@ class KeySet:
         issuer_url: Its exact `iss`; where `jwks_url` is None, OIDC discovery starts here.
         algorithms: Those that its tokens may use.
         http: See `open_http`; not closed here.
-        bounds: How often it is read, how long it may be, and how long its keys serve.
-        on_result: Told the name and whether the reading was good, after each one.
+        bounds: Interval of readings, longest document, and lifetime of its keys.
+        on_result: Called after each reading with the name and whether it succeeded.
         label: The subject of log lines; by default the issuer.
         clock: Monotonic seconds.
         wall: Wall-clock seconds, for `last_success` alone.

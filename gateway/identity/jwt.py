@@ -175,7 +175,7 @@ class TokenVerifier:
     Args:
         issuers: By name, as the configuration has them.
         key_sets: By the same names; every issuer has one.
-        bounds: How long and how many results are cached.
+        bounds: Lifetime and number of cached results.
         tenants: The tenants that the file names; see `tenant_of`.
         queue: Spreads verifications over the turns of the event loop.
     """

@@ -32,7 +32,7 @@ _UNREADABLE = (
     x509.InvalidVersion,
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
-    # What the library only warns of, such as a serial number of 0; an error where warnings are.
+    # The library only warns of some faults, such as a serial number of 0; with warnings as errors it raises.
     UserWarning,
 )
 
@@ -85,7 +85,7 @@ class Certificates:
 
     Args:
         mtls: `auth.mtls`.
-        most: How many results are cached.
+        most: The number of cached results.
 
     Attributes:
         clients: The entries of `auth.mtls.clients`.

@@ -30,7 +30,7 @@ class FailureLimit:
     """Token buckets of failed credentials, one for each client network.
 
     Args:
-        rate: How many in how many seconds; as many may come at once.
+        rate: A number per seconds; also the burst.
         most: Networks that are remembered; the one that was quiet longest is evicted first.
     """
 

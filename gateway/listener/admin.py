@@ -115,9 +115,9 @@ def admin_app(
     """The admin application.
 
     Args:
-        token: What a request must show as bearer token, health aside; None for a loopback listener, or with
+        token: The bearer token that requests must have, except for health; None for a loopback listener, or with
             `certified`.
-        audit: Told of every request but those for health and metrics, answered or not.
+        audit: Called for every request except health and metrics, answered or not.
         certified: Whether a request, health aside, must come with a client certificate.
     """
     pages = _Pages(watched)

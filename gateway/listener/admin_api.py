@@ -10,7 +10,7 @@ from starlette.routing import Route
 from gateway import __version__
 from gateway.catalog.render import ASSETS
 from gateway.config.explain import Inquiry
-from gateway.listener.try_it import Trial
+from gateway.listener.try_it import TryItMessage
 
 Media = Literal["application/json", "text/plain", "text/html", "text/event-stream"]
 _SCHEMA = "#/components/schemas/{name}"
@@ -27,7 +27,7 @@ class Operation:
     """One method of one path.
 
     Attributes:
-        answers: What each status means; the first is that of success.
+        answers: The meaning of each status; the first is that of success.
         media: The media type of a good answer.
         body: The type of the request body, which is JSON; None for no body.
         answer: The type of a good answer in JSON; None where it is not fixed.
@@ -117,7 +117,7 @@ OPERATIONS: tuple[Operation, ...] = (
             404: "There is no such agent.",
             413: "It is too long.",
         },
-        body=Trial,
+        body=TryItMessage,
     ),
     Operation("GET", "/", "index", "The catalog page.", {200: "The page."}, "text/html"),
     Operation(

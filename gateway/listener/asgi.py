@@ -39,7 +39,7 @@ class AsgiListener:
     Args:
         serve: Answers one request.
         limits: Bounds of a head, and deadlines of a body and of an answer; those of connections are the server's.
-        refused: Told of a request that could not be read: the peer, the request id, the status, the words.
+        refused: Called for each unreadable request with peer, request id, status and text.
         prefix: Gives the path of the public URL, without a slash at its end; empty for none.
     """
 

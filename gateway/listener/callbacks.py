@@ -213,7 +213,7 @@ class PublicListener:
     Args:
         ready: Whether the gateway takes new requests; `/-/ready` says so.
         callbacks: Answers what is no call of a client's.
-        trouble: What else than draining keeps it from that; empty for nothing.
+        trouble: The reason beside draining why it is not; empty for none.
     """
 
     def __init__(

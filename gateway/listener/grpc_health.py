@@ -31,7 +31,7 @@ class Health:
         services: The names of the services.
 
     Attributes:
-        methods: What answers a call, by the path of the method.
+        methods: The handlers by the path of the method.
     """
 
     def __init__(self, ready: Callable[[], bool], services: Iterable[str]) -> None:

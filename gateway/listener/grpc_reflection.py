@@ -41,7 +41,7 @@ class Reflection:
         scope_field: Number of `scope` in the requests of the scoped service.
 
     Attributes:
-        methods: What answers a call, by the path of the method.
+        methods: The handlers by the path of the method.
     """
 
     def __init__(self, scope_field: int) -> None:

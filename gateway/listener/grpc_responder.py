@@ -194,7 +194,7 @@ class GrpcResponder:
         self._wake()
         try:
             if self._size > FULL:
-                # What the client does not take counts for the caller's limits as long as it is held.
+                # Bytes that the client does not read count for the caller's limits as long as they are held.
                 self._ended = asyncio.get_running_loop().create_future()
                 self._context.add_done_callback(lambda _: self._release())
                 await self._ended

@@ -47,7 +47,7 @@ from gateway.config.limit import Http
 from gateway.identity.throttle import network_of
 from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
-from gateway.listener.tls import UNMET, introduced
+from gateway.listener.tls import NO_TLS, read_tls_session
 
 logger = logging.getLogger("gateway.listener")
 
@@ -161,7 +161,7 @@ def end_writing(transport: asyncio.Transport) -> bool:
         try:
             transport.write_eof()
         except OSError:
-            # What it sent before is still unread.
+            # Bytes that it sent before are still unread.
             return False
     return True
 
@@ -181,11 +181,11 @@ AT_A_TURN: Final = 16
 """Requests that one turn begins: 3 ms, or twice that where each needs a new connection to its agent."""
 
 
-class Turns:
+class RequestQueue:
     """Admits heads to the current turn of the event loop; the others wait in a queue, at most one per connection.
 
     Args:
-        at_a_turn: How many at most; half as many at least.
+        at_a_turn: Most requests of one turn; at least half as many begin.
     """
 
     def __init__(self, at_a_turn: int = AT_A_TURN) -> None:
@@ -237,7 +237,7 @@ class ServerState:
     total_requests: int = 0
 
 
-class Crowd:
+class ConnectionLimit:
     """Counts connections by client address; in IPv6 by /64 network.
 
     Args:
@@ -273,19 +273,19 @@ class Crowd:
 
 
 @dataclass(slots=True)
-class Edge:
+class ListenerState:
     """State and settings that the connections of one listener share.
 
     Attributes:
         serve: Answers one request; each protocol gives it a responder of its own kind.
-        limits: What bounds their connections.
-        refused: Told of what could not be read: the peer, the request id, the status, the words.
-        shares: As `Crowd`.
-        distrusted: Told of a handshake that failed for the client's certificate: the peer, an id, why.
-        tls: How handshakes are made by now; None without TLS.
+        limits: The limits of their connections.
+        refused: Called for each unreadable request with peer, request id, status and text.
+        shares: As `ConnectionLimit`.
+        distrusted: Called for each handshake that failed for the client's certificate with peer, id and reason.
+        tls: The TLS context for new handshakes; None without TLS.
         closing: Whether connections end with the answer that they are waiting for.
-        crowd: The connections there are.
-        turns: The order in which requests begin.
+        connection_limit: The connections there are.
+        request_queue: The order in which requests begin.
     """
 
     serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
@@ -295,13 +295,13 @@ class Edge:
     distrusted: Callable[[str, str, str], None] = lambda *_: None
     tls: ServerTls | None = None
     closing: bool = False
-    crowd: Crowd = field(init=False)
-    turns: Turns = field(default_factory=Turns)
+    connection_limit: ConnectionLimit = field(init=False)
+    request_queue: RequestQueue = field(default_factory=RequestQueue)
     _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
     _openings: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.crowd = Crowd(self.limits.connections, self.limits.connections_per_peer, self.shares)
+        self.connection_limit = ConnectionLimit(self.limits.connections, self.limits.connections_per_peer, self.shares)
 
     def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The lines of the headers that every answer has; made anew when there is another list, once a second."""
@@ -583,7 +583,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         end = b"\r\n" if keep else b"connection: close\r\n\r\n"
         pairs = [*headers, *self.extra] if self.extra else headers
         if pairs and pairs[-1][0] == b"x-request-id" and pairs[-1][1].isalnum():
-            # What stands in front of it many answers have.
+            # Many answers share all headers before it.
             opening = connection.opening(status, tuple(pairs[:-1]))
             head = b"%bx-request-id: %b\r\n%b%b" % (opening, pairs[-1][1], framing, end)
         else:
@@ -634,37 +634,52 @@ class ClientConnection(asyncio.Protocol):
     """One connection of a client.
 
     Args:
-        edge: What it shares with others.
+        listener_state: State that it shares with the other connections.
         peer: The client's address where the connection has been counted already.
 
     Attributes:
-        introduction: How it began.
+        tls_session: Its TLS handshake.
         keeps: Whether the connection may last beyond this answer.
         paused: Whether what was written waits for the client to read.
     """
 
     __slots__ = (
-        "_backlog", "_client", "_deadline", "_drained", "_early", "_edge", "_entered", "_heads", "_incoming", "_loop",
-        "_peer", "_state", "introduction", "keeps", "paused", "server_state", "transport",
+        "_backlog",
+        "_client",
+        "_deadline",
+        "_drained",
+        "_early",
+        "_entered",
+        "_heads",
+        "_incoming",
+        "_listener_state",
+        "_loop",
+        "_peer",
+        "_state",
+        "keeps",
+        "paused",
+        "server_state",
+        "tls_session",
+        "transport",
     )  # fmt: skip
 
     def __init__(
         self,
-        edge: Edge,
+        listener_state: ListenerState,
         *,
         server_state: ServerState,
         peer: str | None = None,
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self._edge = edge
+        self._listener_state = listener_state
         self._loop = _loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)  # until the connection is made
         self._peer = peer or ""
         self._entered = peer is not None
-        self.introduction = UNMET
+        self.tls_session = NO_TLS
         self._state = _RESTING
-        self._heads = IncomingHeads(edge.limits)
+        self._heads = IncomingHeads(listener_state.limits)
         self._client: ClientResponder | None = None
         self.keeps = True
         # The body while it comes, and whether it was answered before it was whole.
@@ -685,15 +700,15 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
         self.transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from asyncio's
-        edge, limits = self._edge, self._edge.limits
-        self.introduction = introduced(transport, edge.tls)
+        listener_state, limits = self._listener_state, self._listener_state.limits
+        self.tls_session = read_tls_session(transport, listener_state.tls)
         self.server_state.connections.add(self)
         self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
         if not self._entered:
             peer = transport.get_extra_info("peername")
             self._peer = peer[0] if isinstance(peer, tuple) else "" if peer is None else THIS_MACHINE
             self._entered = True
-            if not edge.crowd.enter(self._peer):
+            if not listener_state.connection_limit.enter(self._peer):
                 self._refuse(503, "there are too many connections", linger=False)
                 return
         self._deadline.within(limits.header_timeout)
@@ -701,7 +716,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Tell the task that serves a request here."""
         self.server_state.connections.discard(self)
-        self._edge.crowd.leave(self._peer)
+        self._listener_state.connection_limit.leave(self._peer)
         self._state = _CLOSING
         self._deadline.close()
         self._heads.drop()
@@ -725,7 +740,7 @@ class ClientConnection(asyncio.Protocol):
         self.paused = True
         self._backlog.look(self.transport)
         if self._state is not _CLOSING:
-            self._deadline.within(self._edge.limits.write_stall)
+            self._deadline.within(self._listener_state.limits.write_stall)
 
     def resume_writing(self) -> None:
         """The client has read."""
@@ -768,15 +783,15 @@ class ClientConnection(asyncio.Protocol):
 
     def _hear(self, data: bytes) -> None:
         """Read on in a head now, or when those that came before have been heard."""
-        turns = self._edge.turns
-        if turns.take(self._loop):
+        request_queue = self._listener_state.request_queue
+        if request_queue.take(self._loop):
             self._read_head(data)
             return
         if self._state is _RESTING:
-            self._deadline.within(self._edge.limits.header_timeout)
+            self._deadline.within(self._listener_state.limits.header_timeout)
         self._heads.received += data
         self._state = _QUEUED
-        turns.wait(self._heard)
+        request_queue.wait(self._heard)
 
     def _heard(self) -> None:
         if self._state is _QUEUED:
@@ -787,7 +802,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_head(self, data: bytes) -> None:
         try:
-            met = self.introduction
+            met = self.tls_session
             found = self._heads.feed(data, self._peer, met.scheme, met.certificate)
         except Unreadable as error:
             self._refuse(error.status, error.words)
@@ -796,11 +811,11 @@ class ClientConnection(asyncio.Protocol):
             self._begin(*found)
         elif self._state is _RESTING:
             self._state = _HEAD
-            self._deadline.within(self._edge.limits.header_timeout)
+            self._deadline.within(self._listener_state.limits.header_timeout)
 
     def _begin(self, read: RequestHead, rest: bytes) -> None:
-        edge = self._edge
-        self.keeps = self.keeps and read.keeps and not edge.closing
+        listener_state = self._listener_state
+        self.keeps = self.keeps and read.keeps and not listener_state.closing
         self._deadline.lift()
         length = None if read.chunked else read.length
         whole = length is not None and len(rest) >= length
@@ -812,13 +827,13 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._client = client = ClientResponder(self, read, length, whole=False)
             self._state = _BODY
-            self._incoming = IncomingBody(client, read, edge.limits.headers, self._loop.time())
+            self._incoming = IncomingBody(client, read, listener_state.limits.headers, self._loop.time())
             if rest:
                 self._read_body(rest)
                 if self._client is None:
                     return
             else:
-                self._deadline.within(edge.limits.body_idle)
+                self._deadline.within(listener_state.limits.body_idle)
         task = self._loop.create_task(self._serve(read.head, client))
         tasks = self.server_state.tasks
         tasks.add(task)
@@ -826,7 +841,7 @@ class ClientConnection(asyncio.Protocol):
 
     async def _serve(self, head: Head, client: ClientResponder) -> None:
         try:
-            await self._edge.serve(head, client)
+            await self._listener_state.serve(head, client)
         except Exception:
             logger.exception("a request could not be served")
             if not client.opened:
@@ -857,17 +872,17 @@ class ClientConnection(asyncio.Protocol):
             self.transport.pause_reading()
             # A body without a reader is not waited for.
             self._deadline.lift()
-        elif incoming.is_slow(self._loop.time(), self._edge.limits.body_rate):
+        elif incoming.is_slow(self._loop.time(), self._listener_state.limits.body_rate):
             client.too_slow()
         else:
-            self._deadline.within(self._edge.limits.body_idle)
+            self._deadline.within(self._listener_state.limits.body_idle)
 
     def reads(self) -> None:
         """Somebody reads the body from now on."""
         if self._incoming is not None:
             self.transport.resume_reading()
             self._incoming.count_from(self._loop.time())
-            self._deadline.within(self._edge.limits.body_idle)
+            self._deadline.within(self._listener_state.limits.body_idle)
 
     def wants_body(self) -> None:
         """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
@@ -893,7 +908,7 @@ class ClientConnection(asyncio.Protocol):
 
     def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
         """Return the beginning of an answer: status line, the headers of every answer, and these."""
-        return self._edge.opening(self.server_state.default_headers, status, headers)
+        return self._listener_state.opening(self.server_state.default_headers, status, headers)
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of an answer."""
@@ -959,9 +974,9 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        standing = self._edge.standing(self.server_state.default_headers)
+        standing = self._listener_state.standing(self.server_state.default_headers)
         self.transport.write(refusal(status, words, request_id, standing))
-        self._edge.refused(self._peer, request_id, status, words)
+        self._listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
         else:
@@ -975,7 +990,7 @@ class ClientConnection(asyncio.Protocol):
         self._drained = 0
         transport = self.transport
         transport.resume_reading()
-        self._deadline.within(self._edge.limits.write_stall if self.paused else _DRAIN_TIME)
+        self._deadline.within(self._listener_state.limits.write_stall if self.paused else _DRAIN_TIME)
         if not end_writing(transport):
             self._close()
 
@@ -986,7 +1001,7 @@ class ClientConnection(asyncio.Protocol):
         self._heads.drop()
         self._backlog.look(self.transport)
         # Over TLS the client has to say goodbye, too.
-        self._deadline.within(self._edge.limits.write_stall)
+        self._deadline.within(self._listener_state.limits.write_stall)
         self.transport.close()
 
     # ---- Time ----------------------------------------------------------------------------------------------------
@@ -994,13 +1009,13 @@ class ClientConnection(asyncio.Protocol):
     def _expect_nothing(self) -> None:
         """Expect nothing of the client but that it reads what waits for it."""
         if self.paused:
-            self._deadline.within(self._edge.limits.write_stall)
+            self._deadline.within(self._listener_state.limits.write_stall)
         else:
             self._deadline.lift()
 
     def _rest(self) -> None:
         """Wait for the next request."""
-        patience = self._edge.limits.keep_alive
+        patience = self._listener_state.limits.keep_alive
         self._deadline.within(min(_KEPT_FOR, patience) if self._heads.knows else patience)
 
     def _late(self) -> None:
@@ -1008,15 +1023,15 @@ class ClientConnection(asyncio.Protocol):
         if self.paused or state is _CLOSING:
             # It may read, slowly.
             if self._backlog.look(self.transport):
-                self._deadline.within(self._edge.limits.write_stall)
+                self._deadline.within(self._listener_state.limits.write_stall)
             else:
                 self.abort()
         elif state in (_HEAD, _QUEUED):
             self._refuse(408, "the headers took too long")
         elif state is _BODY and self._client is not None:
             self._client.too_slow()
-        elif state is _RESTING and self._heads.knows and self._edge.limits.keep_alive > _KEPT_FOR:
+        elif state is _RESTING and self._heads.knows and self._listener_state.limits.keep_alive > _KEPT_FOR:
             self._heads.forget()
-            self._deadline.within(self._edge.limits.keep_alive - _KEPT_FOR)
+            self._deadline.within(self._listener_state.limits.keep_alive - _KEPT_FOR)
         elif state is not _ANSWERING:
             self._close()

@@ -22,7 +22,7 @@ from gateway.config.yaml import Marks
 from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks, PublicListener
-from gateway.listener.http1 import Crowd, Edge
+from gateway.listener.http1 import ConnectionLimit, ListenerState
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
 from gateway.listener.tls import PemTls
 from gateway.proxy.client_address import Network
@@ -55,7 +55,7 @@ class Listeners:
         line: Serves the requests.
         ready: Returns whether new calls are accepted.
         trouble: Returns the reason beside draining why they are not; empty for none.
-        shares: As `Edge.shares`.
+        shares: As `ListenerState.shares`.
         over_http: Whether this process listens for HTTP clients; false behind an ASGI server (`asgi`), where the admin
             listener is opened only if the configuration has its address.
 
@@ -111,11 +111,13 @@ class Listeners:
         if self._over_http:
             limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
             proxies = tuple(ipaddress.ip_network(network) for network in written.proxy_protocol)
-            crowd: Crowd | None = None  # of all addresses together
+            connection_limit: ConnectionLimit | None = None  # of all addresses together
             for address in written.listen:
-                edge = Edge(listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted)
-                crowd = edge.crowd = edge.crowd if crowd is None else crowd
-                server = self._server("public", address, written.socket_mode, edge, tls=tls, proxies=proxies)
+                state = ListenerState(
+                    listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted
+                )
+                connection_limit = state.connection_limit = connection_limit or state.connection_limit
+                server = self._server("public", address, written.socket_mode, state, tls=tls, proxies=proxies)
                 self._public.append(server)
             addresses = [server.address for server in self._public]
             self.address = next((each for each in addresses if not each.startswith(UNIX)), addresses[0])
@@ -126,9 +128,9 @@ class Listeners:
             self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=lambda: prefix)
             self.address = written.listen[0]
         if self._over_http or "admin" in written.model_fields_set:
-            edge = Edge(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
+            state = ListenerState(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
             admin_tls = await asyncio.to_thread(open_admin_tls, written.admin.tls, marks)
-            self._admin = self._server("admin", written.admin.listen, written.socket_mode, edge, tls=admin_tls)
+            self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=admin_tls)
             self.admin_address = self._admin.address
         if written.listen_grpc is not None:
             from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - grpcio is loaded only if it is used
@@ -144,14 +146,14 @@ class Listeners:
         role: str,
         address: str,
         mode: int,
-        edge: Edge,
+        listener_state: ListenerState,
         *,
         tls: ServerTls | None = None,
         proxies: Sequence[Network] = (),
     ) -> HttpServer:
         bound = self._sockets.get((role, address))
         # The file of a Unix socket that is bound already is the supervisor's to remove.
-        server = HttpServer(bound or bind(address, mode), edge, tls=tls, proxies=proxies, owned=bound is None)
+        server = HttpServer(bound or bind(address, mode), listener_state, tls=tls, proxies=proxies, owned=bound is None)
         self.servers.append(server)
         self._names.append(role)
         return server
@@ -191,15 +193,15 @@ class Listeners:
         if self._grpc is not None:
             await self._grpc.renew(certificates.grpc, config.gateway.body_limit)
 
-    def press(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.press`
+    def set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - as `HttpServer.set_overloaded`
         """Close client connections after their next answer while open files are short."""
         for server in self._public:
-            server.press(short)
+            server.set_overloaded(short)
 
-    def wind_down(self) -> None:
+    def close_after_answers(self) -> None:
         """Accept connections, but close them after their next answer."""
         for server in self._public:
-            server.wind_down()
+            server.close_after_answers()
 
     def stop_accepting(self) -> None:
         """Stop accepting clients; the admin listener stays open until the end."""

@@ -116,7 +116,7 @@ def read_head(
     Args:
         raw: From the first byte to the empty line, both of its CRLF included.
         peer: Address of the client.
-        certificate: What it has shown on this connection.
+        certificate: The certificate of the client on this connection.
 
     Raises:
         Unreadable: it is none that this gateway takes.
@@ -292,7 +292,7 @@ def _host_name(value: bytes) -> str | None:
 
 
 _HEAD = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
-# What chunks may cost beside the bytes that they bring: a size and two line ends for every byte, and something over.
+# Bound of the framing of chunks, beside their content: a size and two line ends for every byte, and something over.
 _COST, _SLACK = 16, 64 * 1024
 
 
@@ -389,7 +389,7 @@ class IncomingHeads:
     """The heads that come over one connection, one after the other.
 
     Attributes:
-        received: What has come of one that is not whole.
+        received: The bytes of an incomplete head.
     """
 
     __slots__ = ("_again", "_bounds", "_checked", "received")
@@ -452,7 +452,7 @@ class IncomingBody:
     """A body that has not come whole with its head.
 
     Args:
-        sink: Where its bytes go.
+        sink: Receives its bytes.
         trailers: Most bytes behind its last chunk.
         now: Seconds of the loop's clock.
 

@@ -20,7 +20,7 @@ from gateway.background import Background
 from gateway.config.address import UNIX
 from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
-from gateway.listener.http1 import THIS_MACHINE, ClientConnection, Edge, ServerState
+from gateway.listener.http1 import THIS_MACHINE, ClientConnection, ListenerState, ServerState
 from gateway.listener.proxy_protocol import HeaderRefused, read_client
 from gateway.proxy.client_address import Network, is_trusted
 
@@ -167,8 +167,8 @@ def client_limits(written: Http, beside: int = 0) -> Http:
     """The bounds that a configuration writes; fewer connections where the system grants fewer open files.
 
     Args:
-        beside: How many another listener for clients may have. Where there are not enough files for both, this one
-            gets what that one leaves, and half of them in any case: filling one shuts no client out of the other.
+        beside: The connections that another listener for clients may have. With too few files for both, this one gets
+            the rest, and at least half of them: filling one shuts no client out of the other.
     """
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
@@ -207,7 +207,7 @@ class HttpServer:
     """One listening socket and what answers behind it.
 
     Args:
-        edge: What its connections share.
+        listener_state: State that its connections share.
         tls: From `server_tls`, or None for plain http.
         proxies: Networks whose connections begin with a PROXY header.
         owned: Whether this process removes the file of a Unix socket.
@@ -216,18 +216,18 @@ class HttpServer:
     def __init__(
         self,
         listener: socket.socket,
-        edge: Edge,
+        listener_state: ListenerState,
         *,
         tls: ServerTls | None = None,
         proxies: Sequence[Network] = (),
         owned: bool = True,
     ) -> None:
-        _tune(listener, edge.limits)
+        _tune(listener, listener_state.limits)
         self._proxies = proxies
         self._owned = owned
         self._listener = listener
-        self._edge = edge
-        edge.tls = self._tls = tls
+        self._listener_state = listener_state
+        listener_state.tls = self._tls = tls
         self.state = ServerState()
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
@@ -242,7 +242,7 @@ class HttpServer:
 
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
-        connection = partial(ClientConnection, self._edge, server_state=self.state)
+        connection = partial(ClientConnection, self._listener_state, server_state=self.state)
         if self._tls is None and not self._proxies:
             loop = asyncio.get_running_loop()
             if self._listener.family == socket.AF_UNIX:
@@ -251,7 +251,7 @@ class HttpServer:
                 self._server = await loop.create_server(connection, sock=self._listener, backlog=_BACKLOG)
         else:
             self._handshakes = Handshakes(
-                self._listener, self._tls, self._edge, lambda peer: connection(peer=peer), self._proxies
+                self._listener, self._tls, self._listener_state, lambda peer: connection(peer=peer), self._proxies
             )
             self._tasks.append(background.start(f"{name} handshakes", self._handshakes.run))
         self._tasks.append(background.start(f"{name} clock", self._tell_time))
@@ -268,23 +268,23 @@ class HttpServer:
         nothing and now has to: it may end what it has begun.
         """
         if self._handshakes is not None:
-            self._edge.tls = self._tls = self._handshakes.tls = tls
+            self._listener_state.tls = self._tls = self._handshakes.tls = tls
             for connection in list(self.state.connections):
-                if not connection.introduction.outlives(tls):
+                if not connection.tls_session.outlives(tls):
                     connection.shutdown()
 
-    def wind_down(self) -> None:
+    def close_after_answers(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
         self._winding_down = True
-        self._edge.closing = True
+        self._listener_state.closing = True
 
-    def press(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
+    def set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
         """Have connections end with their next answer while open files are short."""
-        self._edge.closing = short or self._winding_down
+        self._listener_state.closing = short or self._winding_down
 
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
-        self._winding_down = self._edge.closing = True
+        self._winding_down = self._listener_state.closing = True
         if self._stopped:
             return
         self._stopped = True
@@ -313,7 +313,7 @@ class HttpServer:
             task.cancel()
         for connection in list(state.connections):
             connection.end()
-        # What was written goes out first; a client that does not read would keep it for ever.
+        # Written bytes go out first; a client that does not read would keep it open for ever.
         await self._emptied(timeout)
         for connection in list(state.connections):
             connection.abort()
@@ -346,21 +346,21 @@ class Handshakes:
         proxies: Networks whose connections begin with a PROXY header.
 
     Attributes:
-        tls: How the next ones are made, None for plain http; a new certificate is another context.
+        tls: The TLS context for the next ones, None for plain http; a new certificate is another context.
     """
 
     def __init__(
         self,
         listener: socket.socket,
         tls: ServerTls | None,
-        edge: Edge,
+        listener_state: ListenerState,
         connection: Callable[[str], ClientConnection],
         proxies: Sequence[Network] = (),
     ) -> None:
         self._proxies = proxies
         self._listener = listener
         self.tls = tls
-        self._edge = edge
+        self._listener_state = listener_state
         self._connection = connection
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -383,46 +383,46 @@ class Handshakes:
                 task.cancel()
 
     def _welcome(self, client: socket.socket, peer: str) -> None:
-        edge = self._edge
-        if not edge.crowd.enter(peer):
-            edge.crowd.leave(peer)
+        listener_state = self._listener_state
+        if not listener_state.connection_limit.enter(peer):
+            listener_state.connection_limit.leave(peer)
             client.close()
             # There is no way to tell a client before it has shaken hands.
-            edge.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+            listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
             return
         task = asyncio.get_running_loop().create_task(self._shake(client, peer))
         self._tasks.add(task)
         task.add_done_callback(self._shaken)
 
     async def _shake(self, client: socket.socket, peer: str) -> None:
-        limits, counted = self._edge.limits, peer
+        limits, counted = self._listener_state.limits, peer
         connection: ClientConnection | None = None
         over_tls = {"ssl_handshake_timeout": limits.tls_handshake, "ssl_shutdown_timeout": limits.write_stall}
         try:
             if self._proxies and is_trusted(peer, self._proxies):
                 peer = await read_client(client, limits.header_timeout) or peer
-                self._edge.crowd.leave(counted)
-                counted, fits = peer, self._edge.crowd.enter(peer)
+                self._listener_state.connection_limit.leave(counted)
+                counted, fits = peer, self._listener_state.connection_limit.enter(peer)
                 if not fits:
-                    self._edge.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+                    self._listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
                     return
             connection = made = self._connection(peer)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: made, client, ssl=self.tls, **({} if self.tls is None else over_tls)
             )
-            if made.made and self.tls is not None and not made.introduction.outlives(self.tls):
+            if made.made and self.tls is not None and not made.tls_session.outlives(self.tls):
                 # Others are trusted by now than were when it began.
                 made.shutdown()
         except HeaderRefused as refused:
-            self._edge.refused(peer, secrets.token_hex(8), 400, str(refused))
+            self._listener_state.refused(peer, secrets.token_hex(8), 400, str(refused))
         except OSError as error:
             logger.debug("no TLS with %s: %s", peer, error)
             why = _distrust(error)
             if why:
-                self._edge.distrusted(peer, secrets.token_hex(8), why)
+                self._listener_state.distrusted(peer, secrets.token_hex(8), why)
         finally:
             if connection is None or not connection.made:
-                self._edge.crowd.leave(counted)
+                self._listener_state.connection_limit.leave(counted)
                 client.close()
 
     def _shaken(self, task: "asyncio.Task[Any]") -> None:

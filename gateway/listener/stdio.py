@@ -218,7 +218,7 @@ class StdioResponder:
         # Nothing more goes out.
         self._silent = False
         self._decoder = SseDecoder(_LONGEST_EVENT)
-        # What goes with the first frame of the answer.
+        # Metadata for the first frame of the answer.
         self._headers: Pairs = []
         self._ended = False
 
@@ -401,7 +401,7 @@ class StdioClient:
         if heard is not None and not heard.method and heard.id and {"result", "error"} & set(heard.members):
             logger.warning("the host sent an answer without a request")
             return
-        # What is no call is one that the line refuses.
+        # A frame that is no call goes to the pipeline too, which refuses it.
         identity = _NO_ID if heard is None else _identity(heard, frame.content)
         method = method or ""
         version = Version.V0_3 if "/" in method else Version.V1_0

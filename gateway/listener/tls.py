@@ -10,14 +10,14 @@ from gateway.principal import Certificate
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class TlsSession:
     """The handshake of a connection, as far as anybody asks for it.
 
     Attributes:
         scheme: `http`, or `https` over TLS.
-        certificate: What the client has shown, where it was asked and has one.
-        tls: How its handshake was made; None without TLS.
-        protocol: What was agreed upon in it (ALPN), or None.
+        certificate: The certificate of the client; None if it was not asked or has none.
+        tls: The context of its handshake; None without TLS.
+        protocol: The protocol that was negotiated (ALPN), or None.
     """
 
     scheme: str = "http"
@@ -40,22 +40,22 @@ class Introduction:
         return not self.certificate.void
 
 
-UNMET = Introduction()
+NO_TLS = TlsSession()
 """The value before the connection is made, and without TLS."""
 
 
-def introduced(transport: asyncio.BaseTransport, tls: ServerTls | None) -> Introduction:
+def read_tls_session(transport: asyncio.BaseTransport, tls: ServerTls | None) -> TlsSession:
     """Return the handshake of a transport's connection.
 
     Args:
-        tls: How handshakes are made by now; it may be another way than this one was.
+        tls: The context for new handshakes; it may differ from that of this one.
     """
     shaken = transport.get_extra_info("ssl_object")
     if shaken is None:
-        return UNMET
+        return NO_TLS
     der = shaken.getpeercert(binary_form=True)
     certificate = None if der is None else read_certificate(der)
-    met = Introduction("https", certificate, shaken.context, shaken.selected_alpn_protocol())
+    met = TlsSession("https", certificate, shaken.context, shaken.selected_alpn_protocol())
     if tls is not None:
         met.outlives(tls)
     return met

@@ -45,7 +45,7 @@ class Serve(Protocol):
         """Answer one request."""
 
 
-class Trial(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class TryItMessage(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A message to be sent.
 
     Attributes:
@@ -82,20 +82,20 @@ class TryIt:
         """Serve one message."""
         request = Request(scope, receive)
         try:
-            trial, address = await self._read(request)
-            caller = self._caller(trial)
+            message, address = await self._read(request)
+            caller = self._caller(message)
         except _Refused as refused:
             await JSONResponse({"error": str(refused)}, refused.status, HEADERS)(scope, receive, send)
             return
-        body = _call(trial, address)
+        body = _call(message, address)
         headers: list[tuple[bytes, bytes]] = [
             (b"host", address.host.encode()),
             (b"content-type", b"application/json"),
             (b"accept", b"application/json, text/event-stream"),
             (b"a2a-version", b"1.0"),
         ]
-        if trial.credential:
-            headers.append((b"authorization", b"Bearer " + trial.credential.strip().encode("utf-8", "replace")))
+        if message.credential:
+            headers.append((b"authorization", b"Bearer " + message.credential.strip().encode("utf-8", "replace")))
         peer = "" if request.client is None else request.client.host
         head = Head("POST", quote(address.path).encode(), host=address.host, headers=tuple(headers), peer=peer)
         responder = AsgiResponder(_replayed(body, receive), _shown(send), head, len(body), _LIMITS)
@@ -104,11 +104,11 @@ class TryIt:
         finally:
             await responder.finish()
 
-    async def _read(self, request: Request) -> tuple[Trial, Address]:
+    async def _read(self, request: Request) -> tuple[TryItMessage, Address]:
         if _HEADER not in request.headers or request.headers.get("content-type") != "application/json":
             raise _Refused(403, f"send JSON, with the header {_HEADER}")
         try:
-            trial = msgspec.json.decode(await request.body(), type=Trial)
+            message = msgspec.json.decode(await request.body(), type=TryItMessage)
         except BodyTooLarge as fault:
             raise _Refused(413, "the message is too long") from fault
         except Fault as fault:
@@ -119,21 +119,21 @@ class TryIt:
         if name not in snapshot.table.agents:
             raise _Refused(404, "there is no such agent")
         found = addresses(snapshot, name)
-        if not 0 <= trial.address < len(found):
+        if not 0 <= message.address < len(found):
             raise _Refused(400, "the agent has no such address")
-        return trial, found[trial.address]
+        return message, found[message.address]
 
-    def _caller(self, trial: Trial) -> Principal | None:
+    def _caller(self, message: TryItMessage) -> Principal | None:
         """Return the principal that the operator acts as; None where a credential identifies the caller."""
-        if not trial.as_:
+        if not message.as_:
             return None
-        if trial.credential:
+        if message.credential:
             raise _Refused(400, "act as a tenant, or show a credential, not both")
         if not self._may_act_as:
             raise _Refused(403, "set gateway.admin.token to act as a tenant, or show a credential of it")
-        if not is_tenant(trial.as_):
+        if not is_tenant(message.as_):
             raise _Refused(400, "this is no name of a tenant")
-        return Principal(trial.as_, SUBJECT, METHOD, ISSUER)
+        return Principal(message.as_, SUBJECT, METHOD, ISSUER)
 
 
 class _Refused(Exception):  # noqa: N818 - the words are the answer
@@ -142,15 +142,15 @@ class _Refused(Exception):  # noqa: N818 - the words are the answer
         self.status = status
 
 
-def _call(trial: Trial, address: Address) -> bytes:
+def _call(wanted: TryItMessage, address: Address) -> bytes:
     """Return the call in JSON-RPC of 1.0."""
-    message: dict[str, Any] = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": trial.text}]}
-    if trial.task_id:
-        message["taskId"] = trial.task_id
-    if trial.context_id:
-        message["contextId"] = trial.context_id
+    message: dict[str, Any] = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": wanted.text}]}
+    if wanted.task_id:
+        message["taskId"] = wanted.task_id
+    if wanted.context_id:
+        message["contextId"] = wanted.context_id
     params = {"message": message} if address.tenant is None else {"tenant": address.tenant, "message": message}
-    method = "SendStreamingMessage" if trial.stream else "SendMessage"
+    method = "SendStreamingMessage" if wanted.stream else "SendMessage"
     return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 

@@ -52,10 +52,10 @@ class Flow:
         listed: Whether the limiter's heap has an entry for it, possibly an outdated one.
     """
 
-    __slots__ = ("due", "gate", "held", "listed", "waiting", "weight")
+    __slots__ = ("due", "held", "limiter", "listed", "waiting", "weight")
 
-    def __init__(self, gate: "ConcurrencyLimiter", weight: float) -> None:
-        self.gate = gate
+    def __init__(self, limiter: "ConcurrencyLimiter", weight: float) -> None:
+        self.limiter = limiter
         self.weight = weight
         self.held = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
@@ -64,13 +64,13 @@ class Flow:
 
     def leave(self) -> None:
         """Release one slot; the next call gets it at once."""
-        gate = self.gate
+        limiter = self.limiter
         self.held -= 1
-        gate.taken -= 1
+        limiter.taken -= 1
         if not self.held and not self.waiting:
-            gate.rested(self)
-        if gate.waiting:
-            gate.serve()
+            limiter.became_idle(self)
+        if limiter.waiting:
+            limiter.serve()
 
 
 class ConcurrencyLimiter:
@@ -151,7 +151,7 @@ class ConcurrencyLimiter:
 
     def full(self, tenant: str, weight: float) -> bool:
         """Return whether a call of the tenant would be refused if it had to wait now."""
-        return self.waiting >= self.queue and self._victim(self._flow(tenant, weight)) is None
+        return self.waiting >= self.queue and self._most_above_share(self._flow(tenant, weight)) is None
 
     async def wait(self, tenant: str, weight: float, reclaim: Callable[[Flow], None] | None = None) -> Flow:
         """Wait for a slot and take it. `Flow.leave` releases it.
@@ -169,42 +169,42 @@ class ConcurrencyLimiter:
             return entered
         flow = self._flow(tenant, weight)
         if self.waiting >= self.queue:
-            victim = self._victim(flow)
+            victim = self._most_above_share(flow)
             if victim is None:
                 raise NoSlot("the queue is full")
-            turn = victim.waiting.pop()
+            waiter = victim.waiting.pop()
             self._left(victim)
-            if not turn.done():
-                turn.set_exception(NoSlot("another tenant has less than its share of the queue"))
+            if not waiter.done():
+                waiter.set_exception(NoSlot("another tenant has less than its share of the queue"))
         loop = asyncio.get_running_loop()
-        turn = loop.create_future()
-        self._join(flow, turn)
-        alarm = loop.call_later(self.timeout, self._expire, flow, turn)
-        insistence = None
+        waiter = loop.create_future()
+        self._join(flow, waiter)
+        timeout_timer = loop.call_later(self.timeout, self._expire, flow, waiter)
+        reclaim_timer = None
         if reclaim is not None:
-            insistence = loop.call_later(self.timeout * _PATIENCE, self._insist, flow, turn, reclaim)
+            reclaim_timer = loop.call_later(self.timeout * _PATIENCE, self._reclaim_for, flow, waiter, reclaim)
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._drop(flow, turn)
-            elif turn.exception() is None:
+            if waiter.cancelled():
+                self._drop(flow, waiter)
+            elif waiter.exception() is None:
                 flow.leave()
             raise
         finally:
-            alarm.cancel()
-            if insistence is not None:
-                insistence.cancel()
+            timeout_timer.cancel()
+            if reclaim_timer is not None:
+                reclaim_timer.cancel()
         return flow
 
     def dismiss(self, reason: Callable[[], Exception]) -> None:
         """Refuse all queued calls."""
         for flow in list(self._flows.values()):
             while flow.waiting:
-                turn = flow.waiting.pop()
+                waiter = flow.waiting.pop()
                 self._left(flow)
-                if not turn.done():
-                    turn.set_exception(reason())
+                if not waiter.done():
+                    waiter.set_exception(reason())
 
     # ---- Order ---------------------------------------------------------------------------------------------------
 
@@ -212,12 +212,12 @@ class ConcurrencyLimiter:
         """Grant free slots to queued calls."""
         while self.waiting and self.taken < self.limit:
             flow = self._next()
-            turn = flow.waiting.popleft()
+            waiter = flow.waiting.popleft()
             # A future that is done was cancelled, and its task has not run since.
-            if not turn.done():
+            if not waiter.done():
                 flow.held += 1
                 self.taken += 1
-                turn.set_result(None)
+                waiter.set_result(None)
             self._left(flow)
 
     def _next(self) -> Flow:
@@ -246,9 +246,9 @@ class ConcurrencyLimiter:
             self._list(flow)
         return flow
 
-    def _insist(self, flow: Flow, turn: "asyncio.Future[None]", reclaim: Callable[[Flow], None]) -> None:
+    def _reclaim_for(self, flow: Flow, waiter: "asyncio.Future[None]", reclaim: Callable[[Flow], None]) -> None:
         """Reclaim a slot from the flow that exceeds its share most, for a call whose flow is below its own."""
-        if turn.done() or flow.held + 1 > self._share(flow):
+        if waiter.done() or flow.held + 1 > self._share(flow):
             return
         above = [each for each in self._flows.values() if each.held > self._share(each)]
         if above:
@@ -263,7 +263,7 @@ class ConcurrencyLimiter:
         flow.listed = True
         heapq.heappush(self._heap, (max(flow.due, self._now), self._serial, flow))
 
-    def _victim(self, newcomer: Flow) -> Flow | None:
+    def _most_above_share(self, newcomer: Flow) -> Flow | None:
         """Return the flow of a full queue that exceeds its share most; None if the new flow does."""
         wanted = self._wanted if newcomer.waiting else self._wanted + newcomer.weight
         each = self.queue / wanted
@@ -275,25 +275,25 @@ class ConcurrencyLimiter:
 
     # ---- Coming and going ----------------------------------------------------------------------------------------
 
-    def _join(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
+    def _join(self, flow: Flow, waiter: "asyncio.Future[None]") -> None:
         if not flow.waiting:
             self._wanted += flow.weight
             if not flow.held:
                 self._weight += flow.weight
             if not flow.listed:
                 self._list(flow)
-        flow.waiting.append(turn)
+        flow.waiting.append(waiter)
         self.waiting += 1
 
-    def _expire(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
-        if not turn.done():
-            self._drop(flow, turn)
-            turn.set_exception(NoSlot(f"no place within {self.timeout:g} s"))
+    def _expire(self, flow: Flow, waiter: "asyncio.Future[None]") -> None:
+        if not waiter.done():
+            self._drop(flow, waiter)
+            waiter.set_exception(NoSlot(f"no slot within {self.timeout:g} s"))
 
-    def _drop(self, flow: Flow, turn: "asyncio.Future[None]") -> None:
+    def _drop(self, flow: Flow, waiter: "asyncio.Future[None]") -> None:
         """Leave the queue, unless a slot was granted meanwhile."""
         with suppress(ValueError):
-            flow.waiting.remove(turn)
+            flow.waiting.remove(waiter)
             self._left(flow)
 
     def _left(self, flow: Flow) -> None:
@@ -302,9 +302,9 @@ class ConcurrencyLimiter:
         if not flow.waiting:
             self._wanted = self._wanted - flow.weight if self.waiting else 0.0
             if not flow.held:
-                self.rested(flow)
+                self.became_idle(flow)
 
-    def rested(self, flow: Flow) -> None:
+    def became_idle(self, flow: Flow) -> None:
         """Note that a flow neither holds nor wants a slot."""
         # Reset to exactly zero, or rounding errors would add up.
         self._weight = self._weight - flow.weight if self.taken or self.waiting else 0.0
@@ -316,10 +316,10 @@ class ConcurrencyLimiter:
                 self._prune()
             flow = self._flows[tenant] = Flow(self, weight)
         elif flow.weight != weight:
-            self._reweigh(flow, weight)
+            self._change_weight(flow, weight)
         return flow
 
-    def _reweigh(self, flow: Flow, weight: float) -> None:
+    def _change_weight(self, flow: Flow, weight: float) -> None:
         if flow.waiting:
             self._wanted += weight - flow.weight
         if flow.waiting or flow.held:

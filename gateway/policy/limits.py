@@ -105,14 +105,14 @@ class Quota:
     weight: float = 1.0
 
 
-class Told(NamedTuple):
+class ShownLimit(NamedTuple):
     """A rate as headers have it: requests per whole seconds."""
 
     limit: int
     window: int
 
 
-_UNTOLD = Told(0, 0)
+_NOT_LIMITED = ShownLimit(0, 0)
 _UNLIMITED = Rate(math.inf, math.inf)
 
 
@@ -126,7 +126,7 @@ class LimiterState:
         requests: The bucket of this process, and `share` as headers have it.
         rate: The rate of all processes, and `whole` as headers have it.
         bandwidth: The bucket of bytes.
-        gate: The concurrency limiter.
+        limiter: The concurrency limiter.
         streams: Most open streams.
         open: Open streams.
         body: Most bytes of a body.
@@ -138,11 +138,11 @@ class LimiterState:
     name: str
     label: str = ""
     requests: Bucket | None = None
-    share: Told = _UNTOLD
+    share: ShownLimit = _NOT_LIMITED
     rate: Rate = _UNLIMITED
-    whole: Told = _UNTOLD
+    whole: ShownLimit = _NOT_LIMITED
     bandwidth: Bucket | None = None
-    gate: ConcurrencyLimiter | None = None
+    limiter: ConcurrencyLimiter | None = None
     streams: float = math.inf
     open: int = 0
     body: float = math.inf
@@ -154,13 +154,13 @@ class LimiterState:
     @property
     def idle(self) -> bool:
         """Return whether no call holds or waits for anything of it."""
-        return not self.open and (self.gate is None or not (self.gate.taken or self.gate.waiting))
+        return not self.open and (self.limiter is None or not (self.limiter.taken or self.limiter.waiting))
 
     @property
     def busy(self) -> bool:
         """Return whether one more call would have to wait."""
-        gate = self.gate
-        return gate is not None and gate.taken >= gate.limit
+        limiter = self.limiter
+        return limiter is not None and limiter.taken >= limiter.limit
 
     def change(self, quota: Quota, replicas: int, now: float) -> None:
         """Change the limits. Used quota and running calls carry over."""
@@ -170,13 +170,13 @@ class LimiterState:
         self._change_requests(quota, replicas, now)
         moved = None if quota.bandwidth is None else quota.bandwidth / replicas
         self.bandwidth = None if moved is None else _changed(self.bandwidth, moved, moved, now)
-        self._change_gate(quota, replicas)
+        self._change_concurrency(quota, replicas)
         self.streams = math.inf if quota.streams is None else math.ceil(quota.streams / replicas)
         self.body = math.inf if quota.body is None else quota.body
         self.weight = quota.weight
-        self.holds = self.gate is not None or quota.streams is not None
+        self.holds = self.limiter is not None or quota.streams is not None
 
-    def standing(self, left: float, rate: float, told: Told) -> Standing:
+    def standing(self, left: float, rate: float, told: ShownLimit) -> Standing:
         """Return the state of the rate limit, from the tokens that are left and their refill rate.
 
         Args:
@@ -198,24 +198,24 @@ class LimiterState:
             self.share = _told(count, period)
         self.requests = _changed(self.requests, count / period, max(1.0, burst), now)
 
-    def _change_gate(self, quota: Quota, replicas: int) -> None:
+    def _change_concurrency(self, quota: Quota, replicas: int) -> None:
         if quota.concurrency is None:
-            if self.gate is not None:
-                # Queued calls are admitted; running calls still release their slots to this gate.
-                self.gate.change(math.inf, quota.queue, quota.queue_timeout)
-            self.gate = None
+            if self.limiter is not None:
+                # Queued calls are admitted; running calls still release their slots to this limiter.
+                self.limiter.change(math.inf, quota.queue, quota.queue_timeout)
+            self.limiter = None
             return
         figures = (math.ceil(quota.concurrency / replicas), math.ceil(quota.queue / replicas), quota.queue_timeout)
-        if self.gate is None:
-            self.gate = ConcurrencyLimiter(*figures)
+        if self.limiter is None:
+            self.limiter = ConcurrencyLimiter(*figures)
         else:
-            self.gate.change(*figures)
+            self.limiter.change(*figures)
 
 
-def _told(count: float, period: float) -> Told:
+def _told(count: float, period: float) -> ShownLimit:
     # Header fields have whole numbers: a rate such as 1 in 2.5 s is rounded down.
     window = math.ceil(max(period, period / count))
-    return Told(int(count * window / period + 1e-6), window)
+    return ShownLimit(int(count * window / period + 1e-6), window)
 
 
 def _changed(bucket: Bucket | None, rate: float, burst: float, now: float) -> Bucket:
@@ -244,7 +244,7 @@ class Usage(NamedTuple):
         limit: `requests`, `concurrency`, `streams`, `body` or `bandwidth`.
         most: The limit: tokens of the burst, calls, streams, bytes, bytes per second.
         used: The part of it that is in use; None where it is not counted.
-        note: What else an operator wants to know.
+        note: Further facts for the operator.
     """
 
     limit: str
@@ -257,8 +257,8 @@ def _usage(account: LimiterState, now: float) -> Iterator[Usage]:
     if account.requests is not None:
         note = f"{account.share.limit} in {account.share.window} s"
         yield Usage("requests", account.requests.burst, account.requests.used(now), note)
-    if account.gate is not None:
-        yield Usage("concurrency", account.gate.limit, account.gate.taken, f"{account.gate.waiting} waiting")
+    if account.limiter is not None:
+        yield Usage("concurrency", account.limiter.limit, account.limiter.taken, f"{account.limiter.waiting} waiting")
     if account.streams < math.inf:
         yield Usage("streams", account.streams, account.open)
     if account.body < math.inf:
@@ -284,19 +284,19 @@ class OverRate(RateLimited):
 class Permit:
     """The slots that one call holds until its end."""
 
-    __slots__ = ("_agent", "_agent_place", "_stream", "_tenant", "_tenant_place")
+    __slots__ = ("_agent", "_agent_slot", "_stream", "_tenant", "_tenant_slot")
 
     def __init__(self, tenant: LimiterState, agent: LimiterState) -> None:
         self._tenant = tenant
         self._agent = agent
-        self._tenant_place: Flow | None = None
-        self._agent_place: Flow | None = None
+        self._tenant_slot: Flow | None = None
+        self._agent_slot: Flow | None = None
         self._stream = False
 
-    def take(self, tenant_place: Flow | None, agent_place: Flow | None) -> None:
+    def take(self, tenant_slot: Flow | None, agent_slot: Flow | None) -> None:
         """Hold further slots."""
-        self._tenant_place = tenant_place or self._tenant_place
-        self._agent_place = agent_place or self._agent_place
+        self._tenant_slot = tenant_slot or self._tenant_slot
+        self._agent_slot = agent_slot or self._agent_slot
 
     def count(self) -> None:
         """Hold one stream."""
@@ -323,12 +323,12 @@ class Permit:
 
     def _leave(self) -> None:
         # The agent's first: its next call may be of the same tenant, and holds the tenant's slot already.
-        place, self._agent_place = self._agent_place, None
-        if place is not None:
-            place.leave()
-        place, self._tenant_place = self._tenant_place, None
-        if place is not None:
-            place.leave()
+        slot, self._agent_slot = self._agent_slot, None
+        if slot is not None:
+            slot.leave()
+        slot, self._tenant_slot = self._tenant_slot, None
+        if slot is not None:
+            slot.leave()
 
 
 class Limits:
@@ -358,9 +358,9 @@ class Limits:
         self._tenants: dict[str, LimiterState] = {}
         self._agents: dict[str, LimiterState] = {}
         # The account of everything that has no limit.
-        self._nobody = LimiterState("", "")
+        self._unlimited = LimiterState("", "")
         self._unnamed: Quota | None = None
-        self._strangers: OrderedDict[str, LimiterState] = OrderedDict()
+        self._unnamed_tenants: OrderedDict[str, LimiterState] = OrderedDict()
         self._metered = False
         # Whether anything is limited at all; if not, a call needs nothing of this.
         self.applies = False
@@ -384,20 +384,20 @@ class Limits:
         named: dict[str, LimiterState] = {}
         for name, quota in tenants.items():
             if name != UNNAMED:
-                account = self._tenants.pop(name, None) or self._strangers.get(name) or LimiterState("tenant", name)
-                self._strangers.pop(name, None)
+                unnamed_account = self._unnamed_tenants.pop(name, None)
+                account = self._tenants.pop(name, None) or unnamed_account or LimiterState("tenant", name)
                 account.label = name
                 account.change(quota, replicas, now)
                 named[name] = account
         if (unnamed, replicas) != (self._unnamed, self._replicas):
-            for account in self._strangers.values():
+            for account in self._unnamed_tenants.values():
                 account.change(unnamed or Quota(), replicas, now)
         for account in self._tenants.values():
             account.label = OTHER
             account.change(unnamed or Quota(), replicas, now)
-            self._strangers[account.name] = account
+            self._unnamed_tenants[account.name] = account
         if unnamed is None:
-            self._strangers.clear()
+            self._unnamed_tenants.clear()
         self._tenants, self._unnamed, self._replicas = named, unnamed, replicas
         self._configure_agents(agents, replicas, now)
         self.applies = bool(tenants or agents)
@@ -429,7 +429,7 @@ class Limits:
         if account is None:
             if self._unnamed is None:
                 return None
-            account = self._stranger(tenant, self._unnamed)
+            account = self._unnamed_tenant(tenant, self._unnamed)
         if account.bandwidth is not None and (delay := account.bandwidth.debt(now)):
             raise self._in_debt(account, delay)
         bucket = account.requests
@@ -447,7 +447,7 @@ class Limits:
         Raises:
             BodyTooLarge: It is too long.
         """
-        for account in (self._tenant(tenant), self._agents.get(agent, self._nobody)):
+        for account in (self._tenant(tenant), self._agents.get(agent, self._unlimited)):
             if size > account.body:
                 self.on_hit("body", account.scope, account.label)
                 raise BodyTooLarge(f"body exceeds {account.body} bytes")
@@ -471,8 +471,8 @@ class Limits:
             ConcurrencyLimited: There is no slot, no room in the queue, or the wait timed out.
             StreamsLimited: There are too many streams.
         """
-        mine, theirs = self._tenant(tenant), self._agents.get(agent, self._nobody)
-        if theirs is self._nobody and not mine.holds:
+        mine, theirs = self._tenant(tenant), self._agents.get(agent, self._unlimited)
+        if theirs is self._unlimited and not mine.holds:
             return None
         if theirs.bandwidth is not None and (delay := theirs.bandwidth.debt(now)):
             raise self._in_debt(theirs, delay)
@@ -486,13 +486,13 @@ class Limits:
             if self._shared is not None:
                 return self._wait(tenant, mine, theirs, stream=stream)
             if delay := theirs.requests.take(now):
-                raise self._asked_too_often(theirs, delay)
+                raise self._over_agent_rate(theirs, delay)
         if not (mine.holds or theirs.holds):
             return None
         permit = Permit(mine, theirs)
         permit.take(
-            None if mine.gate is None else mine.gate.enter("", 1.0),
-            None if theirs.gate is None else theirs.gate.enter(tenant, mine.weight),
+            None if mine.limiter is None else mine.limiter.enter("", 1.0),
+            None if theirs.limiter is None else theirs.limiter.enter(tenant, mine.weight),
         )
         if stream:
             permit.count()
@@ -506,7 +506,7 @@ class Limits:
         """
         if not self._metered:
             return
-        for account in (self._tenant(tenant), self._agents.get(agent, self._nobody)):
+        for account in (self._tenant(tenant), self._agents.get(agent, self._unlimited)):
             if account.bandwidth is not None:
                 account.bandwidth.charge(size, now)
 
@@ -546,10 +546,10 @@ class Limits:
         try:
             if stream:
                 permit.count()
-            if mine.gate is not None:
-                permit.take(await self._place(mine, mine.gate, "", 1.0), None)
-            if theirs.gate is not None:
-                permit.take(None, await self._place(theirs, theirs.gate, tenant, mine.weight))
+            if mine.limiter is not None:
+                permit.take(await self._slot(mine, mine.limiter, "", 1.0), None)
+            if theirs.limiter is not None:
+                permit.take(None, await self._slot(theirs, theirs.limiter, tenant, mine.weight))
             if theirs.requests is not None:
                 await self._charge(theirs, theirs.requests)
             admitted = True
@@ -558,11 +558,11 @@ class Limits:
                 permit.release()
         return permit
 
-    async def _place(self, account: LimiterState, gate: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
+    async def _slot(self, account: LimiterState, limiter: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
         try:
-            return await gate.wait(tenant, weight)
+            return await limiter.wait(tenant, weight)
         except NoSlot as error:
-            raise self._no_place(account, gate, str(error)) from None
+            raise self._no_slot(account, limiter, str(error)) from None
 
     async def _charge(self, account: LimiterState, own: Bucket) -> None:
         now = self._clock()
@@ -571,7 +571,7 @@ class Limits:
         else:
             delay, _ = await self._shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
         if delay:
-            raise self._asked_too_often(account, delay)
+            raise self._over_agent_rate(account, delay)
 
     # ---- Accounts ------------------------------------------------------------------------------------------------
 
@@ -579,16 +579,16 @@ class Limits:
         account = self._tenants.get(tenant)
         if account is not None:
             return account
-        return self._nobody if self._unnamed is None else self._stranger(tenant, self._unnamed)
+        return self._unlimited if self._unnamed is None else self._unnamed_tenant(tenant, self._unnamed)
 
-    def _stranger(self, tenant: str, quota: Quota) -> LimiterState:
-        account = self._strangers.get(tenant)
+    def _unnamed_tenant(self, tenant: str, quota: Quota) -> LimiterState:
+        account = self._unnamed_tenants.get(tenant)
         if account is not None:
-            self._strangers.move_to_end(tenant)
+            self._unnamed_tenants.move_to_end(tenant)
             return account
-        if len(self._strangers) >= self._most_unnamed:
+        if len(self._unnamed_tenants) >= self._most_unnamed:
             self._forget()
-        account = self._strangers[tenant] = LimiterState("tenant", tenant)
+        account = self._unnamed_tenants[tenant] = LimiterState("tenant", tenant)
         account.label = OTHER
         account.change(quota, self._replicas, self._clock())
         return account
@@ -596,14 +596,14 @@ class Limits:
     def _forget(self) -> None:
         # There are at most as many busy accounts as calls, so an idle one is found.
         for _ in range(_TRIES):
-            tenant, account = self._strangers.popitem(last=False)
+            tenant, account = self._unnamed_tenants.popitem(last=False)
             if account.idle:
                 return
-            self._strangers[tenant] = account
+            self._unnamed_tenants[tenant] = account
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 
-    def _over_rate(self, account: LimiterState, delay: float, told: Told) -> OverRate:
+    def _over_rate(self, account: LimiterState, delay: float, told: ShownLimit) -> OverRate:
         self.on_hit("requests", account.scope, account.label)
         return OverRate(
             f"more requests than the {told.limit} in {told.window} s that are allowed",
@@ -611,39 +611,39 @@ class Limits:
             standing=Standing(*told, 0, delay),
         )
 
-    def _asked_too_often(self, account: LimiterState, delay: float) -> RateLimited:
+    def _over_agent_rate(self, account: LimiterState, delay: float) -> RateLimited:
         # The rate of all tenants together is not shown to one tenant.
         self.on_hit("requests", account.scope, account.label)
         return RateLimited("more requests than this agent takes", retry_after=delay)
 
     def _in_debt(self, account: LimiterState, delay: float) -> RateLimited:
         self.on_hit("bandwidth", account.scope, account.label)
-        return RateLimited(f"more bytes than {_whose(account)} may move", retry_after=delay)
+        return RateLimited(f"more bytes than {_subject(account)} may move", retry_after=delay)
 
     def _refuse_stream(self, account: LimiterState) -> None:
         if account.open >= account.streams:
             self.on_hit("streams", account.scope, account.label)
-            raise StreamsLimited(f"{_whose(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
+            raise StreamsLimited(f"{_subject(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
 
     def _refuse_wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, now: float) -> None:
         """Refuse a call at once that would wait in vain."""
         # Checked only; it is charged when there is a slot.
         if theirs.requests is not None and self._shared is None and (delay := theirs.requests.delay(now)):
-            raise self._asked_too_often(theirs, delay)
-        if mine.gate is not None and mine.busy:
-            if mine.gate.full("", 1.0):
-                raise self._no_place(mine, mine.gate, "the queue is full")
-        elif theirs.gate is not None and theirs.gate.full(tenant, mine.weight):
-            raise self._no_place(theirs, theirs.gate, "the queue is full")
+            raise self._over_agent_rate(theirs, delay)
+        if mine.limiter is not None and mine.busy:
+            if mine.limiter.full("", 1.0):
+                raise self._no_slot(mine, mine.limiter, "the queue is full")
+        elif theirs.limiter is not None and theirs.limiter.full(tenant, mine.weight):
+            raise self._no_slot(theirs, theirs.limiter, "the queue is full")
 
-    def _no_place(self, account: LimiterState, gate: ConcurrencyLimiter, detail: str) -> ConcurrencyLimited:
+    def _no_slot(self, account: LimiterState, limiter: ConcurrencyLimiter, detail: str) -> ConcurrencyLimited:
         self.on_hit("concurrency", account.scope, account.label)
         return ConcurrencyLimited(
-            f"{_whose(account)} has too many open calls",
-            detail=f"{detail}: {gate.taken} under way, {gate.waiting} waiting",
-            retry_after=max(1.0, math.ceil(gate.timeout)),
+            f"{_subject(account)} has too many open calls",
+            detail=f"{detail}: {limiter.taken} under way, {limiter.waiting} waiting",
+            retry_after=max(1.0, math.ceil(limiter.timeout)),
         )
 
 
-def _whose(account: LimiterState) -> str:
+def _subject(account: LimiterState) -> str:
     return "this tenant" if account.scope == "tenant" else "this agent"

@@ -27,7 +27,7 @@ class Admission:
         clock: Monotonic seconds.
 
     Attributes:
-        processes: How many processes share the limits of the gateway.
+        processes: The number of processes that share the limits of the gateway.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:

@@ -216,8 +216,8 @@ class Address:
         path: Its raw path, as a request has it.
         host: Lower case, without port.
         tenant: The A2A `tenant` field that the call needs, or None.
-        place: Where the file says so.
-        card_url: Where the card is served.
+        place: The place of the rule in the file.
+        card_url: The URL of the card.
     """
 
     url: str

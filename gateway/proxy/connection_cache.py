@@ -40,7 +40,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         version: Likewise the version.
         operation: Likewise the operation; None where only the body tells.
         endpoint: None where the path is none.
-        path: What stands behind the endpoint's path; None where that means nothing.
+        path: The rest of the path behind that of the endpoint; None if it has no meaning.
         unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
         said: The version as the client writes it, or None.
         hint: The version that this names, or None.

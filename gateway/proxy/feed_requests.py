@@ -18,7 +18,7 @@ async def show(
     """Answer with a page of the catalog.
 
     Args:
-        path: That of the feed; see `catalog.feeds`.
+        path: The path of the feed; see `catalog.feeds`.
 
     Raises:
         BadParams: the query cannot be used.

@@ -289,7 +289,7 @@ class _Place(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         token: The agent's own, of the page with which the next call begins; empty for the first, or for none.
-        total: How many tasks passed the filter when the list was begun; None where there is no filter.
+        total: The number of tasks that passed the filter when the list was begun; None without a filter.
     """
 
     token: str = ""
@@ -301,7 +301,7 @@ class _Pages:
 
     Args:
         token: The agent's, of the page to begin with.
-        pages: How many may be asked for.
+        pages: The most pages that may be requested.
 
     Attributes:
         token: The agent's, of the page that comes next; empty at the end.

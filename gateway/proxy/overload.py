@@ -38,7 +38,7 @@ class Overload:
 
     Args:
         allowed: Returns the bytes that the configuration allows all processes of the gateway; None for no limit.
-        processes: How many processes there are.
+        processes: The number of processes.
         changed: Called when open files begin to be short, and when they are not any more.
 
     Attributes:

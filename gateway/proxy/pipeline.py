@@ -228,7 +228,7 @@ class Pipeline:
             if why is not None and self._interrupt(request, why):
                 ended += 1
             if not number % 250:
-                # That took about a millisecond: let other tasks run.
+                # It took about a millisecond: let other tasks run.
                 await asyncio.sleep(0)
         return ended
 

@@ -96,7 +96,7 @@ async def show(
 
 def _place(snapshot: Snapshot, head: Head, path: tuple[str, ...]) -> tuple[str, tuple[str, ...], Endpoint | None]:
     """Return the origin and the path of the resource at a path, and the endpoint if anybody may know it."""
-    # What HTTP+JSON appends to the path of an agent is no part of it.
+    # The suffix that HTTP+JSON appends to the path of an agent is no part of the resource.
     end = next((number for number, segment in enumerate(path) if segment in FIRST_SEGMENTS), len(path))
     shown = path[:end] if len("/".join(path)) <= _LONGEST else ()
     endpoint = _public_endpoint(snapshot, head.host, path) if HOST.fullmatch(head.host) is not None else None

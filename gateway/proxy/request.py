@@ -22,7 +22,7 @@ from gateway.principal import Principal
 from gateway.proxy.answer_memory import FREE, AnswerMemory
 from gateway.proxy.client_address import trace_id
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
-from gateway.push.webhooks import Pushing
+from gateway.push.webhooks import CallWebhooks
 from gateway.routing.route import Rule
 from gateway.tasks.ownership import Ownership
 from gateway.tasks.skill_affinity import SkillCall
@@ -95,7 +95,7 @@ class RequestContext(msgspec.Struct, eq=False):
     by_skill: SkillCall | None = None
     permit: Permit | None = None
     weight: float = 1.0
-    pushing: Pushing | None = None
+    pushing: CallWebhooks | None = None
     rule: Rule | None = None
     contenders: tuple[Rule, ...] = ()
     agent: str = NO_AGENT
@@ -354,10 +354,10 @@ async def meet(request: RequestContext, told: Progress) -> None:
     if ownership is not None and request.operation is not Operation.LIST_TASKS:
         await ownership.observe(told)
     if pushing is not None and pushing.waits and told.task_id:
-        await pushing.met(told.task_id)
+        await pushing.bind(told.task_id)
 
 
-async def settle_webhook(request: RequestContext, pushing: Pushing) -> None:
+async def settle_webhook(request: RequestContext, pushing: CallWebhooks) -> None:
     """Drop or bind the webhook of a call whose answer named no task; if that fails, it expires later.
 
     A client that leaves before the answer comes keeps its webhook: the agent may have begun. An error of a send proves
@@ -382,7 +382,7 @@ def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str
     """Return the line of a request whose head could not be read.
 
     Args:
-        words: What the client was told.
+        words: The text of the answer.
     """
     return _bare_line(peer, request_id, Overloaded if status == 503 else BadRequest, words) | {"status": status}
 

@@ -199,9 +199,8 @@ class DeliveryQueue:
     Args:
         deliver: Makes one attempt.
         entitled: Returns whether the owner of a subscription may still call its agent; asked before each attempt.
-        audit: Told of each notification that is refused, and why.
-        count: Told the agent and the result of each attempt (`delivery.Result`); the agent is `-` where it cannot be
-            read.
+        audit: Called for each refused notification, with the reason.
+        count: Called with the agent and the result of each attempt (`delivery.Result`); an unreadable agent is `-`.
         wall: Unix seconds.
         chance: 0 to 1, for pauses.
 

@@ -71,13 +71,13 @@ class PushRelay:
     """Registers webhooks, and takes notifications for them.
 
     Args:
-        public_url: Where agents reach the gateway.
+        public_url: The URL at which agents reach the gateway.
         max_per_task: Most webhooks of one task.
         entitled: Returns whether the owner of a subscription may still call its agent.
-        observe: Told the subscription and the content of a notification before anything of it leaves: records whose
+        observe: Called with the subscription and the content of a notification before it is forwarded: records whose
             the task is, and returns whether it is the subscription's owner's.
         count: As that of `DeliveryQueue`; told `refused` of notifications that are not taken.
-        audit: Told of each notification that is not the owner's to get, or shows no token, and why it is refused.
+        audit: Called for each refused notification (of another owner, or without a token), with the reason.
         linger: Seconds for which a subscription is kept when its task has ended: longer than a notification may wait.
         wall: Unix seconds.
 

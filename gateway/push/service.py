@@ -30,9 +30,9 @@ class PushService:
         public_url: The URL of the gateway for agents and receivers.
         store: Keeps subscriptions, notifications and keys; None where agents call webhooks themselves.
         observe: As that of `PushRelay`.
-        count: Told the agent and the result of each attempt.
+        count: Called with the agent and the result of each attempt.
         entitled: Returns whether the owner of a subscription may still call its agent.
-        audit: Told events of the audit log and their fields.
+        audit: Called with events of the audit log and their fields.
         resolver: Looks up the hosts of webhooks.
 
     Attributes:

@@ -124,7 +124,7 @@ class Subscriptions:
     """The subscriptions in a store; every method may raise `StateUnavailable`.
 
     Args:
-        dropped: Told the tenant of each that is dropped.
+        dropped: Called with the tenant of each dropped subscription.
     """
 
     def __init__(self, store: Store, dropped: Callable[[str], None] = lambda _tenant: None) -> None:

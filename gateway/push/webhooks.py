@@ -46,7 +46,7 @@ class Webhooks:
                 raise PushDenied("no push notifications are sent here")
             await self._policy.refuse_address(self._policy.refuse_url(webhook.url))
 
-    def of(self, call: Call, named: ReferencedIds, ownership: Ownership | None) -> "Pushing | None":
+    def of(self, call: Call, named: ReferencedIds, ownership: Ownership | None) -> "CallWebhooks | None":
         """Return the handling of a call's push configurations; None where there is nothing to do.
 
         Args:
@@ -61,10 +61,10 @@ class Webhooks:
             raise BadParams("a push configuration needs a url")
         if not (named.webhooks or call.operation.kind is Kind.PUSH):
             return None
-        return Pushing(self._relay, ownership, call, named.webhooks)
+        return CallWebhooks(self._relay, ownership, call, named.webhooks)
 
 
-class Pushing:
+class CallWebhooks:
     """The push configurations of one call.
 
     Attributes:
@@ -103,7 +103,7 @@ class Pushing:
         ownership = self._ownership
         self._config_id = str(params.get("id") or "")
         if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
-            task = await self._going_on(call.task_id or "", theirs)
+            task = await self._continued_task(call.task_id or "", theirs)
         else:
             told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
             if alias is not None and not alias.newer:
@@ -136,7 +136,7 @@ class Pushing:
         if found and (config is None or found != (config.get("url") or "",)):
             raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
 
-    async def _going_on(self, name: str, theirs: Dialect) -> str | None:
+    async def _continued_task(self, name: str, theirs: Dialect) -> str | None:
         """Return the agent's id of the task that a send of a 0.1 client continues; None where it begins one.
 
         Raises:
@@ -149,7 +149,7 @@ class Pushing:
         owned = await self._ownership.check_list([(each, "", "") for each in names])
         return next((each for each, is_own in zip(names, owned, strict=True) if is_own), None)
 
-    async def met(self, task: str) -> None:
+    async def bind(self, task: str) -> None:
         """Bind the configuration to the task that the agent has begun.
 
         Raises:
@@ -201,7 +201,7 @@ class Pushing:
             StateUnavailable: it could not be kept, or expires later.
         """
         if self._task:
-            await self.met(self._task)
+            await self.bind(self._task)
         else:
             await self.end()
 

@@ -52,8 +52,8 @@ class Answer:
     """The answer to a question.
 
     Attributes:
-        operation: What the path names in HTTP+JSON or gRPC; None for JSON-RPC.
-        fact: What is wrong with the request itself, where no rule was looked at; else empty.
+        operation: The operation that the path names in HTTP+JSON or gRPC; None for JSON-RPC.
+        fact: The fault of the request itself, if no rule was evaluated; else empty.
     """
 
     verdict: Verdict

@@ -113,7 +113,7 @@ class GrpcAddress:
     """The address by which gRPC clients, which have no paths, reach what a rule matches.
 
     Attributes:
-        tenant: What they write into `tenant` (1.0) or `scope` (the scoped service of 0.3); None for nothing.
+        tenant: The value of `tenant` (1.0) or `scope` (the scoped service of 0.3); None for none.
     """
 
     tenant: str | None
@@ -130,7 +130,7 @@ class Rule:
     Attributes:
         host: None for any, an exact lower-case host, or `*.suffix`.
         path: Segments of the prefix; empty for the root. The last one may be `SKILL`.
-        conditions: What else must hold: `("key", name)`, `("claim", name, value)`, `("tenant", value)`, and
+        conditions: Further conditions: `("key", name)`, `("claim", name, value)`, `("tenant", value)`, and
             `("skill", name)`: the agent is the best for the skill; without a name for the one in the path.
         addressed: Whether its tenant is the agent's own name, which stands for a path that gRPC does not have.
         untenanted: Whether it holds only where no tenant is named: over gRPC, a credential that picks the agent at a
@@ -170,7 +170,7 @@ class AgentRules:
         tenanted: Whether a path segment behind the endpoint may be a tenant although no rule asks for one.
         public: Whether anyone may read its card (`visibility` is not `private`).
         listed: Whether the catalog shows it to anyone (`visibility` is `listed`).
-        requirement: What a caller's token must have beside; None for nothing.
+        requirement: Further requirements on the caller's token; None for none.
     """
 
     name: str

@@ -74,9 +74,9 @@ class GrpcRules:
     """The routing rules of the file, as they apply over gRPC.
 
     Args:
-        endpoint: Where all calls arrive; None where no rule can be reached.
+        endpoint: The endpoint of all calls; None if no rule can be reached.
         written: The rule of the file that each rule of the endpoint stands for.
-        addresses: How each rule of the file is reached, or why it is not.
+        addresses: The address of each rule of the file, or why it has none.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class _Settled:
     """The agents that are found by the same conditions.
 
     Attributes:
-        kept: What is found there: of one agent, or of several, which then contend.
-        wanted: What of these is there by the file's own words.
+        kept: The claims there: of one agent, or of several, which then conflict.
+        wanted: Those of the claims that the file writes.
     """
 
     kept: tuple[_Claim, ...]
@@ -186,7 +186,7 @@ class _Settled:
         if not wanted:
             # A name is one agent's.
             return cls(tuple(_one_each(found).values()), ())
-        # What only a `by_tenant` agent asks for is its own anyway.
+        # A claim that only a `by_tenant` agent makes is its own anyway.
         return cls(wanted if explicit else (), wanted)
 
     @property

@@ -40,7 +40,7 @@ def counted(store: Store, share: Callable[[str], Counts], timed: Callable[[str, 
 
     Args:
         share: Returns the counts of an operation by its label.
-        timed: Told the label of an operation and its seconds.
+        timed: Called with the label of an operation and its seconds.
     """
     return cast("Store", _Counted(store, share, timed))
 

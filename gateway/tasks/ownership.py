@@ -223,7 +223,7 @@ class Ownership(msgspec.Struct, eq=False):
 
         Args:
             call: In the agent's dialect.
-            named: What it names, if that is known.
+            named: The ids that it names, if known.
             also: Tasks that the client named, for which the agent's dialect may have no place.
 
         Raises:

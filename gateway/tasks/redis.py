@@ -30,7 +30,7 @@ from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Decision, Figure
 LARGE: Final = 32 * 1024
 """Bytes of a value from which on it is large."""
 
-# What one script does at most: the server does nothing else meanwhile.
+# Most work of one script: the server does nothing else meanwhile.
 _AT_ONCE: Final = 100
 _TENANTS: Final = 50
 _MOST_KEYS: Final = 10_000

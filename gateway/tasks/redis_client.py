@@ -233,7 +233,7 @@ class RedisClient:
 
     def _refused(self, error: Exception, *, large: bool) -> StateUnavailable:
         word = _word(error)
-        # What is large may be late over a slow line, and that is no reason to refuse all else.
+        # A large answer may be late over a slow line; that is no reason to refuse all other calls.
         is_down = word in _USELESS or (isinstance(error, _FAILED) and not (large and isinstance(error, TimeoutError)))
         if is_down and self.up:
             self.up = False

@@ -13,6 +13,7 @@ import logging
 import math
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -350,6 +351,8 @@ class _Memory:
             raise StateUnavailable(_SORRY, detail="it is closed")
         if self._db is None:
             self._db = sqlite_schema.memory()
+            # Its owner may drop it unclosed; Python 3.13 warns of a connection that is collected open.
+            weakref.finalize(self, self._db.close)
         return self._db
 
     def __exit__(

@@ -118,7 +118,7 @@ def _json(now: str, fields: Mapping[str, object]) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair.
         line = b""
-    # What is not plain ASCII is escaped by the slower library: a terminal obeys more than JSON forbids.
+    # Other text than plain ASCII is escaped by the slower library: a terminal obeys more than JSON forbids.
     if not line or not line.isascii() or b"\x7f" in line:
         line = json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     return b'{"time":"%b"%b%b\n' % (now.encode("ascii"), b"," if len(line) > _EMPTY else b"", line[1:])

@@ -31,7 +31,7 @@ _QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.error", "watchfiles")
 """Loggers of libraries that log from WARNING upwards. At INFO httpx writes every URL, and watchfiles every change: a
 log file in a watched folder would then grow by its own lines for ever."""
 
-# What every record has; all else was given as `extra` and is a field of its own.
+# Attributes of every record; the others were given as `extra` and are fields of their own.
 _ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
 
 _SENSITIVE = (

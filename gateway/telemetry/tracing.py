@@ -77,7 +77,7 @@ class Tracing:
 
     def __init__(self, url: str, *, sample: float, protocol: str, headers: Mapping[str, str], version: str) -> None:
         service = {"service.name": "a2a-gateway", "service.version": version, "service.instance.id": str(uuid.uuid4())}
-        # What the environment says of the resource goes over what is built in.
+        # Resource attributes of the environment override the built-in ones.
         resource = Resource.create(service).merge(OTELResourceDetector().detect())
         sampler = ParentBasedTraceIdRatio(sample)
         self._exporter = _Reported(url, protocol, headers)

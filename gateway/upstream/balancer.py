@@ -47,7 +47,7 @@ class Condition:
         active: Its open calls.
         down: Why its health checks fail; empty while they pass, or without health checks.
         gone: Whether DNS no longer has its address; open calls continue.
-        ejections: How often it was ejected.
+        ejections: The number of times it was ejected.
     """
 
     __slots__ = ("_since", "active", "down", "ejection", "ejections", "failed_probes", "gone", "good_probes")
@@ -231,7 +231,7 @@ class Balancer:
         only: The replica that gets every call; None if there is a choice, or a circuit breaker.
         names: DNS names whose addresses are replicas, each with what makes a replica of an address.
         breaker: The circuit breaker of the backend as a whole.
-        max_ejected: How many replicas may be ejected at a time, in percent; one always may.
+        max_ejected: The most replicas that may be ejected at a time, in percent; one always may.
         own_addresses: Addresses and ports of replicas that the file names; DNS adds no second replica there.
         former_names: Current names of replicas by host and port: the ledger may know a replica from before it had a
             label. Empty for a DNS name: it is unknown which of its addresses it was.

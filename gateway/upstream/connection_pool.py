@@ -131,7 +131,7 @@ class ConnectionPool:
         self._named = not _is_address(self._host)
         self._limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
-        self._gate = ConcurrencyLimiter(limits.connections, limits.queue, limits.queue_timeout, more=0)
+        self._limiter = ConcurrencyLimiter(limits.connections, limits.queue, limits.queue_timeout, more=0)
         self._begun = 0
         # In the order of age: the newest is taken first, and any leaves in constant time.
         self._resting: dict[Connection, None] = {}
@@ -144,7 +144,7 @@ class ConnectionPool:
     @property
     def active(self) -> int:
         """Return the number of connections that serve a request, or are being made for one."""
-        return self._gate.taken
+        return self._limiter.taken
 
     @property
     def idle(self) -> int:
@@ -154,7 +154,7 @@ class ConnectionPool:
     @property
     def waiting(self) -> int:
         """Return the number of requests that wait for a connection."""
-        return self._gate.waiting
+        return self._limiter.waiting
 
     async def request(
         self,
@@ -193,7 +193,7 @@ class ConnectionPool:
         """
         if self._closed:
             raise closed()
-        flow = self._gate.enter(tenant, weight)
+        flow = self._limiter.enter(tenant, weight)
         if flow is None:
             flow = await self._turn(tenant, weight)
         # Without a connection the place is left at once, else at the end of the exchange.
@@ -209,7 +209,7 @@ class ConnectionPool:
     async def aclose(self) -> None:
         """Close every connection and cut open calls; return when no connection is left."""
         self._closed = True
-        self._gate.dismiss(closed)
+        self._limiter.dismiss(closed)
         for connection in tuple(self._open):
             connection.fail(closing())
         while self._open:
@@ -230,7 +230,7 @@ class ConnectionPool:
 
     async def _turn(self, tenant: str, weight: float) -> Flow:
         try:
-            return await self._gate.wait(tenant, weight, self._reclaim if tenant else None)
+            return await self._limiter.wait(tenant, weight, self._reclaim if tenant else None)
         except NoSlot as error:
             raise Overloaded(
                 "too many calls wait for this agent",

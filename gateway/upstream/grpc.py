@@ -73,7 +73,7 @@ class GrpcUpstream:
         self._scope_field = scope_field
         if len(_legal(treatment.credentials)) < len(treatment.credentials):
             raise ValueError("a credential is no metadata of gRPC")
-        # What the gateway sets itself no client adds to.
+        # Clients cannot add to metadata that the gateway sets itself.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own
 
@@ -144,7 +144,7 @@ class GrpcUpstream:
 
     def _message(self, call: Call, told: str | None, path: str) -> bytes:
         if told is not None and call.dialect.version is Version.V0_3 and not BY_PATH[call.method].scoped:
-            # What came from the plain service, or was translated, has no scope yet.
+            # A call of the plain service, or a translated one, has no scope yet.
             call = replace(call, method=path, tenant=None)
         if (call.told and told == call.tenant) or (told is None and not call.in_body):
             return call.body

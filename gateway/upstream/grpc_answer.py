@@ -30,8 +30,8 @@ class GrpcAnswer:
     Attributes:
         headers: The metadata in front, without what is binary: names in lower case, those of one name together.
         known: A cache for what is worked out from the headers of an answer that has none, as nearly all; or None.
-        status: How the call ended, where the agent ended it with another status than OK; None while it goes well.
-        metadata: What of the metadata behind the answer names extensions.
+        status: The final status if it is not OK; None before the end and for OK.
+        metadata: The trailing metadata that names extensions.
         is_stream: Whether the call answers with a stream of messages.
         alone: True: the library tells the answers of one connection apart.
     """
@@ -203,7 +203,7 @@ class GrpcAnswer:
             message = await call.read()
         except aio.AioRpcError as error:
             self._over = True
-            # What gRPC keeps of a stream's time is the caller's.
+            # The rest of the stream's deadline is kept by the caller.
             self._ended(error, None)
             return None
         except asyncio.CancelledError as error:

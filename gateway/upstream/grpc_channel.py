@@ -62,7 +62,7 @@ class GrpcChannel:
         roots: The certificates of the authorities that vouch for the agent, as `authorities` reads them; for TLS only.
         shown: The private key and the certificates that the gateway shows, as PEM; None for none.
         address: One of those that the URL's host has, where the connection goes to no other.
-        server_name: What is asked for over TLS and has to be on the certificate, instead of the URL's host.
+        server_name: The name for SNI and certificate verification instead of the URL's host.
     """
 
     def __init__(

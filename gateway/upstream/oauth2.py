@@ -247,7 +247,7 @@ class TokenSource:
     """Tokens of one specification, shared by all agents that have it.
 
     Args:
-        tls: How the endpoint is verified.
+        tls: The TLS context that verifies the endpoint.
         clock: Monotonic seconds.
         wall: Unix seconds, by which callers' tokens expire.
     """
@@ -372,7 +372,7 @@ class TokenSource:
     def _missed(self, entry: _Entry, flight: _Flight, failure: _NoToken) -> None:
         pause = self._pause if failure.shared else entry.pause
         flight.why = str(failure)
-        # What one caller's token causes is in the line of its own call.
+        # A failure of one caller's token is in the access line of its own call.
         if pause.why != flight.why and (failure.shared or entry is self._own):
             logger.warning("no token from %s: %s", _place(self.spec.token_url), flight.why)
         now = self._clock()

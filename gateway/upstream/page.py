@@ -70,7 +70,7 @@ def seconds_of(retry: bytes | None, date: bytes | None) -> float | None:
 
     Args:
         retry: The value of `Retry-After`.
-        date: That of `Date`.
+        date: The value of `Date`.
     """
     if retry is None:
         return None

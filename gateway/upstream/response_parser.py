@@ -24,11 +24,11 @@ from gateway.upstream.plain_head import LENGTH_DIGITS, PlainHead, PlainHeads
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
-# What a chunked answer without trailers ends with. Where it ends otherwise, bytes may hide behind the end.
+# The end of a chunked answer without trailers. If it ends otherwise, bytes may hide behind the end.
 _CHUNKS_END = b"0\r\n\r\n"
 # Where the line end behind the size of a chunk begins, at the latest: seven digits.
 _SIZE_END = 9
-# What a parser is given to stand before the first chunk; the real head was read by another one.
+# A head that a parser is fed before the first chunk; the real head was read by another parser.
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 _EXCESS = "bytes after the end of the answer"
 _WATCHED = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})

@@ -20,6 +20,7 @@ from gateway.a2a.fault import (
     Fault,
     code_toward,
 )
+from gateway.a2a.remedy import REMEDIES
 from tests.a2a.sample import vector
 from tests.table import for_each
 
@@ -162,23 +163,10 @@ def test_details_tell_the_wrong_field_and_nothing_from_the_log() -> None:
 
 # ---- The manual ------------------------------------------------------------------------------------------------------
 
-# Never told to a client, or documented elsewhere in the manual.
-UNTOLD = {Fault, table.TaskNotFound, table.ClientGone}
 
-
-@for_each("kind", [kind for kind in classes() if kind not in UNTOLD])
-def test_the_manual_has_the_codes_and_statuses_of_each_fault(kind: type[Fault]) -> None:
-    rows = [line.strip("|").split(" | ") for line in MANUAL.split("\n| reason |")[1].split("\n\n")[0].splitlines()[2:]]
-    assert {len(cells) for cells in rows} == {5}
-    assert any(
-        f"`{kind.shown or kind.reason}`" in cells[0]
-        and str(kind.rpc_code) in cells[1]
-        and str(kind.rpc_status) in cells[1]
-        and str(kind.http_status) in cells[2]
-        # gRPC has neither a wrong JSON-RPC method nor a wrong HTTP method.
-        and (kind.grpc_status in cells[3] or kind in (table.MethodNotFound, table.WrongHttpMethod))
-        for cells in rows
-    )
+def test_each_reason_has_a_remedy_for_the_caller_and_for_the_operator() -> None:
+    assert set(REMEDIES) == set(REASONS)
+    assert all(remedy.caller.endswith(".") and remedy.operator.endswith(".") for remedy in REMEDIES.values())
 
 
 def line(kind: ErrorKind) -> str:

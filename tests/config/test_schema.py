@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,13 @@ import pytest
 from gateway.config.check import examine
 from gateway.config.removed import REMOVED
 from gateway.config.schema import schema
-from gateway.config.secrets import Interpolation
 from gateway.config.values import every_part
 from gateway.config.yaml import read
+from tests.config.examples import AS_ROOT, FILES, AsWritten
 from tests.config.reading import HASH, OTHER_HASH, TODAY
 from tests.table import for_each
 
 FOLDER = Path(__file__).parents[2] / "config"
-FILES = sorted(FOLDER.rglob("*.yaml"))
 ENVIRON = {
     "ADMIN_TOKEN": "a-long-random-text",
     "ACME_BATCH_KEY_SHA256": HASH,
@@ -25,13 +25,6 @@ ENVIRON = {
     "CRM_GLOBEX_TOKEN": "crm",
 }
 VALIDATOR = jsonschema.Draft202012Validator(schema())
-
-
-class AsWritten(Interpolation):
-    """Leaves references as the file writes them, as an editor sees them."""
-
-    def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
-        return text, []
 
 
 def accepts(text: str) -> bool:
@@ -59,6 +52,11 @@ def test_every_file_of_the_folder_is_accepted_by_the_schema_and_by_the_gateway(
     found = examine(path, ENVIRON, today=TODAY)
     assert found.problems == ()
     assert found.failed == ()
+
+
+def test_the_example_of_a_key_that_root_alone_may_write_is_accepted_of_root() -> None:
+    refused = [problem.fact for problem in examine(Path("gateway.yaml"), {}, text=AS_ROOT).errors]
+    assert refused == ([] if os.geteuid() == 0 else ["only root can run a command as another user"])
 
 
 def test_the_reference_shows_every_key() -> None:

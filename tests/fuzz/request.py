@@ -11,7 +11,7 @@ import httptools
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import ClientGone
-from gateway.listener.http1 import ClientConnection, ClientResponder, Edge, ServerState
+from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState, ServerState
 from tests.fuzz.driver import run
 from tests.listener.front import limited
 
@@ -88,7 +88,7 @@ class _Client:
         self.asked: list[Request] = []
         self.refused: list[int] = []
         self.state = ServerState()
-        edge = Edge(self._serve, LIMITS, lambda _peer, _id, status, _words: self.refused.append(status))
+        edge = ListenerState(self._serve, LIMITS, lambda _peer, _id, status, _words: self.refused.append(status))
         self.connection = ClientConnection(edge, server_state=self.state)
         self.transport = _Transport()
         self.connection.connection_made(self.transport)

@@ -17,7 +17,7 @@ import trustme
 from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.limit import Http
-from gateway.listener.http1 import ClientConnection, ClientResponder, Edge
+from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState
 from gateway.listener.server import HttpServer, bind, server_tls
 from tests.support.gateway import Client
 from tests.support.scripted import WAIT
@@ -85,8 +85,8 @@ class Front:
         return self._server
 
     @property
-    def edge(self) -> Edge:
-        return self.server._edge
+    def edge(self) -> ListenerState:
+        return self.server._listener_state
 
     @property
     def state(self) -> Any:
@@ -143,9 +143,9 @@ class Front:
 
     async def rested(self) -> None:
         """Wait until no connection is left, and see that nobody counts one that is not there."""
-        crowd = self.edge.crowd
-        await self.until(lambda: not self.state.connections and not self.state.tasks and not crowd.size)
-        assert crowd._networks == {}
+        connection_limit = self.edge.connection_limit
+        await self.until(lambda: not self.state.connections and not self.state.tasks and not connection_limit.size)
+        assert connection_limit._networks == {}
 
 
 @asynccontextmanager
@@ -157,9 +157,9 @@ async def fronting(
     proxies: Sequence[str] = (),
     **more: Any,
 ) -> AsyncIterator[Front]:
-    """A listener that runs while this is entered; `more` is for its `Edge`."""
+    """A listener that runs while this is entered; `more` is for its `ListenerState`."""
     front = Front(serve)
-    edge = Edge(front.answer, limits or limited(), front.told, **more)
+    edge = ListenerState(front.answer, limits or limited(), front.told, **more)
     listener = bind("127.0.0.1:0")
     front.port = listener.getsockname()[1]
     networks = [ipaddress.ip_network(proxy) for proxy in proxies]

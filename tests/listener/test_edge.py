@@ -1,10 +1,10 @@
-"""Connections are counted by whose they are, and a crowd is turned away in words."""
+"""Connections are counted by whose they are, and a connection_limit is turned away in words."""
 
 import asyncio
 
 import pytest
 
-from gateway.listener.http1 import Crowd
+from gateway.listener.http1 import ConnectionLimit
 from tests.listener.front import Front, fronting, limited, patient
 from tests.support.gateway import fronted, request
 from tests.support.scripted import answers, whole
@@ -13,27 +13,31 @@ GET = request("GET", "/", None)
 
 
 def test_one_client_has_a_bound_of_its_own_and_who_leaves_makes_room() -> None:
-    crowd = Crowd(5, 2, lambda _: False)
-    assert [crowd.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
-    crowd.leave("192.0.2.1")
-    assert crowd.enter("192.0.2.2")
-    crowd.leave("192.0.2.1")
-    assert crowd.enter("192.0.2.1")
-    assert crowd.size == 3
+    counts = ConnectionLimit(5, 2, lambda _: False)
+    assert [counts.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
+    counts.leave("192.0.2.1")
+    assert counts.enter("192.0.2.2")
+    counts.leave("192.0.2.1")
+    assert counts.enter("192.0.2.1")
+    assert counts.size == 3
 
 
 def test_who_speaks_for_many_has_no_bound_of_one() -> None:
-    crowd = Crowd(100, 1, lambda peer: peer == "192.0.2.1")
-    assert all(crowd.enter("192.0.2.1") for _ in range(10))
-    assert [crowd.enter("192.0.2.2") for _ in range(2)] == [True, False]
+    counts = ConnectionLimit(100, 1, lambda peer: peer == "192.0.2.1")
+    assert all(counts.enter("192.0.2.1") for _ in range(10))
+    assert [counts.enter("192.0.2.2") for _ in range(2)] == [True, False]
 
 
 def test_a_whole_network_of_ipv6_is_one_client() -> None:
-    crowd = Crowd(100, 2, lambda _: False)
+    counts = ConnectionLimit(100, 2, lambda _: False)
     peers = ["2001:db8::1", "2001:db8::2", "2001:db8::3"]
-    assert [crowd.enter(peer) for peer in peers] == [True, True, False]
-    assert crowd.enter("2001:db8:0:1::1")
-    assert [crowd.enter(peer) for peer in ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1")] == [True, True, False]
+    assert [counts.enter(peer) for peer in peers] == [True, True, False]
+    assert counts.enter("2001:db8:0:1::1")
+    assert [counts.enter(peer) for peer in ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 # ---- On real connections -------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def tls(tmp_path: Path) -> Tls:
 
 def shaking(front: Front) -> int:
     """Connections that have not shaken hands yet, and those that have."""
-    return front.edge.crowd.size
+    return front.edge.connection_limit.size
 
 
 async def test_requests_are_served_over_tls_as_they_are_without(tls: Tls) -> None:

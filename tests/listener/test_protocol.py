@@ -397,7 +397,7 @@ async def test_a_server_that_winds_down_says_so_with_each_answer() -> None:
         before = await front.client()
         await before.send(GET)
         assert (await before.answer()).header("connection") is None
-        front.server.wind_down()
+        front.server.close_after_answers()
         for client in (before, await front.client()):
             await client.send(GET)
             assert (await client.answer()).header("connection") == "close"

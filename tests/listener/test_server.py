@@ -23,7 +23,7 @@ from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
-from gateway.listener.http1 import ClientResponder, Edge
+from gateway.listener.http1 import ClientResponder, ListenerState
 from gateway.listener.server import (
     HttpServer,
     ListenFailed,
@@ -112,7 +112,7 @@ class App:
 async def serving(app: App, tls: ServerTls | None = None) -> AsyncIterator[tuple[HttpServer, int]]:
     listener = bind("127.0.0.1:0")
     port = listener.getsockname()[1]
-    server, background = HttpServer(listener, Edge(app), tls=tls), Background()
+    server, background = HttpServer(listener, ListenerState(app), tls=tls), Background()
     await server.start(background, "test")
     try:
         yield server, port
@@ -368,5 +368,5 @@ def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path
 
 async def test_a_server_that_never_started_closes_its_socket() -> None:
     listener = bind("127.0.0.1:0")
-    await HttpServer(listener, Edge(App())).aclose()
+    await HttpServer(listener, ListenerState(App())).aclose()
     assert listener.fileno() == -1

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.listener.http1 import AT_A_TURN, Turns
+from gateway.listener.http1 import AT_A_TURN, RequestQueue
 from tests.listener.front import Front, fronting, streams
 
 
 class Loop:
-    """A loop that turns when it is told to."""
+    """A loop that request_queue when it is told to."""
 
     def __init__(self) -> None:
         self.soon: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -28,20 +28,20 @@ class Loop:
 
 def looped() -> tuple[Loop, asyncio.AbstractEventLoop]:
     loop = Loop()
-    return loop, cast("asyncio.AbstractEventLoop", loop)  # all that turns ask of one
+    return loop, cast("asyncio.AbstractEventLoop", loop)  # all that request_queue ask of one
 
 
 def test_who_came_first_is_served_first_and_nobody_passes_the_line() -> None:
     loop, given = looped()
-    turns, served = Turns(2), list[int]()
-    assert turns.take(given)
-    assert turns.take(given)
+    request_queue, served = RequestQueue(2), list[int]()
+    assert request_queue.take(given)
+    assert request_queue.take(given)
     for number in range(5):
-        turns.wait(lambda number=number: served.append(number))  # type: ignore[misc]  # a lambda with a default
+        request_queue.wait(lambda number=number: served.append(number))  # type: ignore[misc]  # a lambda with a default
     for expected in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4]):
         loop.turn()
         assert served == expected
-        assert turns.take(given) is (len(expected) == 5)
+        assert request_queue.take(given) is (len(expected) == 5)
 
 
 @pytest.mark.anyio
@@ -51,7 +51,7 @@ async def test_requests_that_come_at_once_are_all_answered_in_turns() -> None:
         await front.until(lambda: len(front.connections) == len(clients))
         begun: list[int] = []
         counting = asyncio.ensure_future(_count(front, begun))
-        # Read by nobody until the loop turns: all of them are there then.
+        # Read by nobody until the loop request_queue: all of them are there then.
         for client in clients:
             client.writer.write(b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi")
         assert {(await client.answer()).body for client in clients} == {b"hi"}
@@ -71,8 +71,8 @@ async def test_a_client_that_leaves_the_line_is_not_served() -> None:
         client = await front.client()
         await front.until(lambda: len(front.connections) == 1)
         connection = front.connection
-        turns = connection._edge.turns
-        while turns.take(connection._loop):
+        request_queue = connection._listener_state.request_queue
+        while request_queue.take(connection._loop):
             """Nobody else begins in this turn."""
         connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n")
         connection.data_received(b"\r\n")

@@ -117,7 +117,7 @@ def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first()
     with pytest.raises(OverRate):
         standing(made, "first", 0.0)
     assert standing(made, "second") is not None
-    assert len(made._strangers) == 2
+    assert len(made._unnamed_tenants) == 2
 
 
 def test_a_tenant_with_a_call_under_way_is_not_forgotten() -> None:
@@ -127,7 +127,7 @@ def test_a_tenant_with_a_call_under_way_is_not_forgotten() -> None:
         admitted(made, f"tenant-{number}").release()
         with pytest.raises(ConcurrencyLimited):
             made.admit("first", CRM, stream=False, now=0.0)
-    assert len(made._strangers) == 2
+    assert len(made._unnamed_tenants) == 2
     permit.release()
 
 
@@ -142,7 +142,7 @@ def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
     for number in range(30):
         admitted(made, f"later-{number}").release()
     # As many at most as there were at a time.
-    assert len(made._strangers) == 30
+    assert len(made._unnamed_tenants) == 30
 
 
 # ---- Requests of an agent --------------------------------------------------------------------------------------------

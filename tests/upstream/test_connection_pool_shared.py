@@ -51,7 +51,7 @@ async def plain(pool: ConnectionPool, tenant: str) -> bytes:
 
 
 def held(pool: ConnectionPool) -> dict[str, int]:
-    return {name: flow.held for name, flow in pool._gate._flows.items() if flow.held}
+    return {name: flow.held for name, flow in pool._limiter._flows.items() if flow.held}
 
 
 def open_ones(streams: list[Response]) -> list[bool]:

@@ -276,7 +276,7 @@ def _anyone(cors: Cors, findings: Findings) -> None:
 _STATE: KeyPath = ("gateway", "state")
 _ACCESS: KeyPath = ("observe", "log", "file")
 _AUDIT: KeyPath = ("observe", "audit", "file")
-# What Linux takes.
+# The bound of Linux.
 _LONGEST_NAME = 255
 
 

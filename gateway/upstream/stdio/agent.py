@@ -112,7 +112,7 @@ class Spec:
 
     Attributes:
         card: The way to the card: `extended`, `printed`, `none`, or a method.
-        processes: How many, for each tenant that has its own.
+        processes: The number of processes; per tenant if each tenant has its own.
         start: Seconds to answer for the first time.
         stop: Seconds to exit once its input is closed, and as many after SIGTERM.
         restart: `always`, `on-failure` or `never`.
@@ -224,7 +224,7 @@ class Runner:
         rpc: The connection, while calls may go there.
         calls: The number of open calls.
         handshake: The last one; None before the first.
-        starts: How often a process was started.
+        starts: The number of process starts.
         resumes: When the next one is started, in seconds of the loop; None without a pause.
         why: The reason for which the last process ended, or None.
     """

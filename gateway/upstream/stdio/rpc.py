@@ -70,7 +70,7 @@ class Rpc(asyncio.Protocol):
 
     Args:
         name: The process, for the log.
-        framing: How frames are written; both are read.
+        framing: The framing for writing; both framings are read.
         longest: Bytes of the longest frame from the agent; also of what a stream holds for a slow client.
         asked: Bytes of the longest frame to the agent, where that is less.
         dropped: Counts frames that went to no call: `late`, `stray`, `notification`.
