@@ -1,5 +1,9 @@
-"""The forms: what they have in common."""
+"""The versions: the word for each, and what all forms have in common."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
 from gateway.a2a.versions.forms import FORMS
@@ -16,3 +20,8 @@ def test_every_generation_answers_sends_and_gets() -> None:
 
 def test_a_state_does_not_wait_and_end_at_once() -> None:
     assert not TERMINAL & INTERRUPTED
+
+
+@given(st.text())
+def test_no_text_does_more_than_be_unknown(text: str) -> None:
+    assert parse_version(text) in (None, *Version)
