@@ -77,6 +77,22 @@ def test_a_card_is_0_1_only_without_anything_that_came_later(later: Tree) -> Non
     assert spoken(card(url="http://a/"))[0].dialect == JSONRPC_0_3
 
 
+@for_each("url", ["grpc://a:50051", "a:50051", "dns:///a:50051", "http://a:50051"])
+def test_grpc_is_read_in_every_shape_whatever_its_clients_dial(url: str) -> None:
+    def listed(**more: str) -> Tree:
+        return card(supportedInterfaces=[{"url": url, **more}])
+
+    modern, legacy = (CardInterface(dialect, url) for dialect in (GRPC_1_0, GRPC_0_3))
+    assert spoken(listed(protocolBinding="GRPC", protocolVersion="1.0")) == (modern,)
+    assert spoken(listed(protocolBinding="grpc")) == (modern,)
+    assert spoken(listed(transport="GRPC", protocolVersion="0.3.0")) == (legacy,)
+    tenanted = listed(protocolBinding="GRPC", protocolVersion="1.0", tenant="acme")
+    assert spoken(tenanted) == (CardInterface(GRPC_1_0, url, "acme"),)
+    assert spoken(card(url=url, preferredTransport="GRPC", protocolVersion="0.3.0")) == (legacy,)
+    beside = card(url="http://a/", additionalInterfaces=[{"url": url, "transport": "GRPC"}])
+    assert spoken(beside) == (CardInterface(JSONRPC_0_3, "http://a/"), legacy)
+
+
 def test_the_service_and_the_scope_of_grpc_in_0_3_are_those_of_the_transport_options() -> None:
     tree = card(url="http://a/", additionalInterfaces=[{"url": "a:1", "transport": "GRPC"}])
     http, grpc = CardInterface(JSONRPC_0_3, "http://a/"), CardInterface(GRPC_0_3, "a:1")

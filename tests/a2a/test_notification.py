@@ -32,6 +32,25 @@ def told(body: bytes | None) -> Any:
     return json.loads(body)
 
 
+@for_each(
+    ("body", "asked", "expected"),
+    [
+        ({"id": "t", "status": {"state": "working"}}, None, V0_3),
+        ({"id": "t", "status": {"state": "working"}}, V0_1, V0_1),
+        ({"id": "t", "status": {"state": "working"}}, V1_0, V0_3),
+        ({"task": {"id": "t", "status": {"state": "working"}}}, V0_3, V1_0),
+        ({"task": {"id": "t", "kind": "task", "status": {"state": "working"}}}, None, V0_3),
+        ({"id": "t", "sessionId": "s", "status": {"state": "working"}}, V0_3, V0_1),
+        ({"id": "t", "kind": 1}, V0_3, V0_3),
+        ({"id": "t", "kind": 1}, None, V0_3),
+    ],
+)
+def test_the_body_decides_and_what_the_agent_was_asked_in_where_it_does_not(
+    body: Tree, asked: Version | None, expected: Version
+) -> None:
+    assert notification.generation(body, asked) is expected
+
+
 @for_each("body", [b"", b"[]", b"null", b"{", b'"x"', b"{}", b'{"jsonrpc":"2.0"}', b"\xff", b"[" * 9999, DEEP])
 def test_what_is_no_notification_tells_nothing(body: bytes) -> None:
     assert notification.read(body) is None

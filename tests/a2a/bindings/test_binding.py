@@ -16,6 +16,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
 from gateway.a2a.json import BOUNDS, BodyBounds
 from gateway.a2a.operation import Operation
+from gateway.a2a.paths import rest_path
 from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
@@ -61,6 +62,32 @@ def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant:
 
 SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 SEND_0_3: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}}
+
+
+@for_each(
+    ("operation", "params", "repeats"),
+    [
+        (Operation.SEND_MESSAGE, SEND, True),
+        (Operation.SEND_STREAMING_MESSAGE, SEND, True),
+        (Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "id": "a", "url": "u"}, True),
+        (Operation.CANCEL_TASK, {"id": "t"}, False),
+        (Operation.GET_TASK, {"id": "t"}, False),
+    ],
+)
+def test_over_http_json_the_path_says_the_tenant_and_1_0_repeats_it_where_its_sdks_do(
+    operation: Operation, params: dict[str, Any], *, repeats: bool
+) -> None:
+    call = asked(operation, REST, dict(params))
+    # Whoever dials puts the tenant in front of the path.
+    assert call.tenant == "acme"
+    assert (b'"tenant":"acme"' in call.body) is repeats
+    assert "acme" not in rest_path(call.path, V1_0)
+    assert b"tenant" not in call.query
+    # Strict parsers of 0.3 know no such member.
+    older = asked(operation, REST_0_3, dict(SEND_0_3 if operation.sends else params))
+    assert b"tenant" not in older.body + older.query
+    assert older.tenant == "acme"
+    assert (call.id, older.id) == (b"null", b"null")
 
 
 def test_over_grpc_1_0_has_a_field_for_the_tenant_and_0_3_none() -> None:

@@ -57,6 +57,13 @@ def test_agents_of_0_3_are_asked_at_their_paths(
     assert received(sent, Version.V0_3).operation is operation
 
 
+def test_the_bodies_of_0_3_have_no_member_that_its_protobuf_lacks() -> None:
+    cancel = asked_for(Operation.CANCEL_TASK, Version.V0_3, {"id": "t", "metadata": {}})
+    assert cancel.body == b""
+    create = asked_for(Operation.CREATE_PUSH_CONFIG, Version.V0_3, {"taskId": "t", "config": {"name": "n"}})
+    assert create.body == b'{"config":{"name":"n"}}'
+
+
 def read(path: PathCall, body: object) -> Any:
     """The parameters of a call of 1.0."""
     return rest.read_params(rest.read_call(path, json.dumps(body).encode(), b"", Version.V1_0))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.versions import schema as rules
-from gateway.a2a.versions.schema import Field, among, each, named, schema, unless_empty, within
+from gateway.a2a.versions.schema import Field, among, called, each, exact, named, need, schema, unless_empty, within
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.table import for_each
 
@@ -100,6 +100,14 @@ def test_two_spellings_of_one_member_agree() -> None:
     with pytest.raises(Misfit) as caught:
         known({"the_member": 1, "theMember": 2}, Memo())
     assert caught.value.field == "the_member"
+
+
+def test_members_swap_their_names_and_a_closed_object_has_no_others() -> None:
+    swap = {"id": need(called("taskId", rules.ID)), "configId": called("id", rules.ID)}
+    assert exact(swap, closed=True)({"configId": "c", "more": 1, "id": "t"}, Memo()) == {"taskId": "t", "id": "c"}
+    assert schema(swap)({"id": "t", "more": 1}, Memo()) == {"taskId": "t", "more": 1}
+    with pytest.raises(Misfit, match="id: is required"):
+        schema(swap)({"id": ""}, Memo())
 
 
 # ---- Timestamps ------------------------------------------------------------------------------------------------------

@@ -335,3 +335,12 @@ def test_an_event_of_no_context_is_in_one_of_its_task() -> None:
     assert lowered == {
         "kind": "status-update", "taskId": "call", "contextId": "call", "status": {"state": "unknown"}, "final": False,
     }  # fmt: skip
+
+
+def test_chunks_of_an_artifact_always_say_what_they_are() -> None:
+    hub: Tree = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
+    lowered = lower_any({"artifactUpdate": deepcopy(hub)}, Memo(), last=False)
+    assert (lowered["append"], lowered["lastChunk"]) == (False, False)
+    assert lift_any(lowered, Memo()) == {"artifactUpdate": hub}
+    lowered = lower_any({"artifactUpdate": {**deepcopy(hub), "append": True}}, Memo(), last=True)
+    assert (lowered["append"], lowered["lastChunk"]) == (True, False)

@@ -11,7 +11,7 @@ import pytest
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3_proto import FORM
-from gateway.a2a.versions.version import Memo, Misfit
+from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Memo, Misfit
 from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -162,3 +162,11 @@ def test_an_answer_that_is_none_is_a_misfit_that_names_the_place(result: Any, fi
     with pytest.raises(Misfit) as caught:
         FORM.lift_result(Operation.SEND_MESSAGE, result, memo())
     assert caught.value.field == field
+
+
+@for_each("state", sorted(TERMINAL | INTERRUPTED | {"TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"}))
+@for_each("last", [True, False])
+def test_the_last_event_says_so_where_the_task_is_over_or_waits(state: str, *, last: bool) -> None:
+    event = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state}, "final": True}}
+    ((lowered),) = FORM.lower_event(event, memo(), last=last)
+    assert lowered["statusUpdate"].get("final", False) is (last and state in TERMINAL | INTERRUPTED)
