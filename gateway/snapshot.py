@@ -23,7 +23,6 @@ from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
 from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
 from gateway.cards.trust import Trust
-from gateway.catalog.card_text import CardTexts
 from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
@@ -110,7 +109,6 @@ class Snapshot:
         identity_headers: The headers in which trusted clients name their callers.
         keeps_ids: Whether requests keep the id that a trusted proxy gave them.
         calls: Its open calls.
-        card_texts: The texts of cards for the pages of the catalog.
         labelled: Tenants with a metric label of their own.
         expiries: Ends of API keys and certificates in Unix seconds, by kind and name.
         tracing: Makes the spans of its requests; None for no tracing.
@@ -138,7 +136,6 @@ class Snapshot:
     card_keys: tuple[SigningKeys, ...]
     identity_headers: IdentityHeaders = field(default_factory=IdentityHeaders)
     calls: OpenCalls = field(default_factory=OpenCalls)
-    card_texts: CardTexts = field(default_factory=CardTexts)
     labelled: frozenset[str] = frozenset()
     expiries: Mapping[tuple[str, str], float] = field(default_factory=dict)
     tracing: "Tracing | None" = None

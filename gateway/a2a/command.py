@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.a2a.card import CardInterface, spoken
+from gateway.a2a.card import spoken
 from gateway.a2a.dialect import Binding, Version, parse_version
 from gateway.a2a.json import Tree
 
@@ -78,7 +78,8 @@ def generations(card: Tree) -> tuple[Version, ...]:
     Those of its `stdio` interfaces count, else those of JSON-RPC: many an agent shows the card that it has for HTTP.
     """
     found = [parse_version(said) for _url, said in _on_stdio(card)]
-    found += [] if any(found) else [each.dialect.version for each in _over_jsonrpc(card)]
+    if not any(found):
+        found = [each.dialect.version for each in spoken(card) if each.dialect.binding is Binding.JSONRPC]
     return tuple(dict.fromkeys(version for version in found if version is not None))
 
 
@@ -92,10 +93,6 @@ def behind_pipe(card: Tree, versions: tuple[Version, ...]) -> Tree:
         {"url": URL, "protocolBinding": Binding.JSONRPC.value, "protocolVersion": version.value} for version in versions
     ]
     return {**kept, "supportedInterfaces": interfaces}
-
-
-def _over_jsonrpc(card: Tree) -> Iterator[CardInterface]:
-    return (each for each in spoken(card) if each.dialect.binding is Binding.JSONRPC)
 
 
 def _on_stdio(card: Tree) -> Iterator[tuple[str, str]]:

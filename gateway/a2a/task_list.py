@@ -134,8 +134,8 @@ class Listing:
             UpstreamProtocol: it is no page, or a task of it has no id.
         """
         try:
-            split = _split_message if self._theirs.binding is Binding.GRPC else self._split_json
-            token, found = split(frame)
+            over_grpc = self._theirs.binding is Binding.GRPC
+            token, found = binding.grpc_binding().split_page(frame) if over_grpc else self._split_json(frame)
         except Misfit as misfit:
             raise _unread(str(misfit)) from misfit
         except (BadRequest, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -233,11 +233,6 @@ class _Named(msgspec.Struct):
 
 _page = msgspec.json.Decoder(_Page)
 _named = msgspec.json.Decoder(_Named)
-
-
-def _split_message(frame: bytes) -> _Split:
-    split: _Split = binding.grpc_binding().split_page(frame)
-    return split
 
 
 def _unread(detail: str) -> UpstreamProtocol:

@@ -49,11 +49,6 @@ def canonical(tree: Tree) -> bytes:
         raise NoCanonicalForm(str(error)) from error
 
 
-def without_signatures(tree: Tree) -> Tree:
-    """Return a card without its signatures."""
-    return {name: value for name, value in tree.items() if name != "signatures"}
-
-
 def without_empty(tree: Tree) -> Tree:
     """Return an object without nulls, empty strings, lists and objects, at any depth, as the SDKs clean a card."""
     kept: Tree = _cleaned(tree) or {}
@@ -93,7 +88,7 @@ def received_forms(card: Tree) -> Iterator[tuple[bytes, Tree]]:
     Args:
         card: The card as it was received, strictly read.
     """
-    unsigned = without_signatures(card)
+    unsigned = _without(card, "signatures")
     yield from _message_forms(unsigned)
     for whole in (unsigned, without_empty(unsigned)):
         try:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import SanitizedCard
+from gateway.catalog.card_text import CardTexts
 from gateway.catalog.ranking import USUAL_TRUST, Changes, FirstByte, Score
 from gateway.principal import Principal
 from gateway.routing.table import Table
@@ -55,10 +56,6 @@ class CardFacts(Protocol):
         """The reason of the last failure, for operators; or None."""
 
 
-def _no_trouble() -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
     """One backend of an agent, as the catalog knows it.
@@ -77,7 +74,7 @@ class Listing:
     first_byte: FirstByte
     trust: int = USUAL_TRUST
     hint: float | None = None
-    why_down: Callable[[], str] = _no_trouble
+    why_down: Callable[[], str] = str
     is_product: bool = True
 
     @property
@@ -186,11 +183,15 @@ class Directory:
     Args:
         changes: Counts the changes of cards and of measured latencies.
         clock: Monotonic seconds.
+
+    Attributes:
+        texts: The texts of the cards.
     """
 
     def __init__(
         self, table: Table, listings: Sequence[Listing], changes: Changes, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        self.texts = CardTexts()
         self._table = table
         self._listings = tuple(listings)
         self._changes = changes
@@ -202,7 +203,6 @@ class Directory:
         # By skill id or tag: the backends that have it, and whether it is only a tag there.
         self._words: dict[str, dict[str, bool]] = {}
         self._read: dict[str, tuple[int, Collection[str]]] = {}
-        self._texts: dict[str, tuple[int, str]] = {}
         self._orders: dict[str, _Order] = {}
         self._strangers: list[Seen] = []
         self._unread = dict.fromkeys(self._by_agent)
@@ -275,10 +275,11 @@ class Directory:
             found = [each for each in found if each.tells and each.listing.backend in having]
         if tag:
             tagged = self._words.get(tag, {})
-            found = [each for each in found if each.listing.backend in tagged and _is_tagged(each, tag)]
+            found = [each for each in found if each.listing.backend in tagged]
+            found = [each for each in found if any(tag in skill["tags"] for skill in each.skills)]
         if text:
             words = text.casefold()
-            found = [each for each in found if words in self._text(each)]
+            found = [each for each in found if self._says(each, words)]
         now = self._clock()
         scored = [(each.listing.score(now, by_tag=having.get(each.listing.backend, False)), each) for each in found]
         return [each for _, each in sorted(scored, key=itemgetter(0))]
@@ -341,18 +342,11 @@ class Directory:
             order = self._orders[skill] = _Order(changes, now, sorted(own, key=_by_score))
         return order.ranked
 
-    def _text(self, seen: Seen) -> str:
-        """Return what the caller may read of an agent as one text, without case; kept until its card changes."""
-        listing, sanitized = seen.listing, seen.sanitized
-        if sanitized is None:
-            return seen.agent.casefold()
-        known = self._texts.get(listing.backend)
-        if known is None or known[0] != listing.card.version:
-            texts = [seen.agent, sanitized.name, sanitized.description]
-            for skill in sanitized.skills:
-                texts += [skill["id"], skill["name"], skill["description"], *skill["tags"]]
-            known = self._texts[listing.backend] = listing.card.version, "\n".join(map(str, texts)).casefold()
-        return known[1]
+    def _says(self, seen: Seen, words: str) -> bool:
+        """Return whether words without case stand in what the caller may read of an agent."""
+        if words in seen.agent.casefold():
+            return True
+        return seen.sanitized is not None and words in self.texts.of(seen.listing.backend, seen.listing.card).words
 
 
 _by_score = attrgetter("score")
@@ -360,7 +354,3 @@ _by_score = attrgetter("score")
 
 def _rank(listing: Listing, now: float, *, by_tag: bool) -> RankedListing:
     return RankedListing(listing, listing.score(now, by_tag=by_tag))
-
-
-def _is_tagged(seen: Seen, tag: str) -> bool:
-    return any(tag in skill["tags"] for skill in seen.skills)

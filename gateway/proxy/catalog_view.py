@@ -167,7 +167,7 @@ def entry_of(snapshot: Snapshot, name: str) -> Entry:
 
 def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: list[str]) -> Entry:
     # An agent's backends for its tenants have cards of one product; the first one with skills stands for all.
-    texts = [snapshot.card_texts.of(backend.upstream.backend, backend.source) for backend in backends]
+    texts = [snapshot.directory.texts.of(backend.upstream.backend, backend.source) for backend in backends]
     text = next((each for each in texts if each.skills), texts[0])
     has_card = all(backend.source.sanitized is not None and not backend.source.stale for backend in backends)
     replicas = [replica for backend in backends for replica in backend.replicas]
@@ -200,7 +200,7 @@ def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
 
 
 def _seen_entry(snapshot: Snapshot, seen: Seen) -> Entry:
-    text = snapshot.card_texts.of(seen.listing.backend, seen.listing.card) if seen.tells else NO_TEXT
+    text = snapshot.directory.texts.of(seen.listing.backend, seen.listing.card) if seen.tells else NO_TEXT
     return Entry(seen.agent, text.title or seen.agent, text)
 
 
@@ -239,7 +239,7 @@ def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
     In the place of any skill in a path stands the first one of its card.
     """
     own = [backend for backend in snapshot.backends.values() if backend.agent == agent]
-    texts = [snapshot.card_texts.of(backend.upstream.backend, backend.source) for backend in own]
+    texts = [snapshot.directory.texts.of(backend.upstream.backend, backend.source) for backend in own]
     skill = next((each for text in texts for each in text.skill_ids), "SKILL")
     rules = snapshot.table.agents[agent].rules
     return [rule.at(skill) for rule in sorted(rules, key=lambda rule: rule.by_skill)]

@@ -11,6 +11,7 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import binding, grpc, jsonrpc, rest
+from gateway.a2a.bindings.field import write_query
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -37,7 +38,7 @@ def listed(dialect: Dialect = JSONRPC, **params: Any) -> Call:
     if dialect.binding is Binding.REST:
         path = read_rest("GET", ("tasks",) if dialect is REST else ("v1", "tasks"), tenanted=False)
         assert path is not None
-        return rest.read_call(path, b"", rest.write_call(LIST, dialect.version, params).query, dialect.version)
+        return rest.read_call(path, b"", write_query(LIST, params), dialect.version)
     method = "ListTasks" if dialect is JSONRPC else "tasks/list"
     return called({"jsonrpc": "2.0", "id": "mine", "method": method, "params": params})
 

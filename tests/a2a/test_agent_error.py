@@ -16,7 +16,6 @@ from gateway.a2a.agent_error import (
     LONGEST_DETAILS,
     LONGEST_MESSAGE,
     MOST_DETAILS,
-    NOT_ACCEPTED,
     STRUCT,
     AgentError,
     encoder,
@@ -167,14 +166,6 @@ def test_what_0_1_says_of_limits_and_outages_is_what_http_says() -> None:
 # ---- Codes of the agent's own ----------------------------------------------------------------------------------------
 
 
-@for_each("code", [-32050, -32000, -1, 1, 404, 0])
-def test_a_code_of_the_agents_own_passes(code: int) -> None:
-    found = rpc({"code": code, "message": "so", "data": [{"@type": "t"}]})
-    assert (found.code, found.reason) == (code, None)
-    for version in Version:
-        assert told(found, version) == {"code": code, "message": "so", "data": [{"@type": "t"}]}
-
-
 def test_over_rest_a_code_of_the_agents_own_is_told_beside_an_internal_error() -> None:
     found = rpc({"code": -32050, "message": "so"})
     status, body = write_rest(found, version=V1_0)
@@ -194,42 +185,6 @@ def test_over_rest_a_code_of_the_agents_own_is_told_beside_an_internal_error() -
 
 # ---- Credentials -----------------------------------------------------------------------------------------------------
 
-CHALLENGES = {
-    "0.1 AuthenticationRequired": rpc({"code": -32007, "message": "x"}, V0_1),
-    "a2a-go -31401": rpc({"code": -31401, "message": "x"}),
-    "a reason": rpc({"code": -32603, "message": "x", "data": [info(table.UNAUTHENTICATED)]}),
-    "a status for a code": rpc({"code": 401, "message": "Unauthorized"}),
-    "a name": rest({"type": "AuthenticationRequiredError", "message": "x"}, 400, V0_3),
-    "a status": rest({"message": "x"}, 401, V0_3),
-    "a status whatever the reason": rest({"error": {"code": 404, "details": [info(table.TASK_NOT_FOUND)]}}, 401),
-    "a proxy's": rest({"message": "x"}, 407, V0_3),
-    "a word": rest({"error": {"code": 400, "status": "UNAUTHENTICATED", "message": "x"}}, 400),
-    "an event": read_event(b'{"error":{"code":401,"message":"x"}}', Binding.REST, V1_0),
-    "an event's code": read_event(b'{"jsonrpc":"2.0","error":{"code":-31401}}', Binding.JSONRPC, V1_0),
-}
-
-
-@for_each("name", CHALLENGES)
-def test_what_an_agent_says_of_credentials_is_not_said_of_the_clients(name: str) -> None:
-    found = CHALLENGES[name]
-    assert found is not None
-    assert found.challenges
-    for version in Version:
-        assert write_jsonrpc(found, id=b"1", version=version) == write_jsonrpc(NOT_ACCEPTED, id=b"1", version=version)
-        assert write_rest(found, version=version) == write_rest(NOT_ACCEPTED, version=version)
-
-
-def test_an_agent_that_does_not_accept_the_gateway_has_given_an_invalid_answer() -> None:
-    message = "the agent does not accept the gateway"
-    details = [info(table.INVALID_AGENT_RESPONSE)]
-    assert told(NOT_ACCEPTED) == {"code": -32006, "message": message, "data": details}
-    assert (told(NOT_ACCEPTED, V0_3)["code"], told(NOT_ACCEPTED, V0_1)["code"]) == (-32006, -32603)
-    status, body = write_rest(NOT_ACCEPTED, version=V1_0)
-    assert status == 502
-    error = {"code": 502, "status": "INTERNAL", "message": message, "details": details}
-    assert json.loads(body) == {"error": error}
-    assert write_rest(NOT_ACCEPTED, version=V0_3)[0] == 502
-
 
 # ---- Data ------------------------------------------------------------------------------------------------------------
 
@@ -242,36 +197,9 @@ def test_data_of_older_agents_is_kept_for_older_clients(version: Version, data: 
     assert json.loads(write_rest(found, version=V0_3)[1])["data"] == data
 
 
-def test_data_of_older_agents_is_a_struct_to_clients_of_1_0() -> None:
-    found = rpc({"code": -32602, "message": "so", "data": {"why": 1}}, V0_3)
-    details = [info(table.INVALID_PARAMS), {"@type": STRUCT, "value": {"why": 1}}]
-    assert told(found)["data"] == details
-    assert json.loads(write_rest(found, version=V1_0)[1])["error"]["details"] == details
-
-
-def test_data_of_1_0_is_what_older_clients_get() -> None:
-    details = [info(table.INVALID_PARAMS), {"@type": BAD_REQUEST, "fieldViolations": []}]
-    found = rpc({"code": -32602, "message": "so", "data": details})
-    assert told(found, V0_3)["data"] == told(found, V0_1)["data"] == details
-    assert "data" not in json.loads(write_rest(found, version=V0_3)[1])
-
-
 def test_without_data_older_clients_get_the_reason() -> None:
     found = rpc({"code": -32001, "message": "so", "data": None}, V0_3)
     assert told(found, V0_3)["data"] == [info(table.TASK_NOT_FOUND)]
-
-
-def test_the_reason_comes_first() -> None:
-    last = info(table.TASK_NOT_FOUND, timestamp="now")
-    assert told(rpc({"code": -32001, "message": "so", "data": [{"@type": "t"}, last]}))["data"] == [
-        last, {"@type": "t"},
-    ]  # fmt: skip
-
-
-def test_a_gateways_own_words_for_0_3_are_read_back_whole() -> None:
-    found = rpc({"code": -32602, "message": "so", "data": {"why": 1}}, V0_3)
-    status, body = write_rest(found, version=V0_3)
-    assert read_rest(status, body, V0_3) == found
 
 
 # ---- Shapes ----------------------------------------------------------------------------------------------------------

@@ -61,45 +61,6 @@ def refused(tree: object) -> str:
 
 
 @for_each(
-    ("shape", "interfaces"),
-    [
-        ("v0.1", (CardInterface(JSONRPC_0_1, "https://gw.example.net/acme/rpc"),)),
-        ("v0.3", LEGACY),
-        ("v1.0", MODERN + LEGACY),
-        (DUAL, MODERN + LEGACY),
-    ],
-)
-def test_every_shape_of_the_vectors_says_how_to_call_the_agent(
-    shape: str, interfaces: tuple[CardInterface, ...]
-) -> None:
-    assert spoken(parse_card(json.dumps(VECTORS[shape]).encode())) == interfaces
-
-
-@for_each("version", [None, "", "0.3", "0.3.0", "0.2.5", "0.2.6"])
-def test_a_url_beside_any_old_version_is_0_3_over_jsonrpc(version: str | None) -> None:
-    tree = card(url="http://a/x", protocolVersion=version)
-    assert spoken(tree) == (CardInterface(JSONRPC_0_3, "http://a/x"),)
-
-
-@for_each("version", [None, "", "1.0", "1.0.0", "1.0.1"])
-def test_a_supported_interface_without_a_version_is_1_0(version: str | None) -> None:
-    entry = {"url": "http://a/x", "protocolBinding": "JSONRPC", "protocolVersion": version}
-    assert spoken(card(supportedInterfaces=[entry])) == (CardInterface(JSONRPC_1_0, "http://a/x"),)
-
-
-def test_a_preferred_transport_is_the_binding_of_the_main_url() -> None:
-    tree = card(
-        url="http://a/rest",
-        preferredTransport="HTTP+JSON",
-        additionalInterfaces=[
-            {"url": "http://a/rest", "transport": "HTTP+JSON"},
-            {"url": "http://a/", "transport": "JSONRPC"},
-        ],
-    )
-    assert spoken(tree) == (CardInterface(REST_0_3, "http://a/rest"), CardInterface(JSONRPC_0_3, "http://a/"))
-
-
-@for_each(
     "later",
     [
         {"protocolVersion": "0.2.5"},
@@ -130,12 +91,6 @@ def test_grpc_is_read_in_every_shape_whatever_its_clients_dial(url: str) -> None
     assert spoken(card(url=url, preferredTransport="GRPC", protocolVersion="0.3.0")) == (legacy,)
     beside = card(url="http://a/", additionalInterfaces=[{"url": url, "transport": "GRPC"}])
     assert spoken(beside) == (CardInterface(JSONRPC_0_3, "http://a/"), legacy)
-
-
-def test_0_1_has_no_grpc() -> None:
-    entry = {"url": "a:1", "protocolBinding": "GRPC", "protocolVersion": "0.1"}
-    assert spoken(card(supportedInterfaces=[entry])) == ()
-    assert spoken(card(url="a:1", preferredTransport="GRPC", protocolVersion="0.1")) == ()
 
 
 def test_the_service_and_the_scope_of_grpc_in_0_3_are_those_of_the_transport_options() -> None:
@@ -298,11 +253,6 @@ def test_what_has_neither_a_name_nor_an_interface_is_no_card(tree: Tree) -> None
     assert "neither a name nor an interface" in refused(tree)
 
 
-def test_what_may_be_missing_may_be_null() -> None:
-    members = ("description", "url", "skills", "capabilities", "supportedInterfaces", "defaultInputModes", "provider")
-    assert parse_card(json.dumps({"name": "Echo", **dict.fromkeys(members)}).encode())["name"] == "Echo"
-
-
 def test_a_card_has_a_size() -> None:
     assert "longer than" in refused(card(description="x" * MAX_CARD))
 
@@ -452,11 +402,6 @@ def test_only_the_path_of_an_interface_counts(interface: str, path: str) -> None
 )
 def test_an_agent_that_has_its_origin_to_itself_may_name_any_path(interface: str, path: str) -> None:
     assert dial_path(interface, "http://backend:8000", "https://gw.example/agents") == path
-
-
-def test_a_backend_without_a_path_is_called_at_its_root() -> None:
-    assert dial_path("", "http://backend:8000", None) == "/"
-    assert dial_path("grpc://x", "http://backend:8000/a", None) == "/a"
 
 
 def test_an_agent_on_the_gateways_own_origin_is_told_apart_by_the_path() -> None:

@@ -20,17 +20,6 @@ def task(name: str, state: str = "WORKING", **more: Any) -> dict[str, Any]:
     return {"task": {"id": name, "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}, **more}}
 
 
-def test_a_new_task_is_the_agents_to_name() -> None:
-    names, met = naming()
-    message = {"taskId": "mine", "contextId": "s"}
-    names.for_send(message)
-    assert message == {"contextId": "s"}
-    answer = task("t-1")
-    names.localise(answer)
-    assert (answer["task"]["id"], answer["task"]["contextId"]) == ("mine", "s")
-    assert met == [("mine", Alias("t-1", "c", "s"))]
-
-
 def test_a_known_task_goes_by_the_agents_names() -> None:
     names, met = naming(Alias("t-1", "c", "s"))
     message = {"taskId": "mine", "contextId": "s"}
@@ -38,14 +27,6 @@ def test_a_known_task_goes_by_the_agents_names() -> None:
     assert message == {"taskId": "t-1", "contextId": "c"}
     names.localise({"statusUpdate": {"taskId": "t-1", "contextId": "c", "status": {}}})
     assert met == []
-
-
-def test_operations_on_a_task_go_by_the_agents_name() -> None:
-    names, _ = naming(Alias("t-1"))
-    params = {"taskId": "mine", "id": "config"}
-    names.for_task(params, "taskId")
-    assert params == {"taskId": "t-1", "id": "config"}
-    assert names.name == "mine"
 
 
 def test_a_message_is_no_task_and_its_context_is_the_clients() -> None:

@@ -9,7 +9,6 @@ from gateway.a2a import notification
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.json import Tree
-from gateway.a2a.progress import Progress
 from tests.a2a.sample import vector
 from tests.table import for_each
 
@@ -31,16 +30,6 @@ def written(tree: Any) -> bytes:
 def told(body: bytes | None) -> Any:
     assert body is not None
     return json.loads(body)
-
-
-@for_each(("payload", "version"), SPOKEN)
-def test_what_an_agent_posts_tells_its_task_and_its_generation(payload: str, version: Version) -> None:
-    body = written(CASES[payload][version])
-    found = notification.read(body)
-    assert found is not None
-    assert (found.task_id, found.context_id) == ("task-7", "ctx-42")
-    assert found.state == ("completed" if payload in ("task", "status_update") else None)
-    assert notification.generation(CASES[payload][version]) is version
 
 
 @for_each(
@@ -67,55 +56,12 @@ def test_what_is_no_notification_tells_nothing(body: bytes) -> None:
     assert notification.read(body) is None
 
 
-def test_a_message_tells_the_task_that_it_is_of() -> None:
-    bare = {"kind": "message", "messageId": "m", "taskId": "t", "role": "agent", "parts": []}
-    assert notification.read(written(bare)) == Progress(task_id="t", event="message")
-    assert notification.read(b'{"message":{"messageId":"m"}}') == Progress(event="message")
-    assert notification.read(b'{"message":{"kind":1,"task_id":"t"}}') == Progress(task_id="t", event="message")
-
-
-def test_one_that_may_be_anothers_is_none() -> None:
-    assert notification.read(b'{"message":{"taskId":1}}') is None
-    assert notification.read(b'{"task":{"id":["t"],"status":{"state":"TASK_STATE_WORKING"}}}') is None
-
-
-@for_each(
-    ("body", "event"),
-    [
-        ({"task": {"id": "t", "status": {"state": 3}}}, "task"),
-        ({"status_update": {"task_id": "t", "status": {"state": 3}}}, "status"),
-    ],
-)
-def test_enumerations_and_names_may_be_those_of_the_schema(body: Tree, event: str) -> None:
-    assert notification.read(written(body)) == Progress(task_id="t", state="completed", event=event)
-    assert notification.generation(body) is V1_0
-    lowered = told(notification.translate(written(body), V0_3, task_id="t"))
-    assert lowered["status"]["state"] == "completed"
-
-
 @for_each(("payload", "version"), SPOKEN)
 def test_a_notification_of_the_client_s_own_generation_stays_the_bytes_it_came_as(
     payload: str, version: Version
 ) -> None:
     body = json.dumps(CASES[payload][version], indent=3).encode()
     assert notification.translate(body, version, task_id="task-7") is body
-
-
-@for_each("payload", CASES)
-@for_each(("theirs", "ours"), [(V1_0, V0_3), (V0_3, V1_0)])
-def test_1_0_and_0_3_say_the_same_in_the_words_of_each(payload: str, theirs: Version, ours: Version) -> None:
-    bodies = CASES[payload]
-    assert told(notification.translate(written(bodies[theirs]), ours)) == bodies[ours]
-
-
-def test_a_task_of_0_1_is_one_of_every_later_generation() -> None:
-    body = written(CASES["task"][V0_1])
-    wrapped = told(notification.translate(body, V1_0))
-    assert list(wrapped) == ["task"]
-    for task in (wrapped["task"], told(notification.translate(body, V0_3))):
-        assert (task["id"], task["contextId"]) == ("task-7", "ctx-42")
-        assert task["artifacts"][0]["artifactId"] == "0"
-        assert task["artifacts"][0]["parts"][0]["text"] == "3 x A-1, paid."
 
 
 @for_each("theirs", [V0_3, V1_0])
@@ -148,26 +94,6 @@ def test_a_client_of_0_1_reads_the_names_that_it_gave(payload: str) -> None:
     assert task["sessionId" if payload != "message" else "id"] in ("talk", "mine")
     assert "task-7" not in json.dumps(task)
     assert "ctx-42" not in json.dumps(task)
-
-
-def test_numbers_keep_their_digits() -> None:
-    body = b'{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"},"metadata":{"n":1.10}}}'
-    lowered = notification.translate(body, V0_3)
-    assert lowered is not None
-    assert b'"n":1.10' in lowered
-
-
-@for_each(
-    "body",
-    [
-        b'{"task":{"id":"t"}}',
-        b'{"task":{"id":"t","status":{"state":"TASK_STATE_NO"}}}',
-        b'{"statusUpdate":{"taskId":"t"}}',
-    ],
-)
-def test_what_is_not_of_its_generation_is_refused(body: bytes) -> None:
-    with pytest.raises(UpstreamProtocol):
-        notification.translate(body, V0_3)
 
 
 def test_what_nobody_could_read_before_is_refused_too() -> None:

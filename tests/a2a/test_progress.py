@@ -310,3 +310,18 @@ def test_a_list_over_http_json_tells_of_which_task_it_is() -> None:
     assert read_list(b' [{"taskId":"t"},{"taskId":"u"}]') == read_list(b"[7]") == Progress(legible=False)
     assert read_list(b"[]") == NOTHING
     assert read_list(b"{}") is read_list(b"") is read_list(b'["\xff"]') is None
+
+
+NO_ANSWERS = [
+    b"", b"nonsense", b'{"jsonrpc":"2.0","id":1,"result":', b"[]", b"1", b"null", b'{"jsonrpc":"2.0","result":"\xff"}',
+    b"{}", b'{"id":1}', b'{"error":{"code":1}}', b'{"jsonrpc":"2.0","error":{"message":"m"}}',
+    b'{"jsonrpc":"2.0","error":{"code":"1"}}', b'{"jsonrpc":"2.0","error":[]}', b'{"jsonrpc":"1.0","result":1}',
+    b'{"jsonrpc":2,"result":1}', b'{"jsonrpc":"2.0","result":1,"error":{"code":1}}',
+    b'{"jsonrpc":"2.0","id":1,"result":1,"result":2}', b'{"jsonrpc":"2.0","id":1,"id":2,"result":1}',
+    b'{"jsonrpc":"2.0","id":1,"result":1,"res\\u0075lt":2}', b'{"jsonrpc":"2.0","result":' + b"[" * 5000,
+]  # fmt: skip
+
+
+@for_each("frame", NO_ANSWERS)
+def test_what_is_no_answer_is_refused(frame: bytes) -> None:
+    assert read_jsonrpc(frame, void=True) is None

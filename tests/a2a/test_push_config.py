@@ -1,18 +1,12 @@
 """Push configurations in calls and answers, in the hub's words."""
 
-import json
-
 import pytest
 
 from gateway.a2a import push_config
-from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.push_config import LONGEST_ID, LONGEST_TOKEN, PushConfig
-from gateway.a2a.versions.forms import FORMS
-from gateway.a2a.versions.version import Memo
-from tests.a2a.sample import vector
 from tests.table import for_each
 
 URL = "https://hooks.example.net/a2a"
@@ -24,18 +18,6 @@ WHOLE: Tree = {
     "authentication": {"scheme": "Bearer", "credentials": "s3cret"},
 }
 READ = PushConfig(URL, "cfg-1", "task-7", "tok-123", "Bearer", "s3cret")
-
-
-def test_a_configuration_is_read_and_written_whole() -> None:
-    assert push_config.read(WHOLE) == READ
-    assert push_config.write(READ) == WHOLE
-
-
-def test_what_is_left_out_or_null_is_empty_and_what_is_empty_is_left_out() -> None:
-    assert push_config.read({"url": URL, "token": None, "authentication": None}) == PushConfig(URL)
-    assert push_config.write(PushConfig(URL)) == {"url": URL}
-    assert push_config.write(PushConfig(URL, scheme="Bearer")) == {"url": URL, "authentication": {"scheme": "Bearer"}}
-    assert push_config.write(PushConfig(URL, credentials="c")) == {"url": URL, "authentication": {"credentials": "c"}}
 
 
 @pytest.mark.parametrize(
@@ -68,53 +50,12 @@ def test_no_secret_and_no_url_is_in_what_is_printed() -> None:
     assert repr(READ) == "PushConfig(id='cfg-1', task_id='task-7')"
 
 
-@for_each(
-    ("dialect", "name"),
-    [
-        (Dialect(Binding.JSONRPC, Version.V1_0), "v1.0-jsonrpc"),
-        (Dialect(Binding.JSONRPC, Version.V0_3), "v0.3-jsonrpc"),
-        (Dialect(Binding.JSONRPC, Version.V0_1), "v0.1-jsonrpc"),
-    ],
-)
-def test_it_is_found_in_what_a_client_of_any_generation_creates(dialect: Dialect, name: str) -> None:
-    operation = Operation.CREATE_PUSH_CONFIG
-    body = vector(operation)["request"][name]["http"]["body"]
-    params = FORMS[dialect].lift_params(operation, body["params"], Memo())
-    found = push_config.asked(operation, params)
-    assert found is not None
-    expected = READ if dialect.version is not Version.V0_1 else PushConfig(URL, "", "task-7", *list_of(READ)[3:])
-    assert push_config.read(found) == expected
-    push_config.replace_asked(operation, params, {"url": "https://gateway.example/x", "taskId": "task-7"})
-    assert "hooks.example.net" not in json.dumps(params)
-    assert "s3cret" not in json.dumps(params)
-    assert push_config.asked(operation, params) == {"url": "https://gateway.example/x", "taskId": "task-7"}
-
-
-def list_of(config: PushConfig) -> list[str]:
-    return [config.url, config.id, config.task_id, config.token, config.scheme, config.credentials]
-
-
 @for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
 def test_it_is_found_and_replaced_in_a_send(operation: Operation) -> None:
     params: Tree = {"message": {}, "configuration": {"historyLength": 2, "taskPushNotificationConfig": dict(WHOLE)}}
     assert push_config.asked(operation, params) == WHOLE
     push_config.replace_asked(operation, params, {"url": "x"})
     assert params["configuration"] == {"historyLength": 2, "taskPushNotificationConfig": {"url": "x"}}
-
-
-@for_each(
-    ("operation", "params"),
-    [
-        (Operation.SEND_MESSAGE, {"message": {}}),
-        (Operation.SEND_MESSAGE, {"message": {}, "configuration": {}}),
-        (Operation.SEND_MESSAGE, {"message": {}, "configuration": None}),
-        (Operation.SEND_MESSAGE, {"message": {}, "configuration": {"taskPushNotificationConfig": None}}),
-        (Operation.GET_TASK, {"id": "t"}),
-        (Operation.GET_PUSH_CONFIG, {"taskId": "t", "id": "c"}),
-    ],
-)
-def test_other_calls_bring_none(operation: Operation, params: Tree) -> None:
-    assert push_config.asked(operation, params) is None
 
 
 def test_those_of_an_answer_are_found_and_replaced() -> None:

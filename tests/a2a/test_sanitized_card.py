@@ -33,18 +33,6 @@ def sanitized(
 # ---- What is taken over --------------------------------------------------------------------------------------------
 
 
-def test_what_an_agent_says_is_kept() -> None:
-    found = sanitized(VECTORS["v1.0"])
-    said = VECTORS["v1.0"]
-    assert (found.name, found.description, found.version) == (said["name"], said["description"], said["version"])
-    assert found.skills[0]["id"] == said["skills"][0]["id"]
-    assert found.streaming is said["capabilities"]["streaming"]
-
-
-def test_who_says_nothing_has_an_empty_card() -> None:
-    assert sanitize({}, Discretion()) == SanitizedCard()
-
-
 @given(st.dictionaries(st.sampled_from(sorted(DUAL)), st.integers() | st.lists(st.integers() | st.text(max_size=3))))
 def test_a_member_of_a_wrong_type_counts_as_missing(said: Tree) -> None:
     found = sanitize(said, Discretion())
@@ -61,13 +49,6 @@ def test_extensions_are_kept_with_their_parameters() -> None:
     }
     said = {"extensions": [{**extension, "junk": 1}, {"description": "no uri"}, "text"]}
     assert sanitized({}, capabilities=said).extensions == (extension,)
-
-
-def test_skills_say_nothing_of_security() -> None:
-    skill = {"id": "s", "security": [{"theirs": []}], "securityRequirements": [{"schemes": {"theirs": {}}}]}
-    assert sanitized({}, skills=[skill, {"name": "no id"}, "text"]).skills == (
-        {"id": "s", "name": "s", "description": "", "tags": []},
-    )
 
 
 @for_each(

@@ -16,7 +16,7 @@ from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import LONGEST_PAGE, Listing, can_list
 from gateway.a2a.translation import Translation
-from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_params, hub_result, vector
+from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_result, vector
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, LIST, PAIRS, REST, listed, page_of, result_of
 from tests.a2a.versions.trees import HUB, MORE, Hub
 from tests.table import for_each
@@ -28,31 +28,6 @@ agents = pytest.mark.parametrize("theirs", CLIENTS, ids=str)
 
 
 # ---- What is asked ---------------------------------------------------------------------------------------------------
-
-
-@for_each("theirs", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
-@for_each("ours", ["v1.0-jsonrpc", "v1.0-rest", "v1.0-grpc"])
-def test_the_lists_of_the_vectors_say_the_same_in_the_agents_dialect(ours: str, theirs: str) -> None:
-    content = vector("ListTasks")
-    listing = Listing(call_of(content["request"][ours], DIALECTS[ours]), DIALECTS[theirs], tenant="acme")
-    assert (listing.page_token, listing.page_size, listing.context) == ("bmV4dA==", 10, "ctx-42")
-    assert listing.filters == ("acme", "ctx-42", "TASK_STATE_COMPLETED", "2026-02-03T04:05:06.789Z")
-    call = listing.ask("bmV4dA==", 10)
-    expected = call_of(content["request"][theirs], DIALECTS[theirs])
-    assert hub_params(asked(call)) == hub_params(expected)
-    assert call.dialect == DIALECTS[theirs]
-    assert call.tenant == expected.tenant
-
-
-@pairs
-def test_every_page_is_asked_for_with_what_the_client_asks_for(ours: Dialect, theirs: Dialect) -> None:
-    status = "completed" if ours is JSONRPC_0_3 else "TASK_STATE_COMPLETED"
-    call = listed(ours, contextId="c 1", status=status, pageSize=7, historyLength=3, includeArtifacts=True)
-    listing = Listing(call, theirs)
-    first, second = (hub_params(asked(listing.ask(*page))) for page in (("", 7), ("of/the=agent", 2)))
-    same = {"contextId": "c 1", "status": "TASK_STATE_COMPLETED", "historyLength": 3, "includeArtifacts": True}
-    assert first == {**same, "pageSize": 7}
-    assert second == {**same, "pageSize": 2, "pageToken": "of/the=agent"}
 
 
 @pytest.mark.parametrize("ours", CLIENTS, ids=str)
@@ -80,29 +55,6 @@ def test_two_spellings_of_one_parameter_are_one(ours: Dialect) -> None:
     assert listing.filters == ("", "", "", "2026-02-03T04:05:06Z")
     with pytest.raises(BadParams):
         Listing(listed(ours, page_token="one", pageToken="another"), REST)
-
-
-@for_each("ours", [JSONRPC, JSONRPC_0_3])
-def test_a_parameter_that_nobody_knows_stays_behind(ours: Dialect) -> None:
-    # To the agent it may be another word for a page, or for whose tasks are wanted.
-    listing = Listing(listed(ours, cursor="dGhlaXJz", PageToken="dGhlaXJz", metadata={"owner": "globex"}), JSONRPC)
-    assert hub_params(asked(listing.ask("", 50))) == {"pageSize": 50}
-
-
-@for_each(
-    ("params", "filters", "is_filtered"),
-    [
-        ({"contextId": "c"}, ("", "c", "", ""), False),
-        ({"status": "TASK_STATE_WORKING"}, ("", "", "TASK_STATE_WORKING", ""), True),
-        ({"status": 2}, ("", "", "TASK_STATE_WORKING", ""), True),
-        ({"status": "TASK_STATE_UNSPECIFIED"}, ("", "", "", ""), False),
-        ({"statusTimestampAfter": "2026-02-03T05:05:06+01:00"}, ("", "", "", "2026-02-03T04:05:06Z"), True),
-        ({"includeArtifacts": True, "historyLength": 0, "pageSize": 3, "pageToken": "t"}, ("", "", "", ""), False),
-    ],
-)
-def test_filters_are_what_leaves_tasks_out(params: Tree, filters: tuple[str, ...], is_filtered: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    listing = Listing(listed(**params), JSONRPC)
-    assert (listing.filters, listing.is_filtered) == (filters, is_filtered)
 
 
 @pairs
@@ -266,16 +218,6 @@ def test_nor_does_it_over_grpc() -> None:
     assert page.tasks == [TASK]
     assert page.next_token == "n"
     assert page.broken.keys() == {"t-2"}
-
-
-@for_each("name", ["nextPageToken", "next_page_token"])
-def test_the_next_token_has_two_spellings(name: str) -> None:
-    assert Listing(listed(), JSONRPC).read(rpc("[]", f',"{name}":"n"')).next_token == "n"
-
-
-@for_each("more", ["", ',"nextPageToken":""', ',"nextPageToken":null'])
-def test_a_page_without_a_next_token_is_the_last(more: str) -> None:
-    assert Listing(listed(), JSONRPC).read(rpc("[]", more)).next_token == ""
 
 
 @for_each(

@@ -11,7 +11,6 @@ import pytest
 
 from gateway.a2a import sanitized_card
 from gateway.a2a.card import CardInvalid
-from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
@@ -19,9 +18,7 @@ from gateway.cards import serve
 from gateway.cards.fetch import ASIDE, KEEP
 from gateway.cards.serve import PublicUrl, upstream_hosts
 from tests.cards.serving import (
-    ANCIENT,
     DIALECTS,
-    HOSTED,
     LEGACY,
     LEGACY_REST,
     MODERN,
@@ -57,48 +54,6 @@ def test_a_public_url_is_never_guessed(public: str, host: str | None, path: tupl
     assert PublicUrl.parse(public).at(host, path) == url
 
 
-async def test_an_interface_has_the_tenant_where_its_version_has_a_place_for_it() -> None:
-    async with cards() as made:
-        shared = made.shown(SHARED, "billing")
-        assert {each for each in places(shared) if each[2] == "1.0"} == {
-            ("https://gw.test/agents/a2a", "JSONRPC", "1.0", "billing"),
-            ("https://gw.test/agents/a2a", "HTTP+JSON", "1.0", "billing"),
-        }
-        assert shared["url"] == "https://gw.test/agents/a2a/billing"
-        assert {url for url, _, version, _ in places(shared) if version == "0.3"} <= {shared["url"]}
-        own = made.shown(OWN)
-        assert {(url, tenant) for url, _, _, tenant in places(own)} == {("https://gw.test/agents/echo", None)}
-
-
-async def test_the_old_card_has_the_tenant_in_its_url_and_asks_for_credentials_as_0_1_does() -> None:
-    async with cards(schemes=("bearer",)) as made:
-        old = made.shown(SHARED, "billing", old=True)
-        assert (old["url"], old["preferredTransport"]) == ("https://gw.test/agents/a2a/billing", "JSONRPC")
-        assert old["additionalInterfaces"] == [{"transport": "HTTP+JSON", "url": old["url"]}]
-        assert old["authentication"] == {"schemes": ["Bearer"]}
-        assert "supportedInterfaces" not in old
-        assert made.shown(OWN, old=True)["url"] == "https://gw.test/agents/echo"
-        assert "authentication" not in made.shown(OWN)
-
-
-async def test_a_host_of_its_own_is_on_the_card_and_one_that_was_asked_for_only_if_it_matched() -> None:
-    async with cards() as made:
-        # Clients of HTTP+JSON append a path that begins with a slash, so there is none at the end of a root.
-        root = {url for url, *_ in places(made.shown(HOSTED, host="other.test"))}
-        assert root == {"https://agents.test/agents/", "https://agents.test/agents"}
-        assert {url for url, *_ in places(made.shown(WILD, host="a.agents.test"))} == {"https://a.agents.test/agents/x"}
-        assert {url for url, *_ in places(made.shown(WILD, host="b.agents.test"))} == {"https://b.agents.test/agents/x"}
-        assert {url for url, *_ in places(made.shown(OWN, host="evil.test"))} == {"https://gw.test/agents/echo"}
-
-
-async def test_no_card_shows_where_the_agent_is() -> None:
-    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, description="See http://agent.internal:7000/docs.")
-    async with cards(raw=raw) as made:
-        for rule, tenant in ((OWN, None), (SHARED, "billing"), (HOSTED, None)):
-            for old in (False, True):
-                assert b"agent.internal" not in made.cards.card(rule, tenant, "gw.test", old=old).body
-
-
 async def test_a_card_promises_only_what_is_relayed() -> None:
     every = {Operation.SEND_MESSAGE}
     async with cards(methods=frozenset(every)) as made:
@@ -117,11 +72,6 @@ async def test_a_card_asks_for_what_the_gateway_asks_for() -> None:
         assert list(made.shown()["securitySchemes"]) == ["bearer"]
     async with cards(raw=raw) as made:
         assert not made.shown().get("securitySchemes")
-
-
-async def test_what_the_operator_sets_wins() -> None:
-    async with cards(overrides={"name": "Ours"}) as made:
-        assert made.shown()["name"] == "Ours"
 
 
 # ---- How long it is kept -------------------------------------------------------------------------------------------
@@ -231,15 +181,6 @@ async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_chang
 
 
 # ---- Extended cards ------------------------------------------------------------------------------------------------
-
-
-@for_each("dialect", [MODERN, LEGACY, ANCIENT])
-async def test_an_extended_card_is_rebuilt(dialect: Dialect) -> None:
-    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="Extended")
-    async with cards() as made:
-        body = await extended(made, raw, dialect=dialect)
-        assert json.loads(body)["name"] == "Extended"
-        assert b"agent.internal" not in body
 
 
 async def test_an_extended_card_is_in_the_dialect_of_the_call() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from gateway.a2a.card_rewriting import encode_card
 from gateway.a2a.dialect import Binding
-from gateway.cards.canonical import canonical, without_empty, without_signatures
+from gateway.cards.canonical import canonical, without_empty
 from gateway.cards.serve import GrpcPlace, ServedCard, SignedCards
 from gateway.cards.sign import OwnKey
 from gateway.routing.route import AgentRules, Route
@@ -160,7 +160,8 @@ async def test_the_sdk_of_javascript_verifies_the_card_and_refuses_a_changed_one
 
 def test_the_canonical_form_is_that_of_the_vector() -> None:
     vector = json.loads((VECTORS / "signing.json").read_text())
-    assert canonical(without_empty(without_signatures(vector["signed_card"]))).decode() == vector["canonical_payload"]
+    unsigned = {name: value for name, value in vector["signed_card"].items() if name != "signatures"}
+    assert canonical(without_empty(unsigned)).decode() == vector["canonical_payload"]
 
 
 async def test_a_card_is_signed_once_and_its_tag_is_that_of_its_content_and_key() -> None:

@@ -19,7 +19,6 @@ from tests.support.translated import (
     TASK_1_0,
     agent,
     call,
-    document,
     events,
     plain,
     plays,
@@ -32,62 +31,6 @@ pytestmark = pytest.mark.anyio
 
 
 # ---- Statuses, types, headers ----------------------------------------------------------------------------------------
-
-
-async def test_a_deletion_that_answers_204_is_a_null_result(tmp_path: Path) -> None:
-    script = plays(lambda _: head(status=b"204 No Content", content_type=b"application/json"))
-    async with agent(script, tmp_path, "rest 1.0") as (gateway, client):
-        modern = await call(client, gateway, "DeleteTaskPushNotificationConfig", {"taskId": "t", "id": "c"})
-        older = await call(
-            client, gateway, "tasks/pushNotificationConfig/delete", {"id": "t", "pushNotificationConfigId": "c"}
-        )
-        path = await client.delete(gateway.url + "/v1/tasks/t/pushNotificationConfigs/c")
-    assert modern["result"] is older["result"] is None
-    assert (path.status_code, path.json()) == (200, {})
-
-
-async def test_a_creation_that_answers_201_is_200_to_the_client(tmp_path: Path) -> None:
-    config = {"taskId": "t", "id": "c", "url": "https://hooks.example.net/"}
-    async with agent(plays(plain(config, b"201 Created")), tmp_path, "rest 1.0") as (gateway, client):
-        body = {"config": {"pushNotificationConfig": {"url": "https://hooks.example.net/"}}}
-        answer = await client.post(gateway.url + "/v1/tasks/t/pushNotificationConfigs", json=body)
-    assert answer.status_code == 200
-    assert answer.json()["name"] == "tasks/t/pushNotificationConfigs/c"
-
-
-@pytest.mark.parametrize("speaks", ["rest 1.0", "rest 0.3"])
-async def test_a_subscription_goes_by_the_other_verb_where_the_agent_does_not_know_the_first(
-    speaks: str, tmp_path: Path
-) -> None:
-    """Texts name both POST and GET, and servers serve one of them (protocol trap 1)."""
-    event = {"task": {**TASK_1_0, "status": {"state": "TASK_STATE_WORKING"}}}
-    script = plays(
-        lambda _: document({"detail": "Method Not Allowed"}, b"405 Method Not Allowed"),
-        lambda _: stream(b"data: " + json.dumps(event).encode() + b"\n\n"),
-    )
-    async with agent(script, tmp_path, speaks) as (gateway, client):
-        answer = await client.post(
-            gateway.url, json={"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": "t-1"}}
-        )
-        verbs = [request.method for request in gateway.backend.requests]
-    assert sorted(verbs) == [b"GET", b"POST"]
-    assert events(answer.content)[0]["result"]["task"]["id"] == "t-1"
-
-
-async def test_extensions_are_named_as_each_side_calls_the_header(tmp_path: Path) -> None:
-    def answer(request: Received) -> bytes:
-        body = json.dumps({"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "result": TASK_0_3}).encode()
-        return head(b"content-length: %d" % len(body), b"x-a2a-extensions: https://e.example/a") + body
-
-    async with agent(plays(answer), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        headers = {"a2a-version": "1.0", "a2a-extensions": "https://e.example/a, https://e.example/b"}
-        said = await client.get(gateway.url + "/tasks/t-1", headers=headers)
-        [request] = gateway.backend.requests
-    assert request.header(b"x-a2a-extensions") == b"https://e.example/a, https://e.example/b"
-    assert request.header(b"a2a-extensions") is None
-    assert request.header(b"a2a-version") == b"0.3"
-    assert said.headers["a2a-extensions"] == "https://e.example/a"
-    assert "x-a2a-extensions" not in said.headers
 
 
 @pytest.mark.parametrize(
@@ -199,24 +142,6 @@ async def test_the_last_status_is_told_also_where_the_stream_breaks_off_behind_i
     assert broken["error"]["code"] == -32603
 
 
-@pytest.mark.parametrize("named", [b"", b"event: error\n"])
-async def test_an_error_in_the_middle_of_a_stream_is_its_last_event(named: bytes, tmp_path: Path) -> None:
-    def answer(request: Received) -> bytes:
-        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
-        return stream(
-            rpc_event(request, {"statusUpdate": STATUS_1_0}), named + b"data: " + json.dumps(error).encode() + b"\n\n"
-        )
-
-    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": MESSAGE_0_3}}
-        older = await client.post(gateway.url, json=body)
-        headers = {"a2a-version": "1.0"}
-        path = await client.post(gateway.url + "/message:stream", json={"message": MESSAGE_1_0}, headers=headers)
-    assert events(older.content)[1]["error"]["message"] == "broken"
-    assert events(path.content)[1]["error"]["message"] == "broken"
-    assert b"event: error\n" in path.content
-
-
 async def test_where_the_dialect_has_no_event_for_an_error_the_stream_breaks_off(tmp_path: Path) -> None:
     def answer(request: Received) -> bytes:
         error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
@@ -236,16 +161,6 @@ async def test_an_agent_that_answers_a_streaming_call_with_one_frame_has_one_eve
         answer = await client.post(gateway.url, json=body)
     assert answer.headers["content-type"] == "text/event-stream"
     assert events(answer.content)[0]["result"]["kind"] == "task"
-
-
-async def test_objects_of_1_0_under_a_method_name_of_0_3_are_answered_in_1_0(tmp_path: Path) -> None:
-    """Some runtimes speak so (protocol trap 14)."""
-    for speaks, told in (("jsonrpc 1.0", {"task": TASK_1_0}), ("jsonrpc 0.3", TASK_0_3)):
-        async with agent(plays(result(told)), tmp_path, speaks) as (gateway, client):
-            answer = await call(client, gateway, "message/send", {"message": MESSAGE_1_0})
-            [asked] = [json.loads(request.body) for request in gateway.backend.requests]
-        assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-        assert asked["method"] == ("SendMessage" if speaks == "jsonrpc 1.0" else "message/send")
 
 
 # ---- Metrics ---------------------------------------------------------------------------------------------------------

@@ -178,11 +178,6 @@ async def test_the_last_event_says_that_it_is_the_last_also_where_an_artifact_ca
     assert heard[2]["result"]["status"] == {"state": "completed"}
 
 
-async def test_a_stream_whose_task_goes_on_has_no_last_event(tmp_path: Path) -> None:
-    heard = await told(tmp_path, status("COMPLETED"), status("WORKING"))
-    assert [event["result"]["final"] for event in heard] == [False, False]
-
-
 async def test_a_long_event_keeps_its_place_and_nobody_else_waits_for_it(tmp_path: Path) -> None:
     long = {"artifactUpdate": {**ARTIFACT["artifactUpdate"], "metadata": {"long": "x" * 300_000}}}
     heard = await told(tmp_path, status("WORKING"), long, status("WORKING"), long, status("COMPLETED"))

@@ -110,7 +110,7 @@ async def test_a_null_is_no_task(speaks: str, tmp_path: Path) -> None:
     assert relayed == {"jsonrpc": "2.0", "id": 7, "result": None}
 
 
-@for_each("raw", [b"", b"null", b"[]"])
+@for_each("raw", [b"", b"null", b"[]", b"1", b'"x"'])
 @for_each("speaks", ["rest 1.0", "rest 0.3"])
 async def test_an_empty_body_is_no_task(raw: bytes, speaks: str, tmp_path: Path) -> None:
     """Trap 21, over HTTP+JSON."""
@@ -247,6 +247,8 @@ async def test_an_error_ends_a_stream_whether_or_not_its_event_is_named(
     assert [event["error"]["code"] for event in events(rpc.content) if "error" in event] == [-32004]
     assert [event["error"]["message"] for event in events(path.content) if "error" in event] == ["no"]
     assert len(events(rpc.content)) == len(events(path.content)) == 2
+    # A relay leaves the name to the agent.
+    assert speaks == "rest 1.0" or b"event: error\n" in path.content
 
 
 # ---- The ends of streams ---------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import msgspec
 from gateway.a2a import json as strict_json
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import ParseFailed
-from gateway.a2a.json import Members
 
 
 def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
@@ -31,7 +30,9 @@ def restore_tenant(body: bytes, binding: Binding, tenant: str | None) -> bytes:
     restored = _restored(bytes(result), tenant)
     if restored == bytes(result) and members.keys() <= _ENVELOPE:
         return body
-    return with_result(members, restored)
+    # Without members that the envelope does not know.
+    kept = {name: members[name] for name in ("jsonrpc", "id") if name in members}
+    return strict_json.write({**kept, "result": msgspec.Raw(restored)})
 
 
 def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
@@ -44,12 +45,6 @@ def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
             pending += found.values()
         elif isinstance(found, list):
             pending += found
-
-
-def with_result(members: Members, result: bytes) -> bytes:
-    """Return the JSON-RPC answer with another result, without members that the envelope does not know."""
-    kept = {name: members[name] for name in ("jsonrpc", "id") if name in members}
-    return strict_json.write({**kept, "result": msgspec.Raw(result)})
 
 
 def _restored(raw: bytes, tenant: str | None) -> bytes:

@@ -4,7 +4,6 @@ Not all servers keep ids byte for byte, so those of answers are compared with th
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -181,35 +180,13 @@ def make_call(
     if tenant is not None:
         params["tenant"] = tenant
     identity = b'"%b"' % id.encode("ascii")
-    method, body = write_call(asked, theirs.version, params, identity)
+    method = _NAMES[asked, theirs.version]
+    # The older generations' only operation without parameters has no such member.
+    told = b',"params":' + strict_json.write(params) if params or theirs.version is Version.V1_0 else b""
+    body = b'{"jsonrpc":"2.0","id":%b,"method":"%b"%b}' % (identity, method.encode("ascii"), told)
     return Call(
         asked, theirs, method, identity, tenant, call.task_id, context_id, body, in_body=tenant is not None, verb="POST"
     )
-
-
-def write_call(
-    operation: Operation,
-    version: Version,
-    params: Mapping[str, Any],
-    id: bytes,  # noqa: A002 - JSON-RPC's word
-) -> tuple[str, bytes]:
-    """Return the method and the body of a call to an agent.
-
-    Args:
-        params: The parameters in the agent's form.
-        id: The raw id.
-
-    Raises:
-        ValueError: the version has no such operation.
-    """
-    method = _NAMES.get((operation, version))
-    if method is None:
-        raise ValueError(f"{version} has no {operation}")
-    head = b'{"jsonrpc":"2.0","id":%b,"method":"%b"' % (id, method.encode("ascii"))
-    if not params and version is not Version.V1_0:
-        # The older generations' only operation without parameters has no such member.
-        return method, head + b"}"
-    return method, b'%b,"params":%b}' % (head, strict_json.write(params))
 
 
 class Answer(msgspec.Struct, gc=False):

@@ -1,6 +1,5 @@
 """HTTP+JSON (1.0 §11, 0.3 §3.2.3): calls read and written as path, query and body; answers and faults written."""
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -150,52 +149,6 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
         agreed("id", task_id, text_of(params.members, "id"))
 
 
-class RestCall(msgspec.Struct, frozen=True):
-    """A call to an agent.
-
-    Attributes:
-        method: The HTTP method.
-        path: The ids in the path; `paths.rest_path` writes it.
-        query: The query without the question mark.
-        body: The body; empty for none.
-    """
-
-    method: str
-    path: PathCall
-    query: bytes = b""
-    body: bytes = b""
-
-
-def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> RestCall:
-    """Return the call with these parameters; without a body, those that fit neither path nor query are lost.
-
-    Args:
-        params: The parameters in the agent's form.
-
-    Raises:
-        BadParams: an id is missing, or a path or query cannot carry a value.
-    """
-    newest = version is Version.V1_0
-    task_id = config_id = None
-    body = b""
-    if operation.kind is Kind.PUSH:
-        task_id = path_id(params, "taskId", verb=True)
-        if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
-            config_id = path_id(params, "id")
-    elif operation in _OF_TASK:
-        task_id = path_id(params, "id", verb=True)
-    if operation in _WITH_BODY or (operation is Operation.CANCEL_TASK and newest):
-        if operation is Operation.CREATE_PUSH_CONFIG and not newest:
-            # Only the path names the task there, and parsers refuse members that their protobuf does not have.
-            params = {name: value for name, value in params.items() if name != "taskId"}
-        body = strict_json.write(params)
-    method = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
-    if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
-        method = "POST"
-    path = PathCall(operation, prefixed=not newest, task_id=task_id, config_id=config_id)
-    return RestCall(method, path, write_query(operation, params), body)
-
-
 def make_call(
     call: Call,
     asked: Operation,
@@ -206,12 +159,27 @@ def make_call(
     id: str,  # noqa: A002, ARG001 - as the contract
     context_id: str | None,
 ) -> Call:
-    """As `Codec.make_call`."""
+    """As `Codec.make_call`; in a call without a body, parameters that fit neither path nor query are lost."""
+    newest = theirs.version is Version.V1_0
     # 0.3 has no such field, and its strict parsers refuse it.
-    if tenant is not None and asked in _WITH_BODY and theirs.version is Version.V1_0:
+    if tenant is not None and asked in _WITH_BODY and newest:
         # SDKs of 1.0 repeat the tenant of the path in the body (protocol §2.4).
         params["tenant"] = tenant
-    written = write_call(asked, theirs.version, params)
+    task_id = config_id = None
+    if asked.kind is Kind.PUSH:
+        task_id = path_id(params, "taskId", verb=True)
+        if asked in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+            config_id = path_id(params, "id")
+    elif asked in _OF_TASK:
+        task_id = path_id(params, "id", verb=True)
+    body = b""
+    if asked in _WITH_BODY or (asked is Operation.CANCEL_TASK and newest):
+        # In 0.3 only the path names the task of a new configuration: its parsers refuse members that they do not know.
+        unknown = {"taskId"} if asked is Operation.CREATE_PUSH_CONFIG and not newest else ()
+        body = strict_json.write({name: value for name, value in params.items() if name not in unknown})
+    verb = "DELETE" if asked is Operation.DELETE_PUSH_CONFIG else "GET"
+    if asked in _MAY_HAVE_BODY or (asked is Operation.SUBSCRIBE_TO_TASK and newest):
+        verb = "POST"
     return Call(
         asked,
         theirs,
@@ -219,10 +187,10 @@ def make_call(
         tenant=tenant,
         task_id=call.task_id,
         context_id=context_id,
-        body=written.body,
-        query=written.query,
-        path=written.path,
-        verb=written.method,
+        body=body,
+        query=write_query(asked, params),
+        path=PathCall(asked, prefixed=not newest, task_id=task_id, config_id=config_id),
+        verb=verb,
     )
 
 

@@ -173,11 +173,15 @@ def choose(tree: Tree, *names: str) -> None:
         raise Misfit("", f"must have exactly one of {', '.join(names[:-1])} and {names[-1]}")
 
 
-def default(name: str, value: object) -> Finish:
-    """Return a finish that sets a member where it is missing; a list is made anew for each object."""
-    if value == []:
-        return lambda tree, _: tree.setdefault(name, [])
-    return lambda tree, _: tree.setdefault(name, value)
+def default(**members: Any) -> Finish:  # noqa: ANN401 - any JSON
+    """Return a finish that sets members where they are missing; a list or an object is made anew for each tree."""
+
+    def finish(tree: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+        for name, value in members.items():
+            if name not in tree:
+                tree[name] = value.copy() if isinstance(value, list | dict) else value
+
+    return finish
 
 
 # ---- Rules that are made of others -----------------------------------------------------------------------------------

@@ -376,10 +376,7 @@ _FOREIGN_TO_LOWERED = ("raw", "url", "media_type")
 
 def _lower_message(message: Tree, memo: Memo) -> Tree:
     _keep(message, KEPT_OF_MESSAGES)
-    _MESSAGE_DOWN(message, memo)
-    message.setdefault("role", "agent")
-    message.setdefault("parts", [])
-    return message
+    return _MESSAGE_DOWN(message, memo)
 
 
 def _lower_sent_message(message: Tree, memo: Memo) -> Tree:
@@ -393,7 +390,6 @@ def _lower_artifact(artifact: Tree, memo: Memo) -> Tree:
     index = _index(artifact.get("artifactId") or "", memo.artifacts)
     _keep(artifact, KEPT_OF_ARTIFACTS)
     _ARTIFACT_DOWN(artifact, memo)
-    artifact.setdefault("parts", [])
     artifact["index"] = index
     return artifact
 
@@ -432,11 +428,13 @@ _MESSAGE_DOWN = exact(
         **dropped("kind", "messageId", "taskId", "contextId", "extensions", "referenceTaskIds", "content"),
         "role": Field(str, "", lambda value, _: _ROLES.get(value)),
         "parts": each(_lower_part),
-    }
+    },
+    default(role="agent", parts=[]),
 )
-_STATUS_DOWN = within(exact({"state": _STATE_DOWN, "message": within(_lower_message)}, default("state", "unknown")))
+_STATUS_DOWN = within(exact({"state": _STATE_DOWN, "message": within(_lower_message)}, default(state="unknown")))
 _ARTIFACT_DOWN = exact(
-    {**dropped("kind", "artifactId", "extensions", "append", "lastChunk", "index"), "parts": each(_lower_part)}
+    {**dropped("kind", "artifactId", "extensions", "append", "lastChunk", "index"), "parts": each(_lower_part)},
+    default(parts=[]),
 )
 _TASK_DOWN = exact(
     {
@@ -582,7 +580,7 @@ FORM = Form(
         # A stream of 0.1 tells no history, so it is asked for none.
         Operation.SEND_STREAMING_MESSAGE: lambda params, memo: _lower_send(params, memo, None),
         Operation.GET_TASK: exact(
-            {"id": TEXT, "historyLength": COUNT}, default("historyLength", ALL_HISTORY), closed=True
+            {"id": TEXT, "historyLength": COUNT}, default(historyLength=ALL_HISTORY), closed=True
         ),
         Operation.CANCEL_TASK: exact({"id": TEXT, "metadata": OBJECT}, closed=True),
         Operation.SUBSCRIBE_TO_TASK: exact({"id": TEXT}, closed=True),

@@ -30,7 +30,6 @@ from gateway.a2a.versions.schema import (
     DROP,
     ID,
     LENGTH,
-    MOMENT,
     OBJECT,
     TEXT,
     TEXTS,
@@ -53,6 +52,7 @@ from gateway.a2a.versions.schema import (
 )
 from gateway.a2a.versions.v1_0 import (
     ANSWERED_ROLE,
+    LIST,
     ROLES,
     STATE,
     STATES,
@@ -213,10 +213,6 @@ def _finish_update(update: Tree, memo: Memo) -> None:
     update.setdefault("contextId", update["taskId"])
 
 
-def _choose_answer(answer: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    choose(answer, "task", "message")
-
-
 def objects(part: Step, *, proto: bool) -> Objects:
     """Return the objects of agents, with parts in their spelling.
 
@@ -269,7 +265,11 @@ def objects(part: Step, *, proto: bool) -> Objects:
         kinds,
         wrapped,
         # Other members would be what the answer is in the hub.
-        schema({**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP}, _choose_answer, aliases=alias),
+        schema(
+            {**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP},
+            lambda answer, _: choose(answer, "task", "message"),
+            aliases=alias,
+        ),
         tuple(wrapped.fields) if proto else (),
     )
 
@@ -351,7 +351,7 @@ _JSON = objects(lift_part, proto=False)
 _PUSH = schema({**push_fields(TEXT), "url": need(ID)})
 _CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(_PUSH)}, _flatten)
 _ANSWERED_CONFIG = schema({"taskId": ID, "pushNotificationConfig": within(schema(push_fields(TEXT)))}, _flatten)
-_CONFIGS = schema({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default("configs", []))
+_CONFIGS = schema({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default(configs=[]))
 _SENT = schema(
     {
         "message": need(
@@ -452,8 +452,8 @@ _MESSAGE_DOWN = exact(
     {"role": written({"ROLE_USER": "user"}, "agent"), "parts": each(lower_part), "contextId": ID, "taskId": ID},
     _finish_lowered_message,
 )
-_STATUS_DOWN = within(exact({"state": STATE_DOWN, "message": within(_MESSAGE_DOWN)}, default("state", "unknown")))
-_ARTIFACT_DOWN = exact({"parts": each(lower_part)}, default("parts", []))
+_STATUS_DOWN = within(exact({"state": STATE_DOWN, "message": within(_MESSAGE_DOWN)}, default(state="unknown")))
+_ARTIFACT_DOWN = exact({"parts": each(lower_part)}, default(parts=[]))
 _TASK_DOWN = exact(
     {"contextId": ID, "status": _STATUS_DOWN, "history": each(_MESSAGE_DOWN), "artifacts": each(_ARTIFACT_DOWN)},
     _finish_lowered_task,
@@ -505,7 +505,7 @@ _CONFIGURATION_DOWN = exact(
         "returnImmediately": called("blocking", Field(bool, "", lambda value, _: not value)),
         "taskPushNotificationConfig": called("pushNotificationConfig", within(PUSH_DOWN)),
     },
-    default("blocking", True),
+    default(blocking=True),
 )
 _SENT_DOWN = exact({"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)})
 _NAMED_DOWN = exact(
@@ -525,18 +525,7 @@ FORM = Form(
         Operation.SEND_STREAMING_MESSAGE: _SENT,
         Operation.GET_TASK: schema({"id": need(ID), "historyLength": unless_empty(LENGTH), "metadata": DROP}),
         Operation.LIST_TASKS: schema(
-            {
-                "contextId": TEXT,
-                "status": named("must be the state of a task, as completed", FILTER),
-                "pageSize": COUNT,
-                "pageToken": TEXT,
-                # The operation is 1.0's, and so is the meaning of 0: none.
-                "historyLength": LENGTH,
-                # Dropped it would show more than was asked for.
-                "statusTimestampAfter": MOMENT,
-                "includeArtifacts": BOOL,
-                "metadata": OBJECT,
-            }
+            {**LIST, "status": named("must be the state of a task, as completed", FILTER), "metadata": OBJECT}
         ),
         Operation.CANCEL_TASK: schema({"id": need(ID), "metadata": OBJECT}),
         Operation.SUBSCRIBE_TO_TASK: schema({"id": need(ID), "metadata": DROP}),

@@ -29,7 +29,6 @@ from gateway.a2a.versions.schema import (
     DROP,
     ID,
     LENGTH,
-    MOMENT,
     OBJECT,
     SOME,
     TEXT,
@@ -60,7 +59,7 @@ from gateway.a2a.versions.v0_3 import (
     push_fields,
     restore,
 )
-from gateway.a2a.versions.v1_0 import ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
+from gateway.a2a.versions.v1_0 import LIST, ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
 from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit
 
 # ---- Bytes -----------------------------------------------------------------------------------------------------------
@@ -168,7 +167,7 @@ _OBJECTS = objects(_PART, proto=True)
 _ROLE = named(ONE_OF_ROLES, {**ROLES, "ROLE_UNSPECIFIED": None}, ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"))
 # An empty list is not written in ProtoJSON.
 _MESSAGE = message_schema(
-    need(ID), need(_ROLE), each(_PART), default("parts", []), kind=tag("message"), aliases={"content": "parts"}
+    need(ID), need(_ROLE), each(_PART), default(parts=[]), kind=tag("message"), aliases={"content": "parts"}
 )
 
 # ---- Push configurations and resource names, lifted ------------------------------------------------------------------
@@ -366,11 +365,6 @@ _STATE = written(
 )
 
 
-def _finish_message(message: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    message.setdefault("role", "ROLE_AGENT")
-    message.setdefault("content", [])
-
-
 _MESSAGE_DOWN = exact(
     {
         "messageId": ID,
@@ -381,7 +375,7 @@ _MESSAGE_DOWN = exact(
         "extensions": SOME,
         "metadata": SOME,
     },
-    _finish_message,
+    default(role="ROLE_AGENT", content=[]),
     closed=True,
 )
 _STATUS_DOWN = within(
@@ -392,13 +386,13 @@ _STATUS_DOWN = within(
             # A strict parser refuses the whole answer for a time that it cannot read.
             "timestamp": Field(str, "", lambda value, _: to_utc(value)),
         },
-        default("state", HUB_STATES[0]),
+        default(state=HUB_STATES[0]),
         closed=True,
     )
 )
 _ARTIFACT_DOWN = exact(
     {"artifactId": ID, "name": ID, "description": ID, "parts": each(_lower_part), "extensions": SOME, "metadata": SOME},
-    default("parts", []),
+    default(parts=[]),
     closed=True,
 )
 _TASK_DOWN = exact(
@@ -410,7 +404,7 @@ _TASK_DOWN = exact(
         "history": unless_empty(each(_MESSAGE_DOWN)),
         "metadata": SOME,
     },
-    lambda task, _: task.setdefault("status", {"state": HUB_STATES[0]}),
+    default(status={"state": HUB_STATES[0]}),
     closed=True,
 )
 _UPDATE_DOWN = {"taskId": ID, "contextId": ID, "metadata": SOME}
@@ -447,7 +441,7 @@ _SENT_DOWN = exact(
                     "returnImmediately": called("blocking", Field(bool, "", lambda value, _: not value)),
                 },
                 # Always: of servers that find no configuration some block, and some do not.
-                default("blocking", True),
+                default(blocking=True),
                 closed=True,
             )
         ),
@@ -519,18 +513,7 @@ FORM = Form(
         Operation.GET_TASK: _params(
             {**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task
         ),
-        Operation.LIST_TASKS: _params(
-            {
-                "contextId": ID,
-                "status": named(ONE_OF_STATES, FILTER, HUB_STATES),
-                "pageSize": COUNT,
-                "pageToken": ID,
-                "historyLength": LENGTH,
-                # A filter that is left out would show more than was asked for: a bad timestamp is refused.
-                "statusTimestampAfter": MOMENT,
-                "includeArtifacts": BOOL,
-            }
-        ),
+        Operation.LIST_TASKS: _params({**LIST, "status": named(ONE_OF_STATES, FILTER, HUB_STATES)}),
         Operation.CANCEL_TASK: _params({**_NAMED_TASK, "metadata": OBJECT}, _finish_named_task),
         Operation.SUBSCRIBE_TO_TASK: _params(_NAMED_TASK, _finish_named_task),
         Operation.CREATE_PUSH_CONFIG: _params(
@@ -568,21 +551,21 @@ FORM = Form(
         Operation.SEND_STREAMING_MESSAGE: _OBJECTS.answer,
         Operation.GET_TASK: _OBJECTS.task,
         Operation.CANCEL_TASK: _OBJECTS.task,
-        Operation.LIST_TASKS: schema({"tasks": each(listed(_OBJECTS.task)), **_PAGE}, default("tasks", [])),
+        Operation.LIST_TASKS: schema({"tasks": each(listed(_OBJECTS.task)), **_PAGE}, default(tasks=[])),
         Operation.CREATE_PUSH_CONFIG: _RESOURCE,
         Operation.GET_PUSH_CONFIG: _RESOURCE,
-        Operation.LIST_PUSH_CONFIGS: schema({"configs": each(_RESOURCE), "nextPageToken": ID}, default("configs", [])),
+        Operation.LIST_PUSH_CONFIGS: schema({"configs": each(_RESOURCE), "nextPageToken": ID}, default(configs=[])),
     },
     results_down={
         Operation.SEND_MESSAGE: _lower_answer,
         Operation.SEND_STREAMING_MESSAGE: _lower_answer,
         Operation.GET_TASK: _TASK_DOWN,
         Operation.CANCEL_TASK: _TASK_DOWN,
-        Operation.LIST_TASKS: exact({"tasks": each(_TASK_DOWN), **_PAGE}, default("tasks", []), closed=True),
+        Operation.LIST_TASKS: exact({"tasks": each(_TASK_DOWN), **_PAGE}, default(tasks=[]), closed=True),
         Operation.CREATE_PUSH_CONFIG: _lower_config,
         Operation.GET_PUSH_CONFIG: _lower_config,
         Operation.LIST_PUSH_CONFIGS: exact(
-            {"configs": each(_lower_config), "nextPageToken": ID}, default("configs", []), closed=True
+            {"configs": each(_lower_config), "nextPageToken": ID}, default(configs=[]), closed=True
         ),
         Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: {},
     },

@@ -95,16 +95,11 @@ def finish_answered_message(message: Tree, memo: Memo) -> None:
 def status_schema(message: Schema, state: Field, aliases: Mapping[str, str] | None = None) -> Schema:
     """Return the schema of a task's status."""
     fields = {"state": state, "message": within(message), "timestamp": ANSWERED_MOMENT}
-    return schema(fields, default("state", "TASK_STATE_UNSPECIFIED"), aliases=aliases)
+    return schema(fields, default(state="TASK_STATE_UNSPECIFIED"), aliases=aliases)
 
 
 def artifact_schema(artifact_id: Field, part: Step) -> Schema:
     """Return the schema of an artifact."""
-
-    def finish(artifact: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-        artifact.setdefault("artifactId", "")
-        artifact.setdefault("parts", [])
-
     return schema(
         {
             "artifactId": artifact_id,
@@ -114,8 +109,20 @@ def artifact_schema(artifact_id: Field, part: Step) -> Schema:
             "metadata": OBJECT,
             "extensions": TEXTS,
         },
-        finish,
+        default(artifactId="", parts=[]),
     )
+
+
+LIST = {
+    "contextId": ID,
+    "pageSize": COUNT,
+    "pageToken": ID,
+    "historyLength": LENGTH,
+    # A filter that is left out would show more than was asked for: a bad timestamp is refused.
+    "statusTimestampAfter": MOMENT,
+    "includeArtifacts": BOOL,
+}
+"""The parameters of a list, an operation of 1.0 in every version; but its state, which each spells otherwise."""
 
 
 def listed(task: Step) -> Step:
@@ -259,11 +266,6 @@ def _lower_tasks(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every s
     return result
 
 
-def _lower_configs(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
-    result.setdefault("configs", [])
-    return result
-
-
 def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: ARG001, FBT001 - as every form
     update = event.get("statusUpdate") or event.get("artifactUpdate")
     if update:
@@ -283,15 +285,7 @@ FORM = Form(
         Operation.SEND_STREAMING_MESSAGE: _SENT,
         Operation.GET_TASK: schema({"id": need(ID), "historyLength": LENGTH}),
         Operation.LIST_TASKS: schema(
-            {
-                "contextId": ID,
-                "status": _FILTER,
-                "pageSize": _SIZE,
-                "pageToken": ID,
-                "historyLength": LENGTH,
-                "statusTimestampAfter": MOMENT,
-                "includeArtifacts": BOOL,
-            },
+            {**LIST, "status": _FILTER, "pageSize": _SIZE},
             # As clients of a2a-go call it.
             aliases={"lastUpdatedAfter": "statusTimestampAfter"},
         ),
@@ -311,17 +305,17 @@ FORM = Form(
         Operation.CANCEL_TASK: _TASK,
         Operation.LIST_TASKS: schema(
             {"tasks": each(listed(_TASK)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT},
-            default("tasks", []),
+            default(tasks=[]),
         ),
         Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
         Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
         Operation.LIST_PUSH_CONFIGS: schema(
-            {"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default("configs", [])
+            {"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default(configs=[])
         ),
     },
     results_down={
         Operation.LIST_TASKS: _lower_tasks,
-        Operation.LIST_PUSH_CONFIGS: _lower_configs,
+        Operation.LIST_PUSH_CONFIGS: lambda result, _memo: {"configs": [], **result},
         # JSON-RPC writes it as null.
         Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: None,
     },

@@ -64,19 +64,6 @@ SEND: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "part
 SEND_0_3: dict[str, Any] = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}}
 
 
-def test_what_is_asked_over_json_rpc_has_an_id_of_the_gateways_and_the_tenant_in_its_parameters() -> None:
-    for dialect, method in ((RPC, "GetTask"), (RPC_0_3, "tasks/get")):
-        call = asked(Operation.GET_TASK, dialect, {"id": "t"})
-        assert json.loads(call.body) == {
-            "jsonrpc": "2.0", "id": "r-1", "method": method, "params": {"id": "t", "tenant": "acme"},
-        }  # fmt: skip
-        assert (call.id, call.method, call.verb, call.in_body) == (b'"r-1"', method, "POST", True)
-        assert (call.tenant, call.task_id, call.context_id, call.dialect) == ("acme", "t", "c", dialect)
-        plain = asked(Operation.GET_TASK, dialect, {"id": "t"}, None)
-        assert "tenant" not in json.loads(plain.body)["params"]
-        assert (plain.tenant, plain.in_body) == (None, False)
-
-
 @for_each(
     ("operation", "params", "repeats"),
     [

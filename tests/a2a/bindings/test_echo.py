@@ -13,28 +13,10 @@ from tests.a2a.sample import vector
 from tests.table import for_each
 
 BINDINGS = (Binding.JSONRPC, Binding.REST)
-CONFIG = {"id": "c", "tenant": "inside", "taskId": "t"}
 
 
 def restored(tree: object, binding: Binding, tenant: str | None) -> object:
     return json.loads(restore_tenant(json.dumps(tree).encode(), binding, tenant))
-
-
-def mine(tenant: str | None) -> dict[str, str]:
-    config = {name: value for name, value in CONFIG.items() if name != "tenant"}
-    return config if tenant is None else {**config, "tenant": tenant}
-
-
-@for_each("tenant", ["acme", None])
-def test_the_client_sees_its_own_tenant_or_none(tenant: str | None) -> None:
-    for echoed, shown in [
-        (CONFIG, mine(tenant)),
-        ([CONFIG, CONFIG], [mine(tenant)] * 2),
-        ({"configs": [CONFIG], "nextPageToken": ""}, {"configs": [mine(tenant)], "nextPageToken": ""}),
-    ]:
-        assert restored(echoed, Binding.REST, tenant) == shown
-        answer = {"jsonrpc": "2.0", "id": 1, "result": echoed}
-        assert restored(answer, Binding.JSONRPC, tenant) == {**answer, "result": shown}
 
 
 @for_each("name", ["CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig"])

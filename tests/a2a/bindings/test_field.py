@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.bindings.field import path_id, read_query, write_query
+from gateway.a2a.bindings.field import path_id, read_query
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import split_query
@@ -77,40 +77,7 @@ def test_what_cannot_be_read_is_refused_by_its_name(query: bytes) -> None:
     assert caught.value.field == query.partition(b"=")[0].decode()
 
 
-def test_two_names_of_one_parameter_agree() -> None:
-    assert read_query(LIST, b"statusTimestampAfter=x&lastUpdatedAfter=x") == {"statusTimestampAfter": "x"}
-    with pytest.raises(BadParams, match="another name"):
-        read_query(LIST, b"statusTimestampAfter=x&lastUpdatedAfter=y")
-
-
 # ---- Queries written -------------------------------------------------------------------------------------------------
-
-
-def test_a_query_is_written_as_servers_read_it() -> None:
-    params = {
-        "includeArtifacts": False,
-        "pageToken": "a+b/c d&e=ä",
-        "contextId": "c:1",
-        "historyLength": 0,
-        "statusTimestampAfter": "2026-01-02T03:04:05.678Z",
-        "unknown": {"no": "place"},
-    }
-    assert write_query(LIST, params) == (
-        b"contextId=c%3A1&pageToken=a%2Bb%2Fc%20d%26e%3D%C3%A4&historyLength=0"
-        b"&statusTimestampAfter=2026-01-02T03%3A04%3A05.678Z&includeArtifacts=false"
-    )
-
-
-@for_each(
-    ("name", "value"),
-    [
-        ("pageToken", "a\nb"), ("pageToken", "t" * 8193), ("pageToken", "\U0001f600" * 1000),
-    ],
-)  # fmt: skip
-def test_what_a_query_cannot_say_is_refused_by_its_name(name: str, value: object) -> None:
-    with pytest.raises(BadParams) as caught:
-        write_query(LIST, {name: value})
-    assert caught.value.field == name
 
 
 # ---- Ids -------------------------------------------------------------------------------------------------------------

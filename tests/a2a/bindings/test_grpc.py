@@ -18,7 +18,6 @@ from gateway.a2a.paths import PathCall
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
-from tests.support.grpc_bytes import text_field
 from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
@@ -127,15 +126,6 @@ def test_names_of_0_3_become_the_ids_of_a_path(operation: Operation, members: An
     assert grpc.read_params(read(operation, V0_3, **members)) == expected
 
 
-@for_each("named", ["tasks/t", "tasks/t/pushNotificationConfigs"])
-@for_each("name", ["tasks/t/pushNotificationConfigs/c", "tasks/t/pushNotificationConfigs/None", ""])
-def test_a_creation_of_0_3_is_lifted_as_that_of_a_path(named: str, name: str) -> None:
-    config = {"name": name, "push_notification_config": {"id": "c", "url": "https://x"}}
-    params = grpc.read_params(read(Operation.CREATE_PUSH_CONFIG, V0_3, parent=named, config_id="c", config=config))
-    lifted = form(V0_3).lift_params(Operation.CREATE_PUSH_CONFIG, params, Memo())
-    assert lifted == {"taskId": "t", "id": "c", "url": "https://x"}
-
-
 # ---- Calls that are written ------------------------------------------------------------------------------------------
 
 
@@ -191,38 +181,6 @@ def test_a_result_that_does_not_fit_is_the_agents_fault(version: Version) -> Non
 
 
 # ---- What agents echo ------------------------------------------------------------------------------------------------
-
-CONFIG: dict[str, Any] = {"id": "c", "task_id": "t", "url": "https://x"}
-
-
-@for_each("operation", [Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG])
-def test_a_configuration_comes_back_with_the_clients_own_tenant(operation: Operation) -> None:
-    echoed = new.TaskPushNotificationConfig(tenant="backend-7", **CONFIG).SerializeToString() + text_field(90, "kept")
-    for tenant in ("acme", None):
-        restored = grpc.restore_tenant(operation, V1_0, echoed, tenant)
-        assert b"backend-7" not in restored
-        assert b"kept" in restored
-        found = new.TaskPushNotificationConfig.FromString(restored)
-        assert (found.tenant, found.id, found.url) == (tenant or "", "c", "https://x")
-    untold = new.TaskPushNotificationConfig(**CONFIG).SerializeToString()
-    assert grpc.restore_tenant(operation, V1_0, untold, "acme") == untold
-
-
-def test_each_configuration_of_a_list_comes_back_with_the_clients_own_tenant() -> None:
-    echoed = new.ListTaskPushNotificationConfigsResponse(
-        configs=[{"tenant": "backend-7", **CONFIG}, CONFIG, {"tenant": "backend-8", **CONFIG}], next_page_token="p"
-    ).SerializeToString()
-    restored = grpc.restore_tenant(Operation.LIST_PUSH_CONFIGS, V1_0, echoed, "acme")
-    found = new.ListTaskPushNotificationConfigsResponse.FromString(restored)
-    assert [each.tenant for each in found.configs] == ["acme", "", "acme"]
-    assert found.next_page_token == "p"
-    assert b"backend" not in grpc.restore_tenant(Operation.LIST_PUSH_CONFIGS, V1_0, echoed, None)
-
-
-def test_no_tenant_hides_behind_another() -> None:
-    hidden = text_field(1, "backend-7") + text_field(1, "")
-    assert grpc.restore_tenant(Operation.GET_PUSH_CONFIG, V1_0, hidden, "acme") == b""
-    assert grpc.restore_tenant(Operation.GET_PUSH_CONFIG, V1_0, hidden + text_field(1, "b"), "a") == text_field(1, "a")
 
 
 def test_other_answers_stay_as_they_are() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.bindings import grpc, grpc_id
-from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class, to_tree
+from gateway.a2a.bindings.grpc_method import method_of
+from gateway.a2a.bindings.grpc_schema import event_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
@@ -29,12 +29,6 @@ def call_of(operation: Operation, version: Version, *, more: bytes = b"", **memb
 
 
 # ---- Two that differ -------------------------------------------------------------------------------------------------
-
-
-@for_each("name", ["", "tasks/t", "tasks/t/pushNotificationConfigs/", "tasks/t/pushNotificationConfigs/x"])
-@for_each("parent", ["tasks/t", "tasks/t/pushNotificationConfigs", "t"])
-def test_what_is_created_may_have_the_name_of_its_task(parent: str, name: str) -> None:
-    assert call_of(CREATE, V0_3, parent=parent, config={"name": name}).task_id == "t"
 
 
 @for_each("name", ["tasks/u", "t", "u", "tasks/u/pushNotificationConfigs/x", "tasks/t/x"])
@@ -59,31 +53,7 @@ def test_a_push_configuration_of_0_3_has_no_place_for_another_webhook() -> None:
                     call_of(CREATE, V0_3, parent="tasks/t", more=text_field(number, inside.decode()))
 
 
-def test_other_fields_that_nobody_knows_pass() -> None:
-    later = text_field(90, "later") + b"\x28\x01"
-    assert call_of(CREATE, V0_3, parent="tasks/t", more=later).task_id == "t"
-    assert call_of(CREATE, V1_0, task_id="t", more=text_field(9, "later")).task_id == "t"
-    assert call_of(Operation.GET_TASK, V0_3, name="tasks/t", more=text_field(9, "later")).task_id == "t"
-    for number in (SCOPE_FIELD, 9):
-        method = method_of(CREATE, V0_3, scoped=True)
-        message = made(CREATE, V0_3, parent="tasks/t") + text_field(number, "acme")
-        assert grpc.read_call(method, message, scope_field=number).tenant == "acme"
-
-
 # ---- Another context -------------------------------------------------------------------------------------------------
-
-
-@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
-@for_each("version", VERSIONS)
-def test_a_context_is_put_in_place_of_another(operation: Operation, version: Version) -> None:
-    held = "message" if version is V1_0 else "request"
-    message = {"context_id": "c", "task_id": "t", "metadata": {"context_id": "c"}}
-    call = call_of(operation, version, more=text_field(90, "later"), **{held: message, "metadata": {"x": "c"}})
-    changed = request_class(BY_PATH[call.method]).FromString(grpc_id.with_context(call, "mark-c"))
-    expected = request_class(BY_PATH[call.method]).FromString(call.body)
-    getattr(expected, held).context_id = "mark-c"
-    assert changed == expected
-    assert text_field(90, "later") in grpc_id.with_context(call, "mark-c")
 
 
 def test_what_names_no_context_stays_the_message_that_it_is() -> None:
@@ -166,12 +136,6 @@ def test_a_mark_is_cut_out_of_names_and_texts_of_a_map() -> None:
     assert dict(told) == {"read": "may read", "write": "w", "none": ""}
 
 
-def test_what_a_class_does_not_know_is_kept() -> None:
-    task = text_field(1, MARK + "t") + text_field(90, "later")
-    found = without(task, Operation.GET_TASK, V1_0, event=False)
-    assert found == task.replace(text_field(1, MARK + "t"), text_field(1, "t"))
-
-
 def test_a_mark_in_bytes_is_none() -> None:
     kind = event_class(V1_0)
     event = kind(task={"artifacts": [{"parts": [{"raw": MARK.encode()}]}]}).SerializeToString()
@@ -181,9 +145,3 @@ def test_a_mark_in_bytes_is_none() -> None:
 def test_what_is_no_answer_is_refused() -> None:
     with pytest.raises(UpstreamProtocol):
         without(b"\x0a\xff" + MARK.encode(), Operation.GET_TASK, V1_0, event=False)
-
-
-def test_paths_of_every_method_are_read() -> None:
-    for method in BY_PATH.values():
-        assert isinstance(method, GrpcMethod)
-        assert grpc_id.path_of(method, request_class(method)()).operation is method.operation

@@ -16,20 +16,13 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import NOTHING, Progress, read_bare
 from gateway.a2a.task_state import STATES
-from tests.a2a.bindings.grpc_sample import VERSIONS, Sample, messages, samples
+from tests.a2a.bindings.grpc_sample import VERSIONS, messages
 from tests.a2a.versions.trees import MORE
 from tests.table import for_each
 
 STREAMS = (Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK)
 CONFIGS = (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG, Operation.LIST_PUSH_CONFIGS)
 TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STREAMS, *CONFIGS]
-
-
-@for_each("sample", [each for each in samples() if each.method is None])
-def test_the_answers_and_events_of_the_vectors_tell_what_they_do_in_json(sample: Sample) -> None:
-    told = grpc_progress.read(sample.operation, sample.version, sample.message)
-    tree = grpc.read_answer(sample.operation, sample.version, sample.message)
-    assert told == (in_json(tree) if sample.operation in TOLD else NOTHING)
 
 
 @MORE

@@ -7,19 +7,17 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from a2a.client.client import ClientCallContext
-from a2a.client.errors import A2AClientError, A2AClientTimeoutError
+from a2a.client.errors import A2AClientError
 from a2a.client.transports.grpc import GrpcTransport
 from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import a2a_pb2
-from a2a.utils.errors import A2A_REASON_TO_ERROR, JSON_RPC_ERROR_CODE_MAP, A2AError
+from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
 
-from gateway.a2a import fault as faults
 from gateway.a2a.agent_error import AgentError
-from gateway.a2a.bindings.grpc_status import Status, of_error, of_fault, read
+from gateway.a2a.bindings.grpc_status import Status, of_error
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import KINDS, ErrorKind, Fault
+from gateway.a2a.fault import KINDS, ErrorKind
 from tests.a2a.bindings.test_grpc_status import ALL_KINDS, V0_3, V1_0, VERSIONS, error_of
-from tests.a2a.test_fault import classes, made
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -97,52 +95,11 @@ async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) ->
             assert str(found) == "so"
 
 
-@for_each("kind", classes())
-async def test_a_fault_is_the_exception_of_its_reason_or_tells_its_code(kind: type[Fault]) -> None:
-    for version in VERSIONS:
-        found = await heard(of_fault(made(kind), id="r1", version=version), version)
-        expected = A2A_REASON_TO_ERROR.get(kind.a2a_reason or "", A2AClientError)
-        if kind is faults.ParseFailed and version is V0_3:
-            expected = BY_NAME[WITHOUT_REASON]
-        if kind.grpc_status == "DEADLINE_EXCEEDED":
-            expected = A2AClientTimeoutError
-        assert type(found) is expected
-        if expected is A2AClientError:
-            assert str(found) == f"gRPC Error {kind.grpc_status}: no"
-        elif expected is not A2AClientTimeoutError:
-            assert str(found) == "no"
-
-
-async def test_fields_that_are_wrong_are_told_with_the_exception() -> None:
-    fault = faults.BadParams("parts must be a list", field="message.parts")
-    found = await heard(of_fault(fault, id="r1", version=V1_0), V1_0)
-    assert isinstance(found, A2AError)
-    assert found.data == {"errors": [{"field": "message.parts", "message": "parts must be a list"}]}
-
-
 async def test_beside_other_reasons_the_exception_is_that_of_a2as() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "domain": "a2a-protocol.org"}
     details = [{**info, "reason": "TASK_NOT_FOUND"}, {**info, "reason": "NO_SUCH"}, {**info, "domain": "example.com"}]
     found = await heard(of_error(error_of(-32603, data=details), V1_0), V1_0)
     assert type(found) is BY_NAME["TaskNotFoundError"]
-
-
-async def test_no_client_hears_of_a_bad_credential() -> None:
-    for version in VERSIONS:
-        found = await heard(of_error(read(Status(16, "who are you"), version), version), version)
-        assert type(found) is BY_NAME["InvalidAgentResponseError"]
-        assert str(found) == "the agent does not accept the gateway"
-
-
-@for_each("message", ["100 % sure, %41", "a\r\ngrpc-status: 0\x00", " für ☃ 🙂 ", "x" * 100_000, "🙂" * 9999])
-async def test_the_words_arrive_whatever_they_are(message: str) -> None:
-    """The SDK raises ValueError where the details have other words than the status."""
-    status = of_fault(faults.TaskNotFound(message), id="r1", version=V1_0)
-    found = await heard(status, V1_0)
-    assert type(found) is BY_NAME["TaskNotFoundError"]
-    assert str(found) == status.message
-    assert status.message.removesuffix("…") == message[: len(status.message.removesuffix("…"))]
-    assert await raw(status) == (status.code, status.message, status.details)
 
 
 async def test_in_0_3_the_words_begin_with_the_name() -> None:

@@ -4,7 +4,6 @@ What hostile clients try with it, a whole gateway is asked in `tests/grpc/test_g
 """
 
 import json
-from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -20,14 +19,13 @@ from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey, ParseFailed
 from gateway.a2a.operation import Operation
 from tests.a2a.bindings.grpc_sample import TEXTS, made, messages, methods
 from tests.a2a.sample import VECTORS
-from tests.support.grpc_bytes import held, text_field
+from tests.support.grpc_bytes import text_field
 from tests.table import for_each
 
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 SEND = method_of(Operation.SEND_MESSAGE, V1_0)
 SCOPED = [each for each in BY_PATH.values() if each.scoped]
 TENANTS = json.loads((VECTORS / "tenant.json").read_bytes())
-OF_1_0 = pytest.mark.parametrize("method", methods(V1_0), ids=lambda method: str(method.operation))
 OF_SCOPED = pytest.mark.parametrize("method", SCOPED, ids=lambda method: str(method.operation))
 
 
@@ -40,74 +38,7 @@ def told(call: Call) -> tuple[str | None, bool, bool]:
     return call.tenant, call.in_body, call.told
 
 
-def push(tenant: str | None = None, *more: bytes) -> bytes:
-    """A configuration with a push configuration in it, as a field of a send."""
-    return held(3, held(2, (b"" if tenant is None else text_field(1, tenant)) + b"".join(more)))
-
-
 # ---- 1.0 -------------------------------------------------------------------------------------------------------------
-
-
-@OF_1_0
-def test_every_request_of_1_0_tells_its_tenant_once(method: GrpcMethod) -> None:
-    number = TENANTS["field_numbers_v1.0"][request_class(method).DESCRIPTOR.name]
-    assert told(read(method, tenant="acme")) == told(read(method, text_field(number, "acme"))) == ("acme", True, True)
-    assert told(read(method)) == told(read(method, text_field(number, ""))) == (None, False, True)
-    for first, second in (("acme", "globex"), ("acme", "acme"), ("acme", ""), ("", "")):
-        with pytest.raises(DuplicateKey):
-            grpc.read_call(
-                method, text_field(number, first) + made(method.operation, V1_0) + text_field(number, second)
-            )
-
-
-@for_each("value", TENANTS["values"])
-def test_the_tenants_of_the_vectors_are_read_as_they_are(value: Any) -> None:
-    assert grpc.read_call(SEND, b64decode(value["grpc"]["SendMessageRequest_b64"])).tenant == (value["tenant"] or None)
-
-
-@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
-def test_the_tenant_in_the_push_configuration_of_a_send_counts(operation: Operation) -> None:
-    method = method_of(operation, V1_0)
-    assert told(read(method, push("acme"), tenant="acme")) == ("acme", True, True)
-    # Where an agent looks first, nobody tells it.
-    assert told(read(method, push("acme"))) == ("acme", True, False)
-    for empty in (push(), push("")):
-        assert told(read(method, empty, tenant="acme")) == ("acme", True, True)
-    for other in (push("globex"), push("globex") + push(), push(None, text_field(2, "id")) + push("globex")):
-        with pytest.raises(BadParams, match="two places of the request name a different tenant"):
-            read(method, other, tenant="acme")
-    for twice in (push("acme", text_field(1, "")), push("acme") + push(""), held(3, held(2, text_field(1, "a")) * 2)):
-        with pytest.raises(DuplicateKey):
-            read(method, twice)
-
-
-@pytest.mark.parametrize("tenant", ["globex", "g" * 200, None])
-@OF_1_0
-def test_another_tenant_stands_in_the_place_of_the_first(method: GrpcMethod, tenant: str | None) -> None:
-    unknown = text_field(90, "kept")
-    for call in (read(method, unknown, tenant="acme"), read(method, unknown)):
-        expected = request_class(method).FromString(call.body)
-        expected.tenant = tenant or ""
-        written = grpc.with_tenant(call, tenant)
-        assert request_class(method).FromString(written) == expected
-        assert unknown in written
-
-
-@for_each("tenant", ["globex", None])
-@for_each("inner", ["acme", "", None])
-def test_the_place_in_the_push_configuration_tells_the_same_if_it_is_there(
-    tenant: str | None, inner: str | None
-) -> None:
-    unknown = text_field(90, "kept")
-    for outer in ({"tenant": "acme"}, {}):
-        call = read(SEND, push(inner, text_field(4, "https://x"), unknown) + unknown, **outer)
-        written = grpc.with_tenant(call, tenant)
-        found = request_class(SEND).FromString(written)
-        config = found.configuration.task_push_notification_config
-        assert found.tenant == (tenant or "")
-        assert (config.tenant, config.url) == (found.tenant if inner else "", "https://x")
-        # What the classes do not know is kept by them: at the top, and inside.
-        assert written.count(b"kept") == 2
 
 
 @given(messages(request_class(SEND)), TEXTS.filter(bool))
@@ -139,17 +70,6 @@ def test_a_scoped_call_has_one_scope_which_is_its_tenant(method: GrpcMethod) -> 
             read(method, wrong)
     with pytest.raises(ParseFailed):
         read(method, b"\xa2\x06\x01\xff")
-
-
-@for_each("method", methods(V0_3))
-def test_the_plain_service_has_no_scope_and_stays_as_it_is(method: GrpcMethod) -> None:
-    call = read(method)
-    assert told(call) == (None, False, True)
-    assert grpc.with_tenant(call, "acme") == grpc.with_tenant(call, None) == call.body
-    with pytest.raises(BadParams, match="for the scoped service alone"):
-        read(method, text_field(100, "acme"))
-    # Nor has that of 1.0: there it is a field that nobody knows.
-    assert read(SEND, text_field(100, "globex"), tenant="acme").tenant == "acme"
 
 
 @for_each("method", [*methods(V0_3), *SCOPED])

@@ -104,19 +104,6 @@ def test_a_method_is_a_string(method: bytes) -> None:
         read(b'{"jsonrpc":"2.0","id":1,"method":' + method + b',"params":{"id":"t"}}')
 
 
-@for_each("method", ["", "getTask", "GetTask ", "GetTask\0", "GETTASK", "tasks/GET", "GetAgentCard", "rpc.x"])
-def test_a_method_is_known_exactly(method: str) -> None:
-    with pytest.raises(faults.MethodNotFound):
-        read(request(method, {"id": "t"}))
-
-
-@for_each("params", ["null", "[]", '["t"]', "1", '"t"', "true"])
-def test_parameters_are_an_object(params: str) -> None:
-    body = f'{{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{params}}}'.encode()
-    with pytest.raises(BadParams):
-        read(body)
-
-
 @for_each("params", ["", ',"params":null', ',"params":{}'])
 def test_only_the_extended_card_needs_none(params: str) -> None:
     body = f'{{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"{params}}}'.encode()
@@ -125,31 +112,6 @@ def test_only_the_extended_card_needs_none(params: str) -> None:
     assert json.loads(changed(body, None)).get("params") in (None, {})
     with pytest.raises(BadParams):
         read(body.replace(b"GetExtendedAgentCard", b"ListTasks").replace(b":{}", b":null"))
-
-
-@for_each(
-    "params",
-    [
-        {"id": 1}, {"id": ["t"]}, {"id": {}}, {"id": True}, {"id": "t", "tenant": 1}, {"id": "t", "tenant": ["acme"]},
-        {"id": "t", "tenant": {"a": 1}}, {"id": "t", "tenant": True},
-    ],
-)  # fmt: skip
-def test_ids_and_tenants_are_strings(params: object) -> None:
-    with pytest.raises(BadParams):
-        read(request("GetTask", params))
-
-
-def test_ids_are_read_in_both_spellings_and_must_agree() -> None:
-    assert read(request("SendMessage", {"message": {"task_id": "t", "context_id": "c"}})).task_id == "t"
-    assert read(request("CreateTaskPushNotificationConfig", {"task_id": "t"})).task_id == "t"
-    assert read(request("ListTasks", {"context_id": "c"})).context_id == "c"
-    for method, params in [
-        ("SendMessage", {"message": {"task_id": "t", "taskId": "u"}}),
-        ("DeleteTaskPushNotificationConfig", {"taskId": "t", "task_id": "u", "id": "c"}),
-        ("ListTasks", {"contextId": "c", "context_id": "d"}),
-    ]:
-        with pytest.raises(BadParams):
-            read(request(method, params))
 
 
 # ---- The tenant ------------------------------------------------------------------------------------------------------

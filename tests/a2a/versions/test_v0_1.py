@@ -119,16 +119,6 @@ def test_what_a_client_must_not_send_is_told_by_its_place(operation: Operation, 
     assert caught.value.field == field
 
 
-def test_members_of_later_generations_get_no_meaning_on_the_way_up() -> None:
-    message = {**deepcopy(HELLO), "task_id": "x", "context_id": "x", "contextId": "x", "referenceTaskIds": 1, "more": 2}
-    lifted = FORM.lift_params(SEND, {"id": "t", "message": message, "configuration": {"blocking": 1}, "x": 3}, memo())
-    assert lifted == {
-        "message": {**SAID, "messageId": "m-1", "taskId": "t", "more": 2},
-        "configuration": {"historyLength": 0},
-        "x": 3,
-    }
-
-
 def test_members_of_0_1_get_no_meaning_on_the_way_down() -> None:
     unread = {"id": "x", "sessionId": "x", "pushNotification": {"url": "https://inside"}, "historyLength": 9}
     lowered = FORM.lower_params(STREAM, {"message": deepcopy(SAID), **unread}, memo())
@@ -175,12 +165,6 @@ def test_a_task_in_a_stream_is_a_status_and_its_artifacts_and_the_final_status_c
     assert told("TASK_STATE_COMPLETED", last=False) == [False, 0, 1]
     assert told("TASK_STATE_COMPLETED", last=True) == [0, 1, True]
     assert told("TASK_STATE_AUTH_REQUIRED", last=True) == [0, 1, True]
-
-
-def test_a_stream_that_ends_with_an_artifact_has_no_final_event() -> None:
-    event = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}}
-    (lowered,) = FORM.lower_event(event, called(), last=True)
-    assert "final" not in lowered
 
 
 @for_each(
@@ -374,12 +358,6 @@ def lower_artifact(artifact: Tree, remembered: Memo) -> Tree:
     return dict(event["artifact"])
 
 
-def test_the_memo_learns_the_context_that_a_task_tells() -> None:
-    memo = Memo(task_id="known", context_id="before")
-    assert lift_task(task(sessionId="s"), memo)["contextId"] == "s"
-    assert (memo.task_id, memo.context_id) == ("known", "s")
-
-
 def test_artifacts_and_messages_of_the_same_name_are_told_apart() -> None:
     said = {"role": "user", "parts": [text("yes")]}
     lifted = lift_task(
@@ -468,9 +446,3 @@ def test_an_artifact_of_a_wrong_shape_is_told_by_its_place(wrong: Tree, field: s
     with pytest.raises(Misfit) as caught:
         lift_task(task(artifacts=[{"parts": [], **wrong}]), Memo())
     assert caught.value.field == f"artifacts[0].{field}"
-
-
-def test_a_push_configuration_brings_no_ids_and_no_tenant_of_its_own() -> None:
-    unread = {"id": "x", "taskId": "x", "task_id": "x", "tenant": "x"}
-    push = {"id": "t", "pushNotificationConfig": {"url": "https://h", **unread}}
-    assert FORM.lift_params(SET_PUSH, push, Memo()) == {"url": "https://h", "taskId": "t"}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.a2a.json import Tree
-from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.table import for_each
@@ -56,12 +56,6 @@ def part_down(part: Tree) -> Tree:
     return dict(lowered["message"]["parts"][0])
 
 
-def configuration_up(configuration: Any) -> Any:
-    message = {"messageId": "m", "role": "user", "parts": []}
-    sent = {"message": message, "configuration": configuration}
-    return FORM.lift_params(Operation.SEND_MESSAGE, sent, memo()).get("configuration")
-
-
 def configuration_down(configuration: Tree | None) -> Tree:
     sent: Tree = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}
     if configuration is not None:
@@ -78,26 +72,6 @@ def refused(operation: Operation, sent: Tree) -> str:
 # ---- Vectors ---------------------------------------------------------------------------------------------------------
 
 
-@for_each("case", vector("PushNotification")["cases"])
-def test_what_is_pushed_is_translated(case: Tree) -> None:
-    body = case["v0.3"]["body"]
-    assert FORM.lift_event(deepcopy(body), memo()) == case["v1.0"]["body"]
-    assert FORM.lower_event(case["v1.0"]["body"], memo(), last=body.get("final", False)) == (body,)
-
-
-def test_a_client_of_0_3_may_list_tasks_as_in_1_0() -> None:
-    asked = {**params("ListTasks", HUBS), "status": "completed"}
-    assert FORM.lift_params(Operation.LIST_TASKS, asked, memo()) == params("ListTasks", HUBS)
-    lowered = FORM.lower_result(Operation.LIST_TASKS, result("ListTasks", HUBS), memo())
-    assert lowered["nextPageToken"] == ""
-    assert lowered["tasks"][0]["status"]["state"] == "completed"
-    assert lowered["tasks"][0]["history"][0]["parts"] == [
-        {"kind": "text", "text": "Summarise the attached order, please."}
-    ]
-    assert Operation.LIST_TASKS not in FORM.answers
-    assert set(CALLABLE) - FORM.answers == {Operation.LIST_TASKS}
-
-
 # ---- Parameters ------------------------------------------------------------------------------------------------------
 
 
@@ -106,19 +80,6 @@ def test_agents_are_always_told_whether_to_wait() -> None:
     assert configuration_down({}) == {"blocking": True}
     assert configuration_down({"returnImmediately": False}) == {"blocking": True}
     assert configuration_down({"returnImmediately": True}) == {"blocking": False}
-
-
-def test_only_the_first_scheme_of_a_push_configuration_is_known_to_1_0() -> None:
-    push = {"url": "u", "authentication": {"schemes": ["Bearer", "Basic"], "credentials": "c"}}
-    assert configuration_up({"pushNotificationConfig": push}) == {
-        "taskPushNotificationConfig": {"url": "u", "authentication": {"scheme": "Bearer", "credentials": "c"}}
-    }
-    push = {"url": "u", "id": "", "authentication": {"schemes": []}}
-    assert configuration_up({"pushNotificationConfig": push}) == {"taskPushNotificationConfig": {"url": "u"}}
-    assert configuration_down({"taskPushNotificationConfig": {"url": "u", "taskId": "t", "authentication": {}}}) == {
-        "blocking": True,
-        "pushNotificationConfig": {"url": "u", "authentication": {"schemes": []}},
-    }
 
 
 def test_names_that_mean_something_in_the_other_generation_alone_are_not_passed_on() -> None:
@@ -216,10 +177,6 @@ def wrong(part: Tree) -> str:
     return field.removeprefix("message.parts[0].")
 
 
-def lift_answered_message(message: Tree, memo: Memo) -> Tree:
-    return dict(FORM.lift_event({"kind": "message", **message}, memo)["message"])
-
-
 def lift_task(task: Tree, memo: Memo) -> Tree:
     return FORM.lift_result(Operation.GET_TASK, task, memo)
 
@@ -242,24 +199,6 @@ def up(part: Tree) -> Tree:
 
 def down(part: Tree) -> Tree:
     return part_down(deepcopy(part))
-
-
-@for_each(
-    ("kindless", "lifted"),
-    [
-        ({"text": "t"}, {"text": "t"}),
-        ({"text": "", "data": None, "file": None}, {"text": ""}),
-        ({"file": {"uri": "u"}}, {"url": "u"}),
-        ({"data": {"a": 1}}, {"data": {"a": 1}}),
-        ({"data": [1]}, {"data": [1]}),
-        ({"data": None}, {"data": None}),
-        ({"raw": "AA==", "filename": "f", "mediaType": "m/t"}, {"raw": "AA==", "filename": "f", "mediaType": "m/t"}),
-        ({"url": "u", "media_type": "m/t"}, {"url": "u", "mediaType": "m/t"}),
-    ],
-)
-def test_a_part_without_a_kind_is_what_it_holds(kindless: Tree, lifted: Tree) -> None:
-    assert up(kindless) == lifted
-    assert up({"kind": None, **kindless}) == lifted
 
 
 @for_each(
@@ -296,13 +235,6 @@ def test_a_part_is_one_thing_to_every_reader() -> None:
     assert down({"data": {}, "file": {"uri": "u"}}) == {"kind": "data", "data": {}}
 
 
-def test_a_file_may_be_spelled_as_protojson_has_it() -> None:
-    """Trap 7: the text of 1.0 remembers these names, and the schema of 0.3 never had them."""
-    assert up({"kind": "file", "file": {"fileWithBytes": "AA=="}}) == {"raw": "AA=="}
-    assert up({"kind": "file", "file": {"fileWithUri": "u", "name": "f"}}) == {"url": "u", "filename": "f"}
-    assert wrong({"kind": "file", "file": {"fileWithUri": 7}}) == "file.fileWithUri"
-
-
 def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> None:
     parts: tuple[Tree, ...] = ({"text": "t"}, {"data": {}}, {"data": 5})
     for part in parts:
@@ -317,14 +249,6 @@ def test_what_0_3_has_for_files_alone_is_kept_in_metadata_of_the_others() -> Non
     # A file's metadata is its own.
     file = {"kind": "file", "file": {"uri": "u"}, "metadata": {"filename_compat": "f"}}
     assert up(file) == {"url": "u", "metadata": {"filename_compat": "f"}}
-
-
-def test_an_agents_message_gets_what_it_lacks() -> None:
-    lifted = {"messageId": "made", "role": "ROLE_AGENT", "parts": []}
-    for lacking in ({}, {"messageId": "", "role": "ROLE_UNSPECIFIED", "parts": None}):
-        assert lift_answered_message(dict(lacking), Memo(message_id="made")) == lifted
-    with pytest.raises(Misfit, match="messageId: must be a string"):
-        lift_answered_message({"messageId": 0}, Memo(message_id="made"))
 
 
 @for_each("said", ["", "now", "2026-02-30T04:05:06Z", 1770091506, None, {}])

@@ -36,10 +36,6 @@ def memo() -> Memo:
     return Memo(message_id="made")
 
 
-def lifted_message(message: Tree) -> Tree:
-    return dict(FORM.lift_params(Operation.SEND_MESSAGE, {"message": message}, memo())["message"])
-
-
 def configuration_up(configuration: Any, operation: Operation = Operation.SEND_MESSAGE) -> Any:
     message = {"messageId": "m", "role": "ROLE_USER", "content": []}
     return FORM.lift_params(operation, {"message": message, "configuration": configuration}, memo()).get(
@@ -57,29 +53,7 @@ def configuration_down(configuration: Tree | None) -> Tree:
 # ---- Vectors ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_by_the_letter_of_the_proto_is_read_too() -> None:
-    (case,) = [case for case in vector("parts")["cases"] if case["case"] == "raw"]
-    mine = case["v0.3-rest/grpc json by the letter of the proto (a2a-js)"]
-    assert lifted_message({"messageId": "m", "role": "ROLE_USER", "content": [mine]})["parts"] == [case["v1.0"]]
-
-
 # ---- Requests --------------------------------------------------------------------------------------------------------
-
-
-@for_each(
-    ("said", "meant"),
-    [
-        (None, None),
-        ({}, {"returnImmediately": True}),
-        ({"blocking": False}, {"returnImmediately": True}),
-        ({"blocking": True}, None),
-        ({"blocking": True, "history_length": "7"}, {"historyLength": 7}),
-        ({"blocking": True, "historyLength": 0}, None),
-        ({"returnImmediately": False}, None),
-    ],
-)
-def test_what_a_client_would_wait_for_is_lifted(said: Any, meant: Any) -> None:
-    assert configuration_up(said) == meant
 
 
 @for_each(("said", "meant"), [({}, None), ({"blocking": True}, None)])
@@ -100,13 +74,6 @@ def test_an_agent_is_always_told_whether_to_block(hub: Tree | None, said: Tree) 
     assert configuration_down(hub) == said
 
 
-def test_the_tenant_of_a_client_is_not_passed_on() -> None:
-    sent = {"tenant": "x", "message": {"messageId": "m", "role": "user", "parts": []}}
-    assert "tenant" not in FORM.lift_params(Operation.SEND_MESSAGE, sent, memo())
-    push = configuration_up({"pushNotification": {"url": "u", "tenant": "x", "task_id": "t"}})
-    assert push["taskPushNotificationConfig"] == {"url": "u"}
-
-
 def test_a_configuration_without_an_id_gets_the_id_of_its_task() -> None:
     lowered = FORM.lower_params(Operation.CREATE_PUSH_CONFIG, {"taskId": "t", "url": "u"}, memo())
     name = "tasks/t/pushNotificationConfigs/t"
@@ -124,14 +91,6 @@ def test_an_id_with_a_slash_never_names_another_task() -> None:
     assert lowered["taskId"] == "a/b"
     assert lowered["parent"] == "tasks/a%2Fb"
     assert lowered["config"]["name"] == "tasks/a%2Fb/pushNotificationConfigs/c%2Fd"
-
-
-def test_tasks_can_be_listed_for_a_client_that_asks() -> None:
-    asked = FORM.lift_params(Operation.LIST_TASKS, {"status": "TASK_STATE_CANCELLED", "historyLength": 0}, memo())
-    assert asked == {"status": "TASK_STATE_CANCELED", "historyLength": 0}
-    listed = {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_CANCELED"}}], "nextPageToken": ""}
-    answer = FORM.lower_result(Operation.LIST_TASKS, listed, memo())
-    assert answer == {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_CANCELLED"}}], "nextPageToken": ""}
 
 
 # ---- Results and events ----------------------------------------------------------------------------------------------

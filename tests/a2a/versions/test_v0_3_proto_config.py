@@ -96,22 +96,6 @@ def test_a_creation_must_name_a_task() -> None:
     assert refused(CREATION, {"config": {"pushNotificationConfig": {"url": "u"}}}) == "parent"
 
 
-@for_each(
-    ("said", "meant"),
-    [
-        ({"schemes": ["Bearer", "Basic"], "credentials": "x"}, {"scheme": "Bearer", "credentials": "x"}),
-        ({"schemes": ["Bearer"], "credentials": ""}, {"scheme": "Bearer"}),
-        ({"schemes": [], "credentials": "x"}, {"credentials": "x"}),
-        ({"schemes": []}, None),
-        (None, None),
-    ],
-)
-def test_the_first_scheme_is_lifted(said: Tree | None, meant: Tree | None) -> None:
-    push = {"url": "u", "authentication": said}
-    lowered = lifted(CREATION, {"taskId": "t", "pushNotificationConfig": push})
-    assert lowered.get("authentication") == meant
-
-
 # ---- Answered --------------------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,6 @@
 """Messages, tasks and parameters in three spellings."""
 
 from copy import deepcopy
-from decimal import Decimal
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,6 @@ from gateway.a2a.versions.version import Memo, Misfit
 from tests.table import for_each
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}
-HUB = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 
 
 def asked(operation: Operation, params: Tree) -> Tree:
@@ -28,21 +25,6 @@ def refused(operation: Operation, params: Tree) -> str:
     with pytest.raises(Misfit) as caught:
         asked(operation, params)
     return caught.value.field
-
-
-@for_each(
-    "message",
-    [
-        MESSAGE,
-        {"message_id": "m", "role": 1, "content": [{"text": "hi"}], "context_id": "", "taskId": None},
-        {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]},
-        {**MESSAGE, "message_id": "m", "parts": [{"text": "hi"}]},
-        HUB,
-    ],
-)
-@for_each("name", ["message", "request"])
-def test_a_message_is_lifted_in_any_spelling(name: str, message: Tree) -> None:
-    assert asked(Operation.SEND_MESSAGE, {name: message}) == {"message": HUB}
 
 
 @for_each(
@@ -90,46 +72,6 @@ def test_a_message_is_lifted_in_any_spelling(name: str, message: Tree) -> None:
 )
 def test_what_fits_no_spelling_is_a_misfit_in_the_words_of_its_writer(params: Tree, field: str) -> None:
     assert refused(Operation.SEND_MESSAGE, params) == field
-
-
-@for_each("name", ["accepted_output_modes", "acceptedOutputModes"])
-@for_each("length", [5, "5", Decimal("5.0")])
-@for_each("push", ["push_notification", "pushNotification", "pushNotificationConfig"])
-def test_a_configuration_is_lifted_in_any_spelling(name: str, length: Any, push: str) -> None:
-    configuration = {name: ["a"], "history_length": length, push: {"url": "u"}, "blocking": False}
-    lifted = asked(Operation.SEND_MESSAGE, {"message": MESSAGE, "configuration": configuration})
-    assert lifted["configuration"] == {
-        "acceptedOutputModes": ["a"],
-        "historyLength": 5,
-        "taskPushNotificationConfig": {"url": "u"},
-        "returnImmediately": True,
-    }
-
-
-@for_each(
-    ("state", "meant"),
-    [
-        ("TASK_STATE_CANCELLED", "CANCELED"),
-        ("TASK_STATE_CANCELED", "CANCELED"),
-        ("canceled", "CANCELED"),
-        (5, "CANCELED"),
-        ("TASK_STATE_INPUT_REQUIRED", "INPUT_REQUIRED"),
-        ("input-required", "INPUT_REQUIRED"),
-        (8, "AUTH_REQUIRED"),
-        ("unknown", "UNSPECIFIED"),
-        (0, "UNSPECIFIED"),
-        (None, "UNSPECIFIED"),
-    ],
-)
-def test_a_state_is_lifted_from_its_name_in_any_spelling_or_its_number(state: Any, meant: str) -> None:
-    task = answered(Operation.GET_TASK, {"id": "t", "status": {"state": state}})
-    assert task == {"id": "t", "status": {"state": f"TASK_STATE_{meant}"}}
-
-
-@for_each("state", ["", "CANCELED", "TASK_STATE_DONE", 9, -1, True, Decimal("1.5"), [], {}])
-def test_a_state_that_is_none_is_a_misfit(state: Any) -> None:
-    with pytest.raises(Misfit, match=r"^status\.state: must be the name of a task state"):
-        answered(Operation.GET_TASK, {"id": "t", "status": {"state": state}})
 
 
 def test_what_an_agent_leaves_out_is_told_by_the_call() -> None:

@@ -1,7 +1,6 @@
 """The hub's own generation."""
 
 import copy
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -54,11 +53,6 @@ def test_it_is_a_form() -> None:
 # ---- What is right passes as it is ---------------------------------------------------------------------------------
 
 
-def test_members_that_nobody_knows_survive() -> None:
-    params = {"message": {**MESSAGE, "newer": [1]}, "configuration": {"newer": None}, "newer": {"a_b": 1}}
-    assert lifted(SEND, params) == params
-
-
 # ---- Spellings -------------------------------------------------------------------------------------------------------
 
 
@@ -99,37 +93,9 @@ def test_a_request_in_snake_case_is_read() -> None:
     }
 
 
-def test_filters_of_a_list_are_read_in_every_spelling() -> None:
-    assert lifted(
-        LIST,
-        {
-            "context_id": "c",
-            "status": 2,
-            "page_size": Decimal("10.0"),
-            "pageToken": "",
-            "lastUpdatedAfter": "2026-02-03T05:05:06+01:00",
-            "include_artifacts": False,
-        },
-    ) == {
-        "contextId": "c",
-        "status": "TASK_STATE_WORKING",
-        "pageSize": 10,
-        "statusTimestampAfter": "2026-02-03T04:05:06Z",
-        "includeArtifacts": False,
-    }
-
-
-def test_no_state_in_particular_is_no_filter() -> None:
-    assert lifted(LIST, {"status": "TASK_STATE_UNSPECIFIED"}) == {}
-
-
 def test_a_part_of_null_data_stays() -> None:
     assert sent(parts=[{"data": None}])["parts"] == [{"data": None}]
     assert sent(parts=[{"text": "a", "data": None, "url": None}])["parts"] == [{"text": "a"}]
-
-
-def test_an_empty_id_is_unset() -> None:
-    assert sent(taskId="", contextId="") == MESSAGE
 
 
 # ---- What a client has to say ----------------------------------------------------------------------------------------
@@ -186,60 +152,7 @@ def test_what_a_request_lacks_or_says_wrong_is_named(operation: Operation, param
     assert misfit(operation, params) == field
 
 
-def test_a_list_of_configurations_has_no_size_of_zero() -> None:
-    assert lifted(Operation.LIST_PUSH_CONFIGS, {"taskId": "t", "pageSize": 0}) == {"taskId": "t"}
-
-
-def test_a_configuration_may_be_asked_for_by_its_task_alone() -> None:
-    assert lifted(Operation.GET_PUSH_CONFIG, {"taskId": "t", "id": ""}) == {"taskId": "t"}
-
-
 # ---- What an agent may leave out -------------------------------------------------------------------------------------
-
-
-@for_each(
-    ("said", "meant"),
-    [
-        ("working", "TASK_STATE_WORKING"), ("input-required", "TASK_STATE_INPUT_REQUIRED"), (5, "TASK_STATE_CANCELED"),
-        ("auth-required", "TASK_STATE_AUTH_REQUIRED"), ("canceled", "TASK_STATE_CANCELED"),
-        ("TASK_STATE_CANCELLED", "TASK_STATE_CANCELED"), ("unknown", "TASK_STATE_UNSPECIFIED"),
-        ("TASK_STATE_UNSPECIFIED", "TASK_STATE_UNSPECIFIED"), (0, "TASK_STATE_UNSPECIFIED"),
-        (None, "TASK_STATE_UNSPECIFIED"),
-    ],
-)  # fmt: skip
-def test_states_of_every_spelling_are_taken_from_agents(said: object, meant: str) -> None:
-    assert answered(GET, {**TASK, "status": {"state": said}})["status"] == {"state": meant}
-
-
-def test_what_older_generations_add_goes() -> None:
-    task = {
-        **TASK,
-        "kind": "task",
-        "history": [{**MESSAGE, "kind": "message", "parts": [{"kind": "text", "text": "a"}]}],
-    }
-    assert answered(GET, task) == {**TASK, "history": [{**MESSAGE, "parts": [{"text": "a"}]}]}
-    update = {"taskId": "t", "contextId": "c", "status": STATUS}
-    assert told({"statusUpdate": {**update, "kind": "status-update", "final": True}}) == {"statusUpdate": update}
-    piece = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": []}}
-    assert told({"artifactUpdate": {**piece, "kind": "artifact-update"}}) == {"artifactUpdate": piece}
-
-
-def test_what_an_agent_leaves_out_is_told_from_the_call() -> None:
-    memo = Memo(task_id="t", context_id="c", message_id="made")
-    assert answered(SEND, {"message": {}}, memo) == {
-        "message": {"messageId": "made", "role": "ROLE_AGENT", "parts": []}
-    }
-    assert answered(GET, {"id": "t", "status": {}}, memo) == {**TASK, "status": {"state": "TASK_STATE_UNSPECIFIED"}}
-    assert told({"statusUpdate": {"status": STATUS}}, memo) == {
-        "statusUpdate": {"taskId": "t", "contextId": "c", "status": STATUS}
-    }
-    assert told({"artifactUpdate": {"artifact": {}}}, memo) == {
-        "artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "", "parts": []}}
-    }
-    config = {"id": "p", "url": "https://x"}
-    assert answered(Operation.GET_PUSH_CONFIG, config, memo) == {**config, "taskId": "t"}
-    assert answered(LIST, {}, memo) == {"tasks": []}
-    assert answered(Operation.LIST_PUSH_CONFIGS, {}, memo) == {"configs": []}
 
 
 def test_a_part_that_is_empty_is_an_empty_text() -> None:
@@ -258,31 +171,6 @@ def test_tasks_of_a_list_are_not_remembered() -> None:
     memo = Memo()
     answered(LIST, {"tasks": [TASK]}, memo)
     assert memo == Memo()
-
-
-@for_each(
-    ("operation", "result", "field"),
-    [
-        (SEND, {}, ""),
-        (SEND, TASK, ""),
-        (SEND, {"task": TASK, "message": MESSAGE}, ""),
-        (SEND, None, ""),
-        (SEND, [], ""),
-        (GET, {"status": STATUS}, "id"),
-        (GET, {"id": "t"}, "status"),
-        (GET, {**TASK, "status": {"state": "TASK_STATE_NEW"}}, "status.state"),
-        (GET, {**TASK, "status": {"message": {**MESSAGE, "parts": [{"file": {}}]}}}, "status.message.parts[0]"),
-        (GET, {**TASK, "artifacts": [{"parts": [{"raw": 1}]}]}, "artifacts[0].parts[0].raw"),
-        (GET, {**TASK, "history": {}}, "history"),
-        (LIST, {"tasks": [TASK, {}]}, "tasks[1].id"),
-        (LIST, {"total_size": "many"}, "total_size"),
-        (Operation.LIST_PUSH_CONFIGS, {"configs": [{"url": 1}]}, "configs[0].url"),
-    ],
-)
-def test_a_result_that_is_none_is_told_by_the_way_to_it(operation: Operation, result: Any, field: str) -> None:
-    with pytest.raises(Misfit) as caught:
-        answered(operation, result)
-    assert caught.value.field == field
 
 
 @for_each(

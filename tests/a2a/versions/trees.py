@@ -181,7 +181,8 @@ def damaged(draw: Callable[[st.SearchStrategy[Any]], Any], trees: st.SearchStrat
             if not inner or draw(st.booleans()):
                 break
             place = draw(st.sampled_from(inner))
-        value = draw(ANYTHING | st.sampled_from(["", "text", "task", [], {}, [{}]]))
+        # A copy: what is lifted is changed in place, and the strategy keeps its samples.
+        value = deepcopy(draw(ANYTHING | st.sampled_from(["", "text", "task", [], {}, [{}]])))
         if isinstance(place, list):
             place[draw(st.integers(0, len(place) - 1))] = value
         else:
