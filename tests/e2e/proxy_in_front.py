@@ -1,4 +1,4 @@
-"""nginx and HAProxy of the system in front of a gateway, with the files of `deploy/`."""
+"""nginx, HAProxy and Envoy in front of a gateway, with the files of `deploy/`."""
 
 import shutil
 import socket
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import trustme
 
+from benchmarks.edge import envoy
 from tests.e2e.process import ROOT, Lines
 from tests.support.assembly import certified
 
@@ -37,7 +38,7 @@ http {{
 
 PROGRAMS = {
     name: shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin") for name in ("nginx", "haproxy")
-}
+} | {"envoy": envoy.binary()}
 """Where each is; None where it is not installed."""
 
 
@@ -131,13 +132,25 @@ def in_front(name: str, ports: Ports, folder: Path, more: Mapping[str, str] = Ma
         main = place / "main.conf"
         main.write_text(_NGINX.format(folder=place, file=file))
         command, ready = [program, "-c", str(main), "-e", "stderr"], "start worker process "
-    else:
+    elif name == "haproxy":
         changes |= {
             "bind :443 ": f"bind 127.0.0.1:{ports.public} ",
             "check port 8080 ": f"check port {ports.http} ",
             "/etc/ssl/a2a-gateway/all.pem": str(both),
         }
         command, ready = [program, "-W", "-db", "-f", str(_rendered("haproxy.cfg", changes, place))], "Loading success"
+    else:
+        changes |= {
+            "address: 0.0.0.0, port_value: 443 ": f"address: 127.0.0.1, port_value: {ports.public} ",
+            "port_value: 8080 ": f"port_value: {ports.http} ",
+            "port_value: 8081 ": f"port_value: {ports.grpc} ",
+            "/etc/ssl/a2a-gateway/chain.pem": str(chain),
+            "/etc/ssl/a2a-gateway/key.pem": str(key),
+        }
+        file = _rendered("envoy.yaml", changes, place)
+        # The default log level does not say when its worker accepts connections.
+        options = ["--concurrency", "1", "--disable-hot-restart", "--component-log-level", "main:debug"]
+        command, ready = [program, "-c", str(file), *options], "worker entering dispatch loop"
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
     log = Lines(process.stderr)

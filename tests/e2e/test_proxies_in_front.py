@@ -1,4 +1,4 @@
-"""Official clients through nginx and HAProxy, with the files of `deploy/`, through the gateway, to official agents."""
+"""Official clients and agents with a gateway, and nginx, HAProxy or Envoy with its file of `deploy/`, in between."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,10 +19,7 @@ from tests.e2e.proxy_in_front import PROGRAMS, Front, Ports, in_front, reserved_
 from tests.e2e.sdk import COMPLETED, kinds, saying, send, texts
 from tests.table import cells
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(None in PROGRAMS.values(), reason="nginx or HAProxy is not installed"),
-]
+pytestmark = pytest.mark.anyio
 every_program = pytest.mark.parametrize("program", PROGRAMS)
 every_program_and_binding = pytest.mark.parametrize(
     ("program", "binding"), cells(tuple(PROGRAMS), ("JSONRPC", "HTTP+JSON", "GRPC"))
@@ -51,6 +48,8 @@ class Standing:
 
 @asynccontextmanager
 async def standing(program: str, folder: Path) -> AsyncIterator[Standing]:
+    if PROGRAMS[program] is None:
+        pytest.skip(f"{program} is not installed; ENVOY may name the binary of Envoy")
     with reserved_ports() as ports:
         async with site(folder, {**OPEN, "gateway": gateway(ports)}) as here:
             with in_front(program, ports, folder) as front:
@@ -58,7 +57,7 @@ async def standing(program: str, folder: Path) -> AsyncIterator[Standing]:
 
 
 def gateway(ports: Ports) -> dict[str, object]:
-    """What both files ask of the gateway."""
+    """What the files ask of the gateway."""
     return {
         "public_url": f"https://127.0.0.1:{ports.public}",
         "public_grpc": f"127.0.0.1:{ports.public}",
@@ -199,7 +198,7 @@ def sends_all_first(front: Front, size: int) -> int:
         return client.getresponse().status
 
 
-@every_program
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if name != "envoy"])  # docs/proxies.md, What differs
 async def test_a_client_that_sends_all_of_a_body_that_is_too_long_is_told_so(program: str, tmp_path: Path) -> None:
     async with standing(program, tmp_path) as here:
         for size in (BODY_LIMIT + 1, 14 * 1024 * 1024):
