@@ -10,6 +10,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 _FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|How)\b")
 """A first word that makes a docstring a clause instead of a noun or a sentence."""
+_NAMED_BY_A_CLAUSE = re.compile(r" +(?:# |[a-z_][a-z_, *]*: )(?:Who|Whose|Whom|What|Whoever|Whatever|That|How) ")
 
 
 def test_package_files_hold_a_docstring_only() -> None:
@@ -30,6 +31,17 @@ def test_no_docstring_begins_with_a_free_relative() -> None:
         for path in sorted((ROOT / "gateway").rglob("*.py"))
         for line, text in docstrings(path)
         if _FREE_RELATIVE.match(text) is not None
+    ]
+    assert found == []
+
+
+def test_no_attribute_or_comment_begins_with_a_free_relative() -> None:
+    """As docstrings: "owner: The owner of the task.", not "owner: Whose the task is."."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "gateway").rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if _NAMED_BY_A_CLAUSE.match(line) is not None
     ]
     assert found == []
 

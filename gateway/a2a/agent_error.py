@@ -58,10 +58,10 @@ class AgentError(msgspec.Struct, frozen=True):
     Attributes:
         code: The JSON-RPC code in the meaning of 1.0, or one of the agent's own.
         reason: The word for it in A2A or JSON-RPC, or None where they have none.
-        message: What the agent says, cut; never empty.
+        message: The text of the agent, cut; never empty.
         details: Typed objects; that with the reason is the first.
         http_status: The status of HTTP+JSON in 1.0, whatever the agent's was.
-        data: What an agent of an older generation had in `data`, for clients of such; or `msgspec.UNSET`.
+        data: The `data` of an agent of an older generation, for clients of such; or `msgspec.UNSET`.
         challenges: Whether it rejects a credential. The caller answers `UpstreamProtocol` then.
     """
 

@@ -34,7 +34,7 @@ class Head(msgspec.Struct, frozen=True):
         headers: Pairs as they came, names in lower case.
         peer: Address of the client, or of the proxy in front.
         values: The headers by name; made from `headers` where it is left out.
-        cache: What the pipeline remembers for the next request with the same head, which has the same `Head`.
+        cache: Results that the pipeline keeps for the next request with the same head, which has the same `Head`.
         grpc: The method that is called over gRPC, or None for any other binding.
         certificate: The client certificate of the connection, where one was requested.
         http_version: The version of HTTP that the client speaks; empty over stdio.

@@ -33,7 +33,7 @@ MAX_INTERFACES = 100
 _MAX_URL = 2048
 _MAX_SERVICE = 256
 
-# What 0.2.0 and later brought: a card with one of these is no 0.1 card, whatever else it says.
+# Members since 0.2.0: a card with one of these is no 0.1 card, whatever else it says.
 _LATER_THAN_0_1 = (
     "supportedInterfaces",
     "protocolVersion",

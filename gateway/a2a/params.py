@@ -355,7 +355,7 @@ def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
     """Refuse an id in a query that differs from the path.
 
     Args:
-        query: What `split_query` passed.
+        query: The result of `split_query`.
         listing: Whether the operation takes a context from its query.
 
     Raises:
@@ -388,7 +388,7 @@ def named_in(query: bytes) -> tuple[str | None, str | None]:
     """Return the task and the context in the query of a JSON-RPC request, where no agent should look for them.
 
     Args:
-        query: What `split_query` passed.
+        query: The result of `split_query`.
     """
     return (
         query_value(query, "taskId") or query_value(query, "task_id") or None,

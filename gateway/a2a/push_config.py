@@ -18,7 +18,7 @@ LONGEST_ID = 512
 LONGEST_TOKEN = 4096
 """Characters of a token, and of the credentials of an authentication."""
 
-# What goes into a header as it is: RFC 9110 §5.5 without the bytes that are no ASCII, and §5.6.2.
+# Text that may go into a header as it is: RFC 9110 §5.5 without the bytes that are no ASCII, and §5.6.2.
 _VALUE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 _SCHEME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 

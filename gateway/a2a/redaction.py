@@ -26,7 +26,7 @@ class Redaction:
     The work is linear in the length of all texts times `breadth`, whatever the texts: they are another party's.
 
     Attributes:
-        breadth: How many names are looked for.
+        breadth: The number of names that are looked for.
     """
 
     def __init__(self, hosts: Iterable[str]) -> None:

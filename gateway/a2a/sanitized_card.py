@@ -127,7 +127,7 @@ def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
     found: dict[str, None] = {}
     for place in authorities(card):
         host, port = _split(place)
-        # What cannot be dialled is no address.
+        # A URL that cannot be dialled is no address.
         if len(host) > _LONGEST_HOST or not place.isprintable():
             continue
         # The gateway's own stay, or a rebuilt card would lose them; behind its host another port is an agent's.

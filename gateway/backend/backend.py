@@ -93,7 +93,7 @@ class Backend:
         upstream: Speaks to the first replica; for what all replicas have in common.
         product: Whether its card is written for the agent, and not read from this backend.
         listing: Its place in the catalog.
-        isolation: How its tasks are kept apart; None if they are not.
+        isolation: Keeps its tasks apart; None if they are not.
         warned: Peculiarities of the agent that the log has been told of: `OWN_IDS`.
     """
 

@@ -140,7 +140,7 @@ class _Order(NamedTuple):
     """The backends that have one skill or tag, the best one first.
 
     Attributes:
-        changes: What had changed when they were ranked.
+        changes: The number of changes when they were ranked.
         at: When that was.
     """
 

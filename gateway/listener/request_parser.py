@@ -147,7 +147,7 @@ def read_head(
         _refuse_upgrade(values[b"upgrade"])
     path, _, query = target.partition(b"?")
     if length is not None:
-        # How long the body is concerns nobody behind the listener, and a head without it may serve again (`Again`).
+        # Nothing behind the listener needs the length of the body; a head without it may serve again (`Again`).
         head = tuple([pair for pair in head if pair[0] != b"content-length"])
         del values[b"content-length"]
     return RequestHead(

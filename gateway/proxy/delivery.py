@@ -79,7 +79,7 @@ class Delivery(msgspec.Struct, eq=False):
     """One reply, the call that it answers, and the client's request; a struct, since one is made for each call.
 
     Attributes:
-        interface: Where the agent was asked.
+        interface: The interface of the agent that was called.
         call: The call as the agent got it.
         clock: Monotonic seconds.
         translation: Between the agent's dialect and the client's; None if they are the same.
@@ -148,7 +148,7 @@ class Delivery(msgspec.Struct, eq=False):
         """Return what the body tells; None if it comes with an HTTP error status and passes all checks as an error.
 
         Args:
-            head: That of the reply.
+            head: The head of the reply.
 
         Raises:
             UpstreamProtocol: it is no answer of A2A, answers another call, or is an error that tells of another's task.

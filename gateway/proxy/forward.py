@@ -198,7 +198,7 @@ class Forwarder:
         try:
             if call.operation in method_fallback.TWO_WAYS:
                 if translation is not None:
-                    # What was asked before it was asked in another way, and is asked again now.
+                    # The call as it was before the method fallback; it is sent again now.
                     translation.call = call
                 delivery = await self._by_the_other_verb(asking, delivery)
                 delivery = await self._otherwise(asking, delivery)

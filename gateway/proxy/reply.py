@@ -266,7 +266,7 @@ class ClientAnswer:
         """Return the headers of the answer.
 
         Args:
-            content_type: That of the body; gRPC has always the same.
+            content_type: The type of the body; gRPC has always the same.
         """
         is_grpc = self._dialect.binding is Binding.GRPC
         left_out = _NOT_OVER_GRPC if is_grpc else _REPEATED

@@ -56,21 +56,21 @@ class Stream:
         self._is_wrapped = self._call.dialect.binding is Binding.JSONRPC
         self._is_grpc = self._call.dialect.binding is Binding.GRPC
         # Clients of gRPC get no heartbeats: HTTP/2 has pings.
-        self._beats = delivery.request.binding is not Binding.GRPC
+        self._sends_heartbeats = delivery.request.binding is not Binding.GRPC
         longest = backend.bounds.event
         self._decoder = FrameDecoder(longest) if self._is_grpc else SseDecoder(longest)
         self._read = event_reader(self._call)
         # The headers, until they go out with the first event.
         self._headers: Pairs | None = headers
         # Pieces of a long chunk that are not decoded yet, the first one last; bytes that wait at the connection.
-        self._pieces: list[bytes] = []
-        self._behind = 0
+        self._undecoded: list[bytes] = []
+        self._backlog = 0
         # Events that wait for the first of them: for the ledger, or for a thread that works on it.
         self._waiting: deque[Event] = deque()
-        # What the first of them names and the ledger has to record.
-        self._unmet: Progress | None = None
+        # The ids that the first of them names and the ledger has to record.
+        self._unrecorded: Progress | None = None
         # Whole events that are too long to be written without waiting for the client.
-        self._unsent = b""
+        self._too_long_to_push = b""
         self._is_writing = False
         self._is_renumbered = False
         self._has_ended = False
@@ -78,9 +78,9 @@ class Stream:
         self._failure: Status | None = None
         # The number of the event that was refused.
         self._failed = 0
-        self._heard = 0.0
-        self._beat: asyncio.TimerHandle | None = None
-        self._release: asyncio.TimerHandle | None = None
+        self._last_received = 0.0
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._release_timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Deliver the events, to the last one.
@@ -96,8 +96,8 @@ class Stream:
         closed_by = "gateway"
         try:
             self._begin()
-            await self._flow()
-            self._stop_beating()
+            await self._read_events()
+            self._stop_heartbeat()
             await self._finish()
             closed_by = "agent"
             self._open()
@@ -106,13 +106,13 @@ class Stream:
             if isinstance(error, UpstreamReset):
                 closed_by = "agent"
             elif isinstance(error, UpstreamProtocol):
-                self._tell_number(error)
+                self._add_event_number(error)
             self._write_held()
             raise
         finally:
-            self._stop_beating()
-            if self._release is not None:
-                self._release.cancel()
+            self._stop_heartbeat()
+            if self._release_timer is not None:
+                self._release_timer.cancel()
             if isinstance(request.interrupted, ClientGone):
                 closed_by = "client"
             request.closed_by = closed_by
@@ -131,16 +131,16 @@ class Stream:
         for call in (self._call, request.call):
             if call is not None:
                 call.forget()
-        self._heard = self._clock()
-        if self._beats:
-            self._beat_after(self._heartbeat)
+        self._last_received = self._clock()
+        if self._sends_heartbeats:
+            self._schedule_heartbeat(self._heartbeat)
 
-    async def _flow(self) -> None:
+    async def _read_events(self) -> None:
         """Take what arrives, to the end of the reply."""
         delivery = self._delivery
         reply, idle = delivery.reply, delivery.backend.upstream.timeouts.stream_idle
         with suppress(_Ended):
-            await reply.flow(self._take, self._settle, idle, self._lag)
+            await reply.flow(self._on_chunk, self._settle, idle, self._on_backlog)
         if reply.failure is not None:
             self._failure = await delivery.failure(reply.failure)
 
@@ -148,8 +148,8 @@ class Stream:
         """Deliver what is left when nothing more arrives."""
         if (last := self._decoder.last) is not None:
             # Some servers do not end their last event, and some clients read it all the same. Nothing may follow it.
-            await self._write(self._bring(last))
-            await self._catch_up()
+            await self._write(self._deliver_event(last))
+            await self._deliver_waiting()
         if self._failure is not None:
             error = self._delivery.error_of(self._failure)
             self._request.saw(Progress(event="error", error=error.code))
@@ -171,7 +171,7 @@ class Stream:
         self._request.grpc_status = status.code
         return trailers(status)
 
-    def _tell_number(self, fault: Fault) -> None:
+    def _add_event_number(self, fault: Fault) -> None:
         """Add to the log line which event could not be delivered, counted from 1, without comments."""
         # An event that was too long has not been counted.
         number = self._failed or (0 if self._decoder.refused is None else self._request.events + 1)
@@ -180,139 +180,139 @@ class Stream:
 
     # ---- Pushed from the agent's connection --------------------------------------------------------------------------
 
-    def _take(self, chunk: bytes) -> bool:
+    def _on_chunk(self, chunk: bytes) -> bool:
         """Deliver what arrived; return False if `_settle` has to be awaited before there is more.
 
         Raises:
             UpstreamProtocol: an event is no answer to this call; those before it have gone out.
         """
-        self._heard = self._clock()
+        self._last_received = self._clock()
         if len(chunk) > _TURN:
-            self._behind = 0
+            self._backlog = 0
             # In pieces: what has gone out is not held for the sake of what has not.
-            self._pieces = [chunk[at : at + _TURN] for at in range(0, len(chunk), _TURN)]
-            self._pieces.reverse()
-            self._hold()
+            self._undecoded = [chunk[at : at + _TURN] for at in range(0, len(chunk), _TURN)]
+            self._undecoded.reverse()
+            self._count_held()
             return False
         event = self._decoder.only(chunk)
-        said = self._events(chunk) if event is None else self._bring(event)
+        output = self._events(chunk) if event is None else self._deliver_event(event)
         request = self._request
-        if len(said) > _TURN:
-            self._unsent = said
+        if len(output) > _TURN:
+            self._too_long_to_push = output
             return False
-        if not said:
+        if not output:
             return not self._waiting and not self._has_ended
         if request.first_byte is None:
             self._open()
-            request.first_byte = self._heard
-        request.moved(len(said))
-        return self._client.write_nowait(said) and not self._waiting and not self._has_ended
+            request.first_byte = self._last_received
+        request.moved(len(output))
+        return self._client.write_nowait(output) and not self._waiting and not self._has_ended
 
     def _events(self, chunk: bytes) -> bytes:
         """Return what goes out for the events that end in a chunk.
 
         Raises:
-            Fault: as `_bring`, or of the decoder; what comes before has gone out.
+            Fault: as `_deliver_event`, or of the decoder; what comes before has gone out.
         """
         decoder = self._decoder
-        said: list[bytes] = []
+        output: list[bytes] = []
         try:
             # Where an event raises, those before it are in the list.
-            said.extend(filter(None, map(self._bring, decoder.feed(chunk))))
+            output.extend(filter(None, map(self._deliver_event, decoder.feed(chunk))))
             if decoder.held > FREE or self._waiting:
-                self._hold()
+                self._count_held()
             if decoder.refused is not None and not self._waiting:
                 raise decoder.refused
         except Fault:
-            if said:
-                self._write_nowait(b"".join(said))
+            if output:
+                self._write_nowait(b"".join(output))
             raise
-        return said[0] if len(said) == 1 else b"".join(said)
+        return output[0] if len(output) == 1 else b"".join(output)
 
     async def _settle(self) -> None:
         """Finish what could not be finished at once."""
-        unsent, self._unsent = self._unsent, b""
+        unsent, self._too_long_to_push = self._too_long_to_push, b""
         await self._write(unsent)
-        await self._catch_up()
-        while self._pieces:
-            await self._write(self._events(self._pieces.pop()))
-            await self._catch_up()
+        await self._deliver_waiting()
+        while self._undecoded:
+            await self._write(self._events(self._undecoded.pop()))
+            await self._deliver_waiting()
             await self._client.drained()
             # Other requests have their turn.
             await asyncio.sleep(0)
         await self._client.drained()
-        self._hold()
+        self._count_held()
         if self._has_ended:
             raise _Ended
 
-    async def _catch_up(self) -> None:
+    async def _deliver_waiting(self) -> None:
         """Deliver the events that wait, in their order."""
         while self._waiting:
             # It stays in its place until it is done: nothing else goes out in the meantime.
             event, size = self._waiting[0], len(self._waiting[0].raw)
-            unmet, self._unmet = self._unmet, None
+            unmet, self._unrecorded = self._unrecorded, None
             number = self._request.events + (unmet is None)
             try:
                 if unmet is None:
-                    told = await self._request.kept.work(self._look, event, size)
-                    unmet = None if told is None else self._note(told)
+                    progress = await self._request.kept.work(self._check_event, event, size)
+                    unmet = None if progress is None else self._record_progress(progress)
                 if unmet is not None:
                     await meet(self._request, unmet)
-                said = await self._request.kept.work(self._say, event, size)
+                output = await self._request.kept.work(self._render, event, size)
             except UpstreamProtocol:
                 self._failed = number
                 raise
             self._waiting.popleft()
-            await self._write(said)
-            self._hold_back()
+            await self._write(output)
+            self._start_release_timer()
         if self._decoder.refused is not None:
             raise self._decoder.refused
 
-    def _lag(self, size: int) -> None:
+    def _on_backlog(self, size: int) -> None:
         """Count what waits at a connection that cannot be paused.
 
         Raises:
-            Overloaded: as `_hold`.
+            Overloaded: as `_count_held`.
         """
-        self._behind = size
-        self._hold()
+        self._backlog = size
+        self._count_held()
 
-    def _hold(self) -> None:
+    def _count_held(self) -> None:
         """Count the bytes that are held.
 
         Raises:
             Overloaded: the process holds as much as it may.
         """
-        waiting = sum(map(len, self._pieces)) + sum([len(event.raw) for event in self._waiting])
-        self._request.hold(self._decoder.held + self._behind + len(self._unsent) + waiting)
+        waiting = sum(map(len, self._undecoded)) + sum([len(event.raw) for event in self._waiting])
+        self._request.hold(self._decoder.held + self._backlog + len(self._too_long_to_push) + waiting)
 
     # ---- One event ---------------------------------------------------------------------------------------------------
 
-    def _bring(self, event: Event) -> bytes:
-        """Return what goes out for an event now; if it has to wait, it is put where `_catch_up` delivers it.
+    def _deliver_event(self, event: Event) -> bytes:
+        """Return what goes out for an event now; if it has to wait, it is put where `_deliver_waiting` delivers it.
 
         Raises:
-            UpstreamProtocol: as `_look`.
+            UpstreamProtocol: as `_check_event`.
         """
         if self._waiting or len(event.raw) >= ASIDE:
             self._waiting.append(event)
             return b""
         before = self._request.events
         try:
-            told = self._look(event)
-            if told is not None and (unmet := self._note(told)) is not None:
-                self._unmet = unmet
+            progress = self._check_event(event)
+            if progress is not None and (unmet := self._record_progress(progress)) is not None:
+                self._unrecorded = unmet
                 self._waiting.append(event)
                 return b""
-            said = self._say(event)
+            output = self._render(event)
         except UpstreamProtocol:
             self._failed = before + 1
             raise
         if self._translation is not None:
-            self._hold_back()
-        return said
+            self._start_release_timer()
+        return output
 
-    def _look(self, event: Event) -> Progress | None:
+    def _check_event(self, event: Event) -> Progress | None:
         """Return what an event tells; None for comments and events without data.
 
         Raises:
@@ -328,44 +328,44 @@ class Stream:
             data = read[1]
         if len(data) >= ASIDE and not self._is_grpc:
             refuse_crowd(data)
-        told = self._read(data)
-        if told is None:
+        progress = self._read(data)
+        if progress is None:
             # Blank data is nothing in JSON, and is bytes like any other over gRPC.
             if self._is_grpc or data.strip():
                 raise UpstreamProtocol(
                     "the agent sent an event that is no answer", detail=f"{len(data)} bytes" if self._is_grpc else ""
                 )
             return _BLANK
-        if self._is_wrapped and told.id != self._call.id and not is_same(told.id, self._call.id):
+        if self._is_wrapped and progress.id != self._call.id and not is_same(progress.id, self._call.id):
             self._is_renumbered = True
-            if not answers(told.id, self._call.id):
+            if not answers(progress.id, self._call.id):
                 self._delivery.suspect()
-        return told
+        return progress
 
-    def _note(self, told: Progress) -> Progress | None:
+    def _record_progress(self, progress: Progress) -> Progress | None:
         """Keep what an event tells; return it if the ledger has to record it before the event goes out."""
         request = self._request
         request.events += 1
         if request.events == 1 and request.on_event is not None:
             request.on_event()
-        self._meter.event(told.event)
-        if told is _BLANK:
+        self._meter.event(progress.event)
+        if progress is _BLANK:
             return None
         ownership, before = request.ownership, request.progress
         # Nearly all events of a stream name what its first one did.
-        if ownership is None or (request.pushing is None and ownership.is_known(told)):
+        if ownership is None or (request.pushing is None and ownership.is_known(progress)):
             if (
-                told.state
-                or told.event != before.event
-                or told.task_id != before.task_id
-                or told.context_id != before.context_id
+                progress.state
+                or progress.event != before.event
+                or progress.task_id != before.task_id
+                or progress.context_id != before.context_id
             ):
-                request.saw(told)
+                request.saw(progress)
             return None
-        request.saw(ownership.prefix.remove_from_progress(told))
-        return told
+        request.saw(ownership.prefix.remove_from_progress(progress))
+        return progress
 
-    def _say(self, event: Event) -> bytes:
+    def _render(self, event: Event) -> bytes:
         """Return what goes out for an event."""
         ownership = self._request.ownership
         if self._translation is not None:
@@ -388,30 +388,30 @@ class Stream:
             # The client hears that the stream is alive. A comment that ends in CR alone has no end to clients in
             # JavaScript, and would swallow the next event's.
             comment = event.raw if event.silent and event.raw.endswith(b"\n") else HEARTBEAT
-            return comment if self._beats else b""
+            return comment if self._sends_heartbeats else b""
         data = read[1]
         if not data.strip():
             return b""
-        said = translation.event(self._delivery.without_prefix(data, event=True))
+        output = translation.event(self._delivery.without_prefix(data, event=True))
         if translation.stream_error is not None:
             self._request.saw(Progress(event="error", error=translation.stream_error.code))
             # A client of gRPC is told by a status, which nothing can follow.
-            self._has_ended = not self._beats
-        return said
+            self._has_ended = not self._sends_heartbeats
+        return output
 
     # ---- An event that may be the last -------------------------------------------------------------------------------
 
-    def _hold_back(self) -> None:
+    def _start_release_timer(self) -> None:
         """Start the timer of an event that is held back."""
-        if self._translation is not None and self._translation.holds and self._release is None:
-            self._release = asyncio.get_running_loop().call_later(_PATIENCE, self._on_release)
+        if self._translation is not None and self._translation.holds and self._release_timer is None:
+            self._release_timer = asyncio.get_running_loop().call_later(_PATIENCE, self._on_release)
 
     def _on_release(self) -> None:
         """Deliver what was held back: the agent keeps its stream open, and both may wait for the client."""
-        self._release = None
-        if self._is_writing or self._unsent or self._pieces or self._waiting:
+        self._release_timer = None
+        if self._is_writing or self._too_long_to_push or self._undecoded or self._waiting:
             # Something else is on its way to the client already, and this follows it.
-            self._hold_back()
+            self._start_release_timer()
         else:
             self._write_held()
 
@@ -453,23 +453,23 @@ class Stream:
             if self._request.on_stream is not None:
                 self._request.on_stream(self._request)
 
-    def _beat_after(self, seconds: float) -> None:
-        self._beat = asyncio.get_running_loop().call_later(seconds, self._on_beat)
+    def _schedule_heartbeat(self, seconds: float) -> None:
+        self._heartbeat_timer = asyncio.get_running_loop().call_later(seconds, self._on_heartbeat)
 
-    def _stop_beating(self) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
+    def _stop_heartbeat(self) -> None:
+        if self._heartbeat_timer is not None:
+            self._heartbeat_timer.cancel()
 
-    def _on_beat(self) -> None:
+    def _on_heartbeat(self) -> None:
         """Send a heartbeat if nothing else was heard of the agent."""
-        left = self._heartbeat - (self._clock() - self._heard)
+        left = self._heartbeat - (self._clock() - self._last_received)
         if left > _EARLY:
-            self._beat_after(left)
+            self._schedule_heartbeat(left)
             return
-        if not self._is_writing and not self._unsent:
+        if not self._is_writing and not self._too_long_to_push:
             self._open()
             self._client.write_nowait(HEARTBEAT)
-        self._beat_after(self._heartbeat)
+        self._schedule_heartbeat(self._heartbeat)
 
 
 class _Ended(Exception):  # noqa: N818 - not an error of the gateway's

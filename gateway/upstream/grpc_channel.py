@@ -214,7 +214,7 @@ class GrpcChannel:
             ("grpc.max_receive_message_length", self._bounds.answer),
             ("grpc.max_metadata_size", self._bounds.metadata),
             ("grpc.absolute_max_metadata_size", self._bounds.metadata),
-            # How long one attempt to connect may take, which is the longer of these two, and a question to DNS.
+            # Timeouts of one attempt to connect, where the longer of the two counts, and of a DNS query.
             ("grpc.min_reconnect_backoff_ms", int(self._connect * 1000)),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.dns_ares_query_timeout", int(self._connect * 1000)),

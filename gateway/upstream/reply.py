@@ -72,7 +72,7 @@ class Reply(Protocol):
         Args:
             limit: Most bytes that are accepted.
             timeout: Seconds for all of it.
-            hold: Told how many bytes are held; what it raises ends the read.
+            hold: Called with the number of held bytes; an exception of it ends the read.
 
         Raises:
             AnswerTooLong: the body is longer than `limit`.
@@ -93,7 +93,7 @@ class Reply(Protocol):
 
         Args:
             timeout: Seconds of silence that are accepted.
-            lag: Told how many bytes wait on a connection that cannot be paused; what it raises ends the reply.
+            lag: Called with the bytes that wait on a connection that cannot be paused; an exception ends the reply.
 
         Raises:
             UpstreamIdle: nothing arrived for `timeout`.

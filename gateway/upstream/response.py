@@ -60,7 +60,7 @@ class Response:
         reader: The parser of this response; used by the connection, as are the following.
         flows: Whether `pour` pushes the body on as it arrives.
         patience: Seconds of silence that are accepted while it flows.
-        lag: Told how many bytes wait, by a connection that cannot be paused.
+        lag: Called with the bytes that wait, by a connection that cannot be paused.
     """
 
     metadata: Pairs = []  # noqa: RUF012 - never changed: HTTP has no headers behind the body
@@ -116,7 +116,7 @@ class Response:
         Args:
             limit: Most bytes that are accepted.
             timeout: Seconds for all of it.
-            hold: Told how many bytes are held; what it raises ends the read.
+            hold: Called with the number of held bytes; an exception of it ends the read.
 
         Raises:
             AnswerTooLong: the body is longer than `limit`.
@@ -192,8 +192,8 @@ class Response:
 
         Args:
             timeout: Seconds of silence that are accepted; interim framing is silence.
-            lag: Told how many bytes wait, whenever more arrive on a connection that cannot be paused; what it raises
-                ends the response.
+            lag: Called with the bytes that wait, whenever more arrive on a connection that cannot be paused; an
+                exception of it ends the response.
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.

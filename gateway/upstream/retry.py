@@ -284,7 +284,7 @@ class Attempt(Generic[R, B]):
     """One call on its way to an agent: one try after the other, until it is answered or must not be sent again.
 
     Args:
-        caller: Told to the agent.
+        caller: The caller, whose identity the agent is sent.
         binds: Whether the call goes to its replica or to none.
         call: As the agent gets it; with it the choice is made again where a trial began meanwhile. None for a call of
             the gateway's own.
@@ -295,7 +295,7 @@ class Attempt(Generic[R, B]):
 
     Attributes:
         replica: The replica of the current try.
-        interface: Where it speaks the call's dialect.
+        interface: The interface of the agent that speaks the call's dialect.
     """
 
     __slots__ = (

@@ -53,7 +53,7 @@ def read_call(
 
     Args:
         scope_field: The number of `scope` in requests of the scoped service.
-        bounds: How many fields all of the message may have: as many as a document members and elements.
+        bounds: The most fields of the whole message: as many as members and elements of a document.
 
     Raises:
         ParseFailed: it is no message of the method, or a text in it is no UTF-8.

@@ -47,7 +47,7 @@ def refuse_twins(message: bytes, name: str, *way: int) -> None:
     """Refuse a message that has a text twice in one place: parsers keep the last, a reader may stop at the first.
 
     Args:
-        name: What the text is called.
+        name: The name of the text.
         way: The numbers of the fields that lead to it. What stands twice on the way is merged, so all of it counts.
 
     Raises:
@@ -67,7 +67,7 @@ def refuse_crowd(message: bytes, descriptor: Any, most: int) -> None:  # noqa: A
     A field of two bytes becomes a message of a hundred.
 
     Args:
-        descriptor: That of the message.
+        descriptor: The descriptor of the message.
 
     Raises:
         BadRequest: there are more than `most`; or as `_fields`.

@@ -35,7 +35,7 @@ class GrpcMethod(msgspec.Struct, frozen=True):
     scoped: bool = False
 
 
-# What 0.3 calls otherwise; it has no ListTasks.
+# Methods with another name in 0.3; it has no ListTasks.
 _NAMES_0_3 = {
     Operation.SUBSCRIBE_TO_TASK: "TaskSubscription",
     Operation.LIST_PUSH_CONFIGS: "ListTaskPushNotificationConfig",

@@ -34,7 +34,7 @@ def read(operation: Operation, version: Version, message: bytes) -> Progress | N
     """Return the progress that an answer or an event tells; None for no such message, or one of too many fields.
 
     Args:
-        operation: What the agent was asked; where that streams, this is an event.
+        operation: The operation of the call; if it streams, this is an event.
     """
     kind = result_class(operation, version)
     try:

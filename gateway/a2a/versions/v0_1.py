@@ -396,7 +396,7 @@ def _lower_artifact(artifact: Tree, memo: Memo) -> Tree:
 
 def _index(artifact_id: str, indexes: dict[str, int]) -> int:
     if len(artifact_id) > _LONGEST_NAME:
-        # What is remembered while a stream lasts must not be as long as what is sent.
+        # State that is kept while a stream lasts must not grow with the stream.
         artifact_id = blake2b(artifact_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     index = indexes.get(artifact_id)
     if index is None:
