@@ -123,6 +123,7 @@ def check(
         Path | None, typer.Argument(help="gateway.yaml or config/gateway.yaml if left out; - is standard input.")
     ] = None,
     *,
+    config: ConfigOption = None,
     online: Annotated[bool, typer.Option("--online", help="Also ask every agent, issuer and Redis.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Take warnings, and secrets that are written out, for errors.")
@@ -145,7 +146,7 @@ def check(
 
     # The report has what the online check would log.
     logging.disable()
-    path = find_file(file, needed=output is Output.TEXT)
+    path = find_file(file or config, needed=output is Output.TEXT)
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
     examined = examine(path, with_flags(os.environ, flags), text=text, literals=strict)
     answers = asyncio.run(check_online(examined)) if online and examined.config is not None else ()
@@ -165,7 +166,7 @@ def check(
     )
 )
 def route(
-    method: Annotated[str | None, typer.Argument(help="HTTP method: POST, GET.")] = None,
+    method: Annotated[str | None, typer.Argument(help="HTTP method; POST if left out.")] = None,
     path: Annotated[str | None, typer.Argument(help="Path of the request; over gRPC /SERVICE/METHOD.")] = None,
     *,
     config: ConfigOption = None,
@@ -210,6 +211,8 @@ def route(
             recorded = read_request(read_input(request))
             method, path, token = recorded.method, recorded.path, token or recorded.credential
             host, tenant = host or recorded.host, recorded.tenant if tenant is None else tenant
+        if path is None and method is not None and method.startswith("/"):
+            method, path = "POST", method
         if method is None or path is None:
             raise CommandFailed("name the request: METHOD PATH, such as POST /support, or --request FILE", code=2)
         claims = read_claims(claim or [])

@@ -133,6 +133,8 @@ def test_an_answer_that_cannot_be_written_is_a_failure_in_words(tmp_path: Path) 
 def test_route_says_where_a_request_would_go(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD, "other.yaml")
     said = run("route", "POST", "/support", "-c", str(path), "--explain", cwd=tmp_path).stdout
+    assert run("route", "/support", "-c", str(path), "--explain", cwd=tmp_path).stdout == said
+    assert run("check", "-c", str(path), cwd=tmp_path).stdout == run("check", str(path), cwd=tmp_path).stdout
     assert said.startswith("200 support at http://127.0.0.1:1")
     told = report(run("route", "POST", "/nothing", "-c", str(path), "--output", "json", cwd=tmp_path, code=1))
     assert (told["agent"], told["reason"]) == (None, "no_route")

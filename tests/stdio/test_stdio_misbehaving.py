@@ -62,7 +62,7 @@ async def fleet(folder: Path, **agents: Bad) -> AsyncIterator[Running]:
         more = indent(bad.more, " " * 8)
         text += f"""\
   "{name}":
-    timeouts: {{ send: 1s, connect: 20s, {bad.timeouts} }}
+    timeouts: {{ send: {"30s" if name == "good" else "1s"}, connect: 20s, {bad.timeouts} }}
     backend:
       stdio:
         command: {words}
