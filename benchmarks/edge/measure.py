@@ -175,6 +175,7 @@ _IDLE_JOBS: Mapping[str, Sequence[str]] = {
     "before": ["path"],
     "nginx": ["plain"],
     "envoy": ["path"],
+    "bare": ["plain"],
 }
 
 

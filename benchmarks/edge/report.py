@@ -122,7 +122,7 @@ def _summary(results: Results) -> str:
         ours = _find(figures, "gateway", _JOB_OF_A2A)
         at = f"{connections} connection{'s' if connections > 1 else ''}"
         rows.append(
-            (f"a call by `tenant`, beside Envoy, {at}", "≤ 1.5 x", _ratio(ours, _find(figures, "envoy", _JOB_OF_A2A)))
+            (f"a call by `tenant`, beside Envoy, {at}", "≤ 2 x", _ratio(ours, _find(figures, "envoy", _JOB_OF_A2A)))
         )
         rows.append(
             (f"a call by `tenant`, beside the naive stack, {at}", "≤ 1/15", _part(ours, _find(figures, "naive")))

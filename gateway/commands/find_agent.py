@@ -14,7 +14,7 @@ from gateway.a2a.paths import fits_path
 from gateway.commands.output import CommandFailed
 from gateway.config.address import is_grpc
 
-SHOW_ONE = "Show a credential: --key or --token"
+SHOW_ONE = "Use --key or --token."
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 # Best first: the newest version, and of that the binding that comes first on the card.

@@ -21,7 +21,7 @@ VARIABLES = {
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [part.split("```", 1)[0] for part in page.read_text().split(f"```{language}\n")[1:]]
+    return re.findall(rf"^```{language}\b[^\n]*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @for_each("page", PAGES)
@@ -43,5 +43,6 @@ def test_every_link_of_a_guide_leads_somewhere(page: Path) -> None:
 
 
 @for_each("page", PAGES)
-def test_a_guide_is_short(page: Path) -> None:
-    assert len(page.read_text().splitlines()) < 120
+def test_a_guide_is_short_but_for_its_code(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.splitlines()) < 120
