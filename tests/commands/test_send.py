@@ -184,7 +184,7 @@ REST_ERROR = {"error": {"code": 404, "status": "NOT_FOUND", "message": "no such 
     [
         ("JSONRPC", (200, msgspec.json.encode(RPC_ERROR)), "error -32001 TASK_NOT_FOUND: no such task (request r-1)"),
         ("HTTP+JSON", (404, msgspec.json.encode(REST_ERROR)), "error 404 TASK_NOT_FOUND: no such task (request r-1)"),
-        ("JSONRPC", (401, msgspec.json.encode(RPC_ERROR)), "Show a credential: --key or --token"),
+        ("JSONRPC", (401, msgspec.json.encode(RPC_ERROR)), "Use --key or --token."),
         ("JSONRPC", (502, b"<html>"), "HTTP 502 Bad Gateway (request r-1)"),
         ("JSONRPC", (302, b""), "redirects to /elsewhere"),
         ("JSONRPC", (200, b"<html>"), "not JSON (request r-1)"),
@@ -216,7 +216,7 @@ def test_nothing_is_not_said() -> None:
 @for_each(
     ("errand", "words"),
     [
-        (Message("", "x"), "Show a credential: --key or --token"),
+        (Message("", "x"), "Use --key or --token."),
         (Message("", "x", key="k"), "The credential is not accepted for it."),
     ],
 )

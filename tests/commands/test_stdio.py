@@ -319,7 +319,7 @@ async def test_a_card_that_is_gone_by_then_is_told() -> None:
 
 async def test_a_card_that_is_not_for_everybody_asks_for_a_credential(fleet: tuple[str, int]) -> None:
     async with fronting(*fleet) as gateway:
-        with pytest.raises(CommandFailed, match="Show a credential"):
+        with pytest.raises(CommandFailed, match="Use --key or --token"):
             await asyncio.to_thread(bridge, f"http://127.0.0.1:{gateway.port}/rest")
 
 
@@ -331,7 +331,7 @@ async def test_who_shows_no_credential_where_one_is_asked_for_is_told(
         async with bridged(url) as host:
             assert (await host.ask("SendMessage", message("hi")))["error"]["code"] == -32006
         told = [record.getMessage() for record in caplog.records if record.name == "gateway.commands.stdio"]
-        assert told == ["the agent requires a credential. Show a credential: --key or --token"]
+        assert told == ["the agent requires a credential. Use --key or --token."]
         caplog.clear()
         async with bridged(url, key=secret("acme").decode()):
             pass
