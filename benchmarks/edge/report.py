@@ -129,7 +129,7 @@ def _summary(results: Results) -> str:
         )
     if results.events:
         ratio = _ratio(_find(results.events, "gateway"), _find(results.events, "envoy", "path"))
-        rows.append(("an event of a stream, beside Envoy", "≤ 1.3 x", ratio))
+        rows.append(("an event of a stream, beside Envoy", "≤ 1.05 x", ratio))
     ours = _find(results.idle, "gateway")
     if ours is not None:
         rows.append(("memory per idle stream", "≤ 20 KB", f"{ours.value / 1000:.1f} KB"))
