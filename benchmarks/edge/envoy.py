@@ -17,7 +17,7 @@ from benchmarks.edge.workload import AGENT_CLAIM, AUDIENCE, ISSUER, TENANT, Work
 
 Node = dict[str, object]
 
-JOBS = ("plain", "path", "claim", "tenant")
+JOBS = ("plain", "path", "claim", "tenant", "tenant, Lua")
 VARIABLE = "ENVOY"
 """The environment variable that names the binary."""
 
@@ -79,11 +79,14 @@ def _listener(job: str, port: int, folder: Path, workload: Workload) -> Node:
         "path": {"prefix": "/agent"},
         "claim": {"prefix": "/", "dynamic_metadata": [_metadata("envoy.filters.http.jwt_authn", "claims", "agent")]},
         "tenant": {"prefix": "/", "dynamic_metadata": [_metadata("a2a", "tenant")]},
+        "tenant, Lua": {"prefix": "/", "dynamic_metadata": [_metadata("a2a", "tenant")]},
     }
     route = {"match": routed_by[job], "route": {"cluster": "agent", "timeout": "0s", "idle_timeout": "600s"}}
     filters = [http_filter("router.v3.Router", "router", {})]
     if job == "tenant":
         filters.insert(0, http_filter("json_to_metadata.v3.JsonToMetadata", "json_to_metadata", _TENANT_RULES))
+    if job == "tenant, Lua":
+        filters.insert(0, http_filter("lua.v3.Lua", "lua", {"default_source_code": {"inline_string": _TENANT_SCRIPT}}))
     if job != "plain":
         filters.insert(0, http_filter("jwt_authn.v3.JwtAuthentication", "jwt_authn", verification(workload)))
     manager = {
@@ -97,6 +100,18 @@ def _listener(job: str, port: int, folder: Path, workload: Workload) -> Node:
     chain = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
     return {"name": job, "address": address(port), "filter_chains": [{"filters": chain}]}
 
+
+_TENANT_SCRIPT = """
+function envoy_on_request(handle)
+  local body = handle:body()
+  local tenant = string.match(body:getBytes(0, body:length()), '"tenant"%s*:%s*"([^"]*)"')
+  if tenant then
+    handle:streamInfo():dynamicMetadata():set("a2a", "tenant", tenant)
+    handle:clearRouteCache()
+  end
+end
+"""
+"""Finds the tenant as text, and reads no JSON."""
 
 _TENANT_RULES: Node = {
     "request_rules": {

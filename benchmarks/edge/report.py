@@ -85,7 +85,7 @@ Taken on {date}, with {machine}
 agent by path, by claim or by the `tenant` field of the body, checks and reads the JSON, keeps metrics, writes a JSON \
 line per call to a file |
 | Envoy | one worker: `jwt_authn` with its token cache, route by path, by claim (dynamic metadata) or by `tenant` \
-(`json_to_metadata`), statistics, a JSON line per call to a file; and as a plain proxy |
+(`json_to_metadata`, or a string match in Lua), statistics, a JSON line per call to a file; and as a plain proxy |
 | nginx | one worker, a plain proxy that checks nothing, access log to a file |
 | bare | bytes from one connection to another on uvloop, none of them read: the event loop and the kernel alone, which \
 no gateway in Python can cost less than |
