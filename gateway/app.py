@@ -83,6 +83,13 @@ class Gateway:
         worker: The worker that this process is; None in single-worker mode.
         over_http: As `Listeners`.
 
+    Attributes:
+        listeners: The sockets.
+        pipeline: The order of steps that every request takes.
+        outgoing: Snapshots that were replaced and still have calls.
+        ledger: The store of owners; None if tasks have none.
+        drains_since: Monotonic time at which draining began.
+
     Raises:
         StartFailed: The file of the access log cannot be written.
     """
@@ -114,7 +121,7 @@ class Gateway:
         self.access = open_access(self._config, examined.marks, access_stream)
         self.started = False
         self.draining = False
-        self._drains_since = 0.0
+        self.drains_since = 0.0
         self._is_stopping = False
         self.public_url = ""
         self._address = ""
@@ -123,7 +130,7 @@ class Gateway:
         self._snapshot: Snapshot | None = None
         self._state = state
         self._resolver = resolver
-        self._ledger: Ledger | None = None
+        self.ledger: Ledger | None = None
         self._push: PushService | None = None
         self._output = access_stream
         self._audit = AuditLog()
@@ -133,7 +140,7 @@ class Gateway:
             processes=self._processes,
             changed=self._press,
         )
-        self._pipeline = Pipeline(
+        self.pipeline = Pipeline(
             lambda: self.snapshot,
             self.access,
             lambda *labels: self.metrics.auth.add(labels),
@@ -141,15 +148,15 @@ class Gateway:
             limits=self._limits,
             overload=self._overload,
         )
-        self._listeners = Listeners(
+        self.listeners = Listeners(
             {} if worker is None else worker.sockets,
-            self._pipeline,
+            self.pipeline,
             ready=self._takes_calls,
             trouble=lambda: self.state_trouble,
             shares=lambda address: is_trusted(address, self.snapshot.trusted),
             over_http=over_http,
         )
-        self._outgoing = DrainingSnapshots(self._background, self.metrics.sweep)
+        self.outgoing = DrainingSnapshots(self._background, self.metrics.sweep)
         self._files = FileWork()
         self.reloader: Reloader | None = None
         if origin is not None:
@@ -169,9 +176,9 @@ class Gateway:
         Raises:
             RuntimeError: the gateway serves clients over HTTP itself, or was not started.
         """
-        if self._listeners.asgi is None:
+        if self.listeners.asgi is None:
             raise RuntimeError("not served by an ASGI server")
-        return self._listeners.asgi
+        return self.listeners.asgi
 
     @property
     def snapshot(self) -> Snapshot:
@@ -193,7 +200,7 @@ class Gateway:
     @property
     def serve(self) -> Serve:
         """Return what answers one request of a client."""
-        return self._pipeline.serve
+        return self.pipeline.serve
 
     async def start(self) -> None:
         """Listen and serve; if that fails, close everything again.
@@ -210,7 +217,7 @@ class Gateway:
 
     async def _start(self) -> None:
         self._audit = open_audit(self._config, self._examined.marks, self._output)
-        self._ledger, rates = await self._open_ledger(self._config, self._examined.marks)
+        self.ledger, rates = await self._open_ledger(self._config, self._examined.marks)
         self._limits.share(rates)
         written = self._config.gateway
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
@@ -222,26 +229,26 @@ class Gateway:
             certified=admin_tls is not None and admin_tls.client_ca is not None,
         )
         callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
-        await self._listeners.open(self._config, self._examined.marks, pages, callbacks)
-        self._address = f"{'http' if written.tls is None else 'https'}://{self._listeners.address}"
+        await self.listeners.open(self._config, self._examined.marks, pages, callbacks)
+        self._address = f"{'http' if written.tls is None else 'https'}://{self.listeners.address}"
         self.public_url = written.public_url or self._address
-        admin = self._listeners.admin_address
+        admin = self.listeners.admin_address
         scheme = "http" if admin_tls is None else "https"
         self.admin_url = f"{scheme}://{admin}" if admin and not admin.startswith(UNIX) else admin
-        self.grpc_address = self._listeners.grpc_address
+        self.grpc_address = self.listeners.grpc_address
         self._push = self._open_push()
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
         self._push.trust(self._snapshot.webhook_tls)
-        self._pipeline.admission.processes = self._processes
-        self._pipeline.admission.configure(self._config)
+        self.pipeline.admission.processes = self._processes
+        self.pipeline.admission.configure(self._config)
         self._snapshot.open(self._background)
-        if self._ledger is not None:
-            self._background.start("ledger", self._ledger.run)
+        if self.ledger is not None:
+            self._background.start("ledger", self.ledger.run)
         self._background.start("push notifications", self._push.run)
         if self.draining:
             # A worker that replaces one of a gateway that drains.
-            self._listeners.close_after_answers()
-        await self._listeners.start(self._background)
+            self.listeners.close_after_answers()
+        await self.listeners.start(self._background)
         self._background.start("loop lag", partial(watch_lag, self.metrics))
         self._background.start("overload", self._overload.run)
         if self._worker is not None:
@@ -254,7 +261,7 @@ class Gateway:
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
-        self._listeners.tell_health()
+        self.listeners.tell_health()
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
         logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url or "no address", over_grpc)
 
@@ -267,7 +274,7 @@ class Gateway:
             self.metrics,
             written.public_url or self._address,
             written.public_grpc or self.grpc_address,
-            ledger=ledger or self._ledger,
+            ledger=ledger or self.ledger,
             webhooks=Webhooks(self._push.policy_of(examined.config.push), self._push.relay),
             before=before,
         )
@@ -292,21 +299,21 @@ class Gateway:
                 usable,
                 self._config,
                 examined,
-                has_store=self._ledger is not None,
+                has_store=self.ledger is not None,
                 processes=self._processes,
             )
         )
         config = examined.config
         assert config is not None
-        ledger, rates = self._ledger, None
+        ledger, rates = self.ledger, None
         try:
-            certificates = await self._files.run(self._listeners.certificates, config, examined.marks)
+            certificates = await self._files.run(self.listeners.certificates, config, examined.marks)
             quotas = await asyncio.to_thread(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
             snapshot = await self._beside(examined, before, ledger)
         except BaseException as error:
-            if ledger is not None and self._ledger is None:
+            if ledger is not None and self.ledger is None:
                 await ledger.aclose()
             if isinstance(error, TimeoutError):
                 why = f"reading its files took longer than {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
@@ -318,19 +325,19 @@ class Gateway:
         began = time.perf_counter()
         self._snapshot, self._examined, self._config = snapshot, examined, config
         self.public_url = config.gateway.public_url or self._address
-        self._pipeline.admission.configure(config, quotas)
+        self.pipeline.admission.configure(config, quotas)
         self._push.change(config.push)
         self._push.trust(snapshot.webhook_tls)
-        if ledger is not None and self._ledger is None:
-            self._ledger = ledger
+        if ledger is not None and self.ledger is None:
+            self.ledger = ledger
             self._limits.share(rates)
             self._background.start("ledger", ledger.run)
         before.resources.part(snapshot.resources)
         snapshot.resources.enter()
-        self._outgoing.drain(before)
+        self.outgoing.drain(before)
         swap = time.perf_counter() - began
-        await self._listeners.renew(certificates, config)
-        if ended := await self._pipeline.reconsider():
+        await self.listeners.renew(certificates, config)
+        if ended := await self.pipeline.reconsider():
             logger.warning("ended %d streams whose callers lost access", ended)
         return Used(waiting, swap)
 
@@ -387,14 +394,14 @@ class Gateway:
             logger.warning("the log level is %s until the next start", orders.level)
         if orders.drains and not self.draining:
             logger.info("draining: not ready any more, serving until SIGTERM")
-            self._drains_since = time.monotonic()
+            self.drains_since = time.monotonic()
             self._begin_draining()
 
     def _begin_draining(self) -> None:
         self.draining = True
-        self._listeners.tell_health()
+        self.listeners.tell_health()
         self.metrics.draining.set((), 1)
-        self._listeners.close_after_answers()
+        self.listeners.close_after_answers()
 
     def reload_nowait(self, trigger: Trigger, done: Callable[[], None] = lambda: None) -> None:
         """Start a reload; `done` is called after it unless the gateway stops first."""
@@ -430,35 +437,35 @@ class Gateway:
             delay: Seconds; None for `gateway.drain.delay`.
         """
         self._is_stopping = True
-        drained = time.monotonic() - self._drains_since if self.draining else 0.0
+        drained = time.monotonic() - self.drains_since if self.draining else 0.0
         self._begin_draining()
         drain = self._config.gateway.drain
         if delay is None:
             delay = effective.drain_delay(self._config)
         if delay > drained:
             await _within(hurry, delay - drained)
-        self._listeners.stop_accepting()
-        if self._pipeline.open:
-            logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self._pipeline.open)
-        await _until(lambda: not self._pipeline.open, hurry, drain.timeout)
-        ended = self._pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
+        self.listeners.stop_accepting()
+        if self.pipeline.open:
+            logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self.pipeline.open)
+        await _until(lambda: not self.pipeline.open, hurry, drain.timeout)
+        ended = self.pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         if ended:
             logger.warning("drain timeout: ended %d open calls", ended)
-            await _until(lambda: not self._pipeline.open, asyncio.Event(), _LAST_WORDS)
+            await _until(lambda: not self.pipeline.open, asyncio.Event(), _LAST_WORDS)
         await self._close()
         logger.info("stopped")
 
     async def _close(self) -> None:
         self.recent.close()
-        await self._listeners.aclose()
+        await self.listeners.aclose()
         await self._background.aclose()
-        await self._outgoing.aclose()
+        await self.outgoing.aclose()
         if self._snapshot is not None:
             await self._snapshot.aclose()
         if self._push is not None:
             self._push.close()
-        if self._ledger is not None:
-            await self._ledger.aclose()
+        if self.ledger is not None:
+            await self.ledger.aclose()
         await asyncio.to_thread(self.access.close)
         await asyncio.to_thread(self._audit.close)
 
@@ -476,7 +483,7 @@ class Gateway:
         return PushService(
             self._config.push,
             self.public_url,
-            None if self._ledger is None else self._ledger.store,
+            None if self.ledger is None else self.ledger.store,
             observe=self._observe_notification,
             count=lambda *labels: self.metrics.push_deliveries.add(labels),
             entitled=self._entitled,
@@ -498,7 +505,7 @@ class Gateway:
     @property
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
-        return "" if self._ledger is None else self._ledger.store.condition.trouble
+        return "" if self.ledger is None else self.ledger.store.condition.trouble
 
     def _takes_calls(self) -> bool:
         return self.started and not self.draining and not self.state_trouble
@@ -514,7 +521,7 @@ class Gateway:
         if self._snapshot is None or self._push is None:
             return
         yield from self._snapshot.samples()
-        opened = {} if self._ledger is None else self._ledger.open_tasks
+        opened = {} if self.ledger is None else self.ledger.open_tasks
         agents, tenants = Counter[str](), Counter[str]()
         for (tenant, scope), count in opened.items():
             agent, _ = read_backend_key(scope)
@@ -526,7 +533,7 @@ class Gateway:
             ("agent",),
             tuple(((agent,), float(count)) for agent, count in agents.items()),
         )
-        yield from self._pipeline.admission.samples(self._snapshot.labelled, tenants)
+        yield from self.pipeline.admission.samples(self._snapshot.labelled, tenants)
         yield from self._push.samples(self._config.agents)
         ends = self._snapshot.credential_ends()
         if self._push.key_expires is not None:
@@ -541,7 +548,7 @@ class Gateway:
 
     def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
-        self._listeners.set_overloaded(short)
+        self.listeners.set_overloaded(short)
 
 
 # ---- stores and logs -----------------------------------------------------------------------------------------------

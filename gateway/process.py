@@ -31,7 +31,7 @@ _COLLECTOR = (10_000, 100, 100)
 """Thresholds of Python's garbage collector. With its defaults open calls start a collection of all objects every few
 hundred calls, a third of their CPU time. Calls leave no cycles behind, and objects of the start are frozen. The first
 threshold bounds a pause during a reload: visiting 10,000 new objects takes at most 10 ms."""
-_SWITCH = 0.0001
+SWITCH_INTERVAL = 0.0001
 """Seconds after which a working thread yields the interpreter to a waiting one. With Python's own 5 ms each ready
 socket would wait that long, one after the other, while a thread reads a configuration."""
 _AT_ONCE = 3.0
@@ -221,7 +221,7 @@ def serve_examined(
             _handle_without_loop()
 
     interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(_SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*_COLLECTOR)
     try:
         uvloop.run(whole())

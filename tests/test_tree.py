@@ -46,6 +46,58 @@ def test_no_attribute_or_comment_begins_with_a_free_relative() -> None:
     assert found == []
 
 
+def test_no_test_touches_a_private_member_of_another_object() -> None:
+    """A test asserts a promise through a public surface. Libraries without one are named, each with its reason."""
+    found = {
+        f"{path.relative_to(ROOT).as_posix()}:{line}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if "node_modules" not in path.parts
+        for line, name in private_members(path)
+        if name not in _OF_LIBRARIES.get(path.relative_to(ROOT / "tests").as_posix(), ())
+    }
+    assert found == set()
+
+
+_OF_LIBRARIES = {
+    # Clients of SDKs keep their card and transport to themselves.
+    "cards/test_serve_sdks.py": {"_transport", "_base", "_tenant"},
+    "demo/test_fleet.py": {"_transport"},
+    "e2e/grpc_site.py": {"_card"},
+    "e2e/sdk.py": {"_card"},
+    "e2e/test_mtls.py": {"_card"},
+    "e2e/test_proxies_in_front.py": {"_card"},
+    "e2e/test_stdio.py": {"_card"},
+    # How SDKs read an error, without a server that sends it.
+    "a2a/test_agent_error_sdk.py": {"_create_jsonrpc_error", "_handle_http_error"},
+    # An agent waits until everybody listens to its queue.
+    "conformance/agents/a2a_sdk_0_3.py": {"_getters"},
+    # A host of asyncio's that is killed closes a pipe without a word.
+    "commands/test_stdio_ending.py": {"_transport"},
+    "demo/test_stdio_agent.py": {"_transport"},
+    # Transports that a test left open are found in uvloop.
+    "loops.py": {"_transports", "_sock"},
+}
+"""Private members of libraries that tests use, by file."""
+_PUBLIC_BY_CONVENTION = {"_replace", "_asdict", "_fields", "_make", "_exit"}
+"""Of named tuples, and of `os`."""
+
+
+def private_members(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each attribute with a leading underscore that is not of `self`, `cls` or `super()`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if (
+            not isinstance(node, ast.Attribute)
+            or not re.match(r"_(?!_)", node.attr)
+            or node.attr in _PUBLIC_BY_CONVENTION
+        ):
+            continue
+        owner = node.value
+        own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
+        inherited = isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super"
+        if not own and not inherited:
+            yield node.lineno, node.attr
+
+
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield each string that stands as a statement: docstrings of modules, classes, functions and attributes."""
     for node in ast.walk(ast.parse(path.read_text())):

@@ -285,7 +285,7 @@ class CardSource:
         self._begun = False
         if place.static is not None:
             try:
-                self._hold(place.static, sanitize(place.static, self.discretion))
+                self.hold(place.static, sanitize(place.static, self.discretion))
             except CardInvalid as error:
                 self.error = f"not a card: {error}"
                 logger.warning("no card of %s: %s", place.shown, error)
@@ -310,7 +310,7 @@ class CardSource:
         Raises:
             CardInvalid: It cannot be served.
         """
-        self._hold(card, sanitize(card, self.discretion))
+        self.hold(card, sanitize(card, self.discretion))
         self._begun = True
 
     def follow(self, before: "CardSource") -> None:
@@ -470,10 +470,11 @@ class CardSource:
             sanitized = await aside(size, lambda: sanitize(card, self.discretion))
         except CardInvalid as error:
             raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
-        self._hold(card, sanitized)
+        self.hold(card, sanitized)
         self._begun = False
 
-    def _hold(self, card: Tree, sanitized: SanitizedCard) -> None:
+    def hold(self, card: Tree, sanitized: SanitizedCard) -> None:
+        """Use a card from now on."""
         self.card, self.spoken, self.sanitized = card, spoken(card, services=True), sanitized
         self.version += 1
         self._watch.on_change()

@@ -62,17 +62,20 @@ class OwnKey:
     Args:
         private: Of P-256.
         kid: Its name in the key set.
+
+    Attributes:
+        key: The key pair.
     """
 
     expires = None
 
     def __init__(self, private: EllipticCurvePrivateKey, kid: str) -> None:
         jwk = private_jwk(private)
-        self._key = Key(0, 0.0, jwt.PyJWK(jwk, ALGORITHM), public_jwk(jwk, kid))
+        self.key = Key(0, 0.0, jwt.PyJWK(jwk, ALGORITHM), public_jwk(jwk, kid))
 
     async def published(self) -> Sequence[Key]:
         """Return the key."""
-        return (self._key,)
+        return (self.key,)
 
 
 def sign(body: bytes, key: Key, key_set_url: str) -> bytes:

@@ -244,32 +244,36 @@ class ConnectionLimit:
         most: Of all together.
         most_of_one: Of one address.
         shares: Whether many clients come from this address, so that no bound of one client holds for it.
+
+    Attributes:
+        networks: Open connections by network.
+        size: Open connections.
     """
 
     def __init__(self, most: int, most_of_one: int, shares: Callable[[str], bool]) -> None:
         self._most = most
         self._most_of_one = most_of_one
         self._shares = shares
-        self._networks: dict[str, int] = {}
+        self.networks: dict[str, int] = {}
         self.size = 0
 
     def enter(self, peer: str) -> bool:
         """Count one more; False where it is one too many, and to be turned away. Each leaves in the end."""
         network = network_of(peer)
-        of_one = self._networks.get(network, 0)
-        self._networks[network] = of_one + 1
+        of_one = self.networks.get(network, 0)
+        self.networks[network] = of_one + 1
         self.size += 1
         return self.size <= self._most and (of_one < self._most_of_one or self._shares(peer))
 
     def leave(self, peer: str) -> None:
         """Count one less."""
         network = network_of(peer)
-        left = self._networks[network] - 1
+        left = self.networks[network] - 1
         self.size -= 1
         if left:
-            self._networks[network] = left
+            self.networks[network] = left
         else:
-            del self._networks[network]
+            del self.networks[network]
 
 
 @dataclass(slots=True)
@@ -613,9 +617,9 @@ class ClientResponder(msgspec.Struct, eq=False):
             self._waiter.set_result(None)
 
 
-_DRAINED = 16 * 1024 * 1024
+MOST_DRAINED = 16 * 1024 * 1024
 """Bytes behind a refusal that are read and dropped: a client that sends all before it reads would lose the answer."""
-_DRAIN_TIME = 2.0
+DRAIN_TIME = 2.0
 _UNREAD = 64 * 1024
 """Bytes of a body that are kept before a reader asks for it."""
 _PIECE = 16 * 1024  # of a stream, written at once (`stream.py`): the buffer is full with it, not behind it
@@ -641,13 +645,13 @@ class ClientConnection(asyncio.Protocol):
         tls_session: Its TLS handshake.
         keeps: Whether the connection may last beyond this answer.
         paused: Whether what was written waits for the client to read.
+        dropped: Bytes that were read and dropped after a refusal.
     """
 
     __slots__ = (
         "_backlog",
         "_client",
         "_deadline",
-        "_drained",
         "_early",
         "_entered",
         "_heads",
@@ -656,6 +660,7 @@ class ClientConnection(asyncio.Protocol):
         "_loop",
         "_peer",
         "_state",
+        "dropped",
         "keeps",
         "paused",
         "server_state",
@@ -685,10 +690,20 @@ class ClientConnection(asyncio.Protocol):
         # The body while it comes, and whether it was answered before it was whole.
         self._incoming: IncomingBody | None = None
         self._early = False
-        self._drained = 0
+        self.dropped = 0
         self._deadline = Deadline(self._loop, self._late)
         self.paused = False
         self._backlog = Backlog()
+
+    @property
+    def state(self) -> str:
+        """Return what it does: `resting`, `queued`, `head`, `body`, `answering`, `lingering` or `closing`."""
+        return self._state.name.lower()
+
+    @property
+    def unread(self) -> int:
+        """Return the number of bytes that came and are not parsed yet."""
+        return len(self._heads.received)
 
     @property
     def made(self) -> bool:
@@ -752,7 +767,7 @@ class ClientConnection(asyncio.Protocol):
             self.transport.resume_reading()
             self._rest()
         elif state is _LINGERING:
-            self._deadline.within(_DRAIN_TIME)
+            self._deadline.within(DRAIN_TIME)
         self._backlog.wake()
 
     def data_received(self, data: bytes) -> None:
@@ -768,8 +783,8 @@ class ClientConnection(asyncio.Protocol):
         elif state is _BODY:
             self._read_body(data)
         elif state is _LINGERING:
-            self._drained += len(data)
-            if self._drained > _DRAINED:
+            self.dropped += len(data)
+            if self.dropped > MOST_DRAINED:
                 # Not closed yet: that would be a reset, and could cost the client the answer.
                 self.transport.pause_reading()
         elif state is _ANSWERING:
@@ -987,10 +1002,10 @@ class ClientConnection(asyncio.Protocol):
         self._state = _LINGERING
         self._heads.drop()
         self._incoming = None
-        self._drained = 0
+        self.dropped = 0
         transport = self.transport
         transport.resume_reading()
-        self._deadline.within(self._listener_state.limits.write_stall if self.paused else _DRAIN_TIME)
+        self._deadline.within(self._listener_state.limits.write_stall if self.paused else DRAIN_TIME)
         if not end_writing(transport):
             self._close()
 

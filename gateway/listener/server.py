@@ -211,6 +211,9 @@ class HttpServer:
         tls: From `server_tls`, or None for plain http.
         proxies: Networks whose connections begin with a PROXY header.
         owned: Whether this process removes the file of a Unix socket.
+
+    Attributes:
+        state: The connections and tasks of uvicorn.
     """
 
     def __init__(
@@ -226,7 +229,7 @@ class HttpServer:
         self._proxies = proxies
         self._owned = owned
         self._listener = listener
-        self._listener_state = listener_state
+        self.listener_state = listener_state
         listener_state.tls = self._tls = tls
         self.state = ServerState()
         self._server: asyncio.Server | None = None
@@ -236,13 +239,23 @@ class HttpServer:
         self._stopped = False
 
     @property
+    def port(self) -> int:
+        """Return its TCP port."""
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether it accepts connections, or will."""
+        return self._listener.fileno() != -1
+
+    @property
     def address(self) -> str:
         """`host:port`, as a URL writes it; not once it is closed."""
         return address_of(self._listener)
 
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
-        connection = partial(ClientConnection, self._listener_state, server_state=self.state)
+        connection = partial(ClientConnection, self.listener_state, server_state=self.state)
         if self._tls is None and not self._proxies:
             loop = asyncio.get_running_loop()
             if self._listener.family == socket.AF_UNIX:
@@ -251,7 +264,7 @@ class HttpServer:
                 self._server = await loop.create_server(connection, sock=self._listener, backlog=_BACKLOG)
         else:
             self._handshakes = Handshakes(
-                self._listener, self._tls, self._listener_state, lambda peer: connection(peer=peer), self._proxies
+                self._listener, self._tls, self.listener_state, lambda peer: connection(peer=peer), self._proxies
             )
             self._tasks.append(background.start(f"{name} handshakes", self._handshakes.run))
         self._tasks.append(background.start(f"{name} clock", self._tell_time))
@@ -268,7 +281,7 @@ class HttpServer:
         nothing and now has to: it may end what it has begun.
         """
         if self._handshakes is not None:
-            self._listener_state.tls = self._tls = self._handshakes.tls = tls
+            self.listener_state.tls = self._tls = self._handshakes.tls = tls
             for connection in list(self.state.connections):
                 if not connection.tls_session.outlives(tls):
                     connection.shutdown()
@@ -276,15 +289,15 @@ class HttpServer:
     def close_after_answers(self) -> None:
         """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
         self._winding_down = True
-        self._listener_state.closing = True
+        self.listener_state.closing = True
 
     def set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
         """Have connections end with their next answer while open files are short."""
-        self._listener_state.closing = short or self._winding_down
+        self.listener_state.closing = short or self._winding_down
 
     def stop_accepting(self) -> None:
         """Close the socket and every idle connection; the others close after their answer."""
-        self._winding_down = self._listener_state.closing = True
+        self._winding_down = self.listener_state.closing = True
         if self._stopped:
             return
         self._stopped = True
@@ -360,7 +373,7 @@ class Handshakes:
         self._proxies = proxies
         self._listener = listener
         self.tls = tls
-        self._listener_state = listener_state
+        self.listener_state = listener_state
         self._connection = connection
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -383,7 +396,7 @@ class Handshakes:
                 task.cancel()
 
     def _welcome(self, client: socket.socket, peer: str) -> None:
-        listener_state = self._listener_state
+        listener_state = self.listener_state
         if not listener_state.connection_limit.enter(peer):
             listener_state.connection_limit.leave(peer)
             client.close()
@@ -395,16 +408,16 @@ class Handshakes:
         task.add_done_callback(self._shaken)
 
     async def _shake(self, client: socket.socket, peer: str) -> None:
-        limits, counted = self._listener_state.limits, peer
+        limits, counted = self.listener_state.limits, peer
         connection: ClientConnection | None = None
         over_tls = {"ssl_handshake_timeout": limits.tls_handshake, "ssl_shutdown_timeout": limits.write_stall}
         try:
             if self._proxies and is_trusted(peer, self._proxies):
                 peer = await read_client(client, limits.header_timeout) or peer
-                self._listener_state.connection_limit.leave(counted)
-                counted, fits = peer, self._listener_state.connection_limit.enter(peer)
+                self.listener_state.connection_limit.leave(counted)
+                counted, fits = peer, self.listener_state.connection_limit.enter(peer)
                 if not fits:
-                    self._listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+                    self.listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
                     return
             connection = made = self._connection(peer)
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -414,15 +427,15 @@ class Handshakes:
                 # Others are trusted by now than were when it began.
                 made.shutdown()
         except HeaderRefused as refused:
-            self._listener_state.refused(peer, secrets.token_hex(8), 400, str(refused))
+            self.listener_state.refused(peer, secrets.token_hex(8), 400, str(refused))
         except OSError as error:
             logger.debug("no TLS with %s: %s", peer, error)
             why = _distrust(error)
             if why:
-                self._listener_state.distrusted(peer, secrets.token_hex(8), why)
+                self.listener_state.distrusted(peer, secrets.token_hex(8), why)
         finally:
             if connection is None or not connection.made:
-                self._listener_state.connection_limit.leave(counted)
+                self.listener_state.connection_limit.leave(counted)
                 client.close()
 
     def _shaken(self, task: "asyncio.Task[Any]") -> None:

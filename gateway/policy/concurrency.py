@@ -80,10 +80,10 @@ class ConcurrencyLimiter:
         limit: Most slots; a lowered limit revokes none.
         taken: Slots in use.
         waiting: Queued calls.
+        flows: By tenant; idle ones stay until `prune`.
     """
 
     __slots__ = (
-        "_flows",
         "_heap",
         "_more",
         "_now",
@@ -91,6 +91,7 @@ class ConcurrencyLimiter:
         "_serial",
         "_wanted",
         "_weight",
+        "flows",
         "limit",
         "queue",
         "taken",
@@ -120,7 +121,7 @@ class ConcurrencyLimiter:
         self.timeout = timeout
         self.taken = 0
         self.waiting = 0
-        self._flows: dict[str, Flow] = {}
+        self.flows: dict[str, Flow] = {}
         self._prune_at = _KEPT
         # Flows with queued calls, by virtual time; outdated entries stay until they are popped.
         self._heap: list[tuple[float, int, Flow]] = []
@@ -140,7 +141,7 @@ class ConcurrencyLimiter:
         """Take a free slot, or return None. `Flow.leave` releases it."""
         if self.taken >= self.limit:
             return None
-        flow = self._flows.get(tenant)
+        flow = self.flows.get(tenant)
         if flow is None or flow.weight != weight:
             flow = self._flow(tenant, weight)
         if not flow.held:
@@ -199,7 +200,7 @@ class ConcurrencyLimiter:
 
     def dismiss(self, reason: Callable[[], Exception]) -> None:
         """Refuse all queued calls."""
-        for flow in list(self._flows.values()):
+        for flow in list(self.flows.values()):
             while flow.waiting:
                 waiter = flow.waiting.pop()
                 self._left(flow)
@@ -250,7 +251,7 @@ class ConcurrencyLimiter:
         """Reclaim a slot from the flow that exceeds its share most, for a call whose flow is below its own."""
         if waiter.done() or flow.held + 1 > self._share(flow):
             return
-        above = [each for each in self._flows.values() if each.held > self._share(each)]
+        above = [each for each in self.flows.values() if each.held > self._share(each)]
         if above:
             reclaim(max(above, key=lambda each: each.held / each.weight))
 
@@ -310,11 +311,11 @@ class ConcurrencyLimiter:
         self._weight = self._weight - flow.weight if self.taken or self.waiting else 0.0
 
     def _flow(self, tenant: str, weight: float) -> Flow:
-        flow = self._flows.get(tenant)
+        flow = self.flows.get(tenant)
         if flow is None:
-            if len(self._flows) >= self._prune_at:
-                self._prune()
-            flow = self._flows[tenant] = Flow(self, weight)
+            if len(self.flows) >= self._prune_at:
+                self.prune()
+            flow = self.flows[tenant] = Flow(self, weight)
         elif flow.weight != weight:
             self._change_weight(flow, weight)
         return flow
@@ -326,11 +327,11 @@ class ConcurrencyLimiter:
             self._weight += weight - flow.weight
         flow.weight = weight
 
-    def _prune(self) -> None:
+    def prune(self) -> None:
         """Remove flows that neither hold nor want slots, and outdated entries of the heap."""
-        self._flows = {tenant: flow for tenant, flow in self._flows.items() if flow.held or flow.waiting}
-        for flow in self._flows.values():
+        self.flows = {tenant: flow for tenant, flow in self.flows.items() if flow.held or flow.waiting}
+        for flow in self.flows.values():
             flow.listed = bool(flow.waiting)
         self._heap = [entry for entry in self._heap if entry[2].waiting]
         heapq.heapify(self._heap)
-        self._prune_at = max(_KEPT, 2 * len(self._flows))
+        self._prune_at = max(_KEPT, 2 * len(self.flows))

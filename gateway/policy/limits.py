@@ -340,6 +340,10 @@ class Limits:
             the scope (`tenant`, `agent`) and the name: an agent, a tenant of the file, or `other`.
         clock: Monotonic seconds, the same that calls are given.
         most_unnamed: Most tenants without a name in the file; idle ones are evicted, the longest idle first.
+
+    Attributes:
+        tenants, agents: State by name in the file.
+        unnamed_tenants: State of tenants without a name in the file, the longest idle first.
     """
 
     def __init__(
@@ -355,12 +359,12 @@ class Limits:
         self._shared = shared
         self._clock = clock
         self._replicas = 1
-        self._tenants: dict[str, LimiterState] = {}
-        self._agents: dict[str, LimiterState] = {}
+        self.tenants: dict[str, LimiterState] = {}
+        self.agents: dict[str, LimiterState] = {}
         # The account of everything that has no limit.
         self._unlimited = LimiterState("", "")
         self._unnamed: Quota | None = None
-        self._unnamed_tenants: OrderedDict[str, LimiterState] = OrderedDict()
+        self.unnamed_tenants: OrderedDict[str, LimiterState] = OrderedDict()
         self._metered = False
         # Whether anything is limited at all; if not, a call needs nothing of this.
         self.applies = False
@@ -384,21 +388,21 @@ class Limits:
         named: dict[str, LimiterState] = {}
         for name, quota in tenants.items():
             if name != UNNAMED:
-                unnamed_account = self._unnamed_tenants.pop(name, None)
-                account = self._tenants.pop(name, None) or unnamed_account or LimiterState("tenant", name)
+                unnamed_account = self.unnamed_tenants.pop(name, None)
+                account = self.tenants.pop(name, None) or unnamed_account or LimiterState("tenant", name)
                 account.label = name
                 account.change(quota, replicas, now)
                 named[name] = account
         if (unnamed, replicas) != (self._unnamed, self._replicas):
-            for account in self._unnamed_tenants.values():
+            for account in self.unnamed_tenants.values():
                 account.change(unnamed or Quota(), replicas, now)
-        for account in self._tenants.values():
+        for account in self.tenants.values():
             account.label = OTHER
             account.change(unnamed or Quota(), replicas, now)
-            self._unnamed_tenants[account.name] = account
+            self.unnamed_tenants[account.name] = account
         if unnamed is None:
-            self._unnamed_tenants.clear()
-        self._tenants, self._unnamed, self._replicas = named, unnamed, replicas
+            self.unnamed_tenants.clear()
+        self.tenants, self._unnamed, self._replicas = named, unnamed, replicas
         self._configure_agents(agents, replicas, now)
         self.applies = bool(tenants or agents)
         self._metered = any(quota.bandwidth is not None for quota in (*tenants.values(), *agents.values()))
@@ -406,12 +410,12 @@ class Limits:
     def _configure_agents(self, agents: Mapping[str, Quota], replicas: int, now: float) -> None:
         named: dict[str, LimiterState] = {}
         for name, quota in agents.items():
-            account = self._agents.pop(name, None) or LimiterState("agent", name, name)
+            account = self.agents.pop(name, None) or LimiterState("agent", name, name)
             account.change(quota, replicas, now)
             named[name] = account
-        for account in self._agents.values():
+        for account in self.agents.values():
             account.change(Quota(), replicas, now)
-        self._agents = named
+        self.agents = named
 
     # ---- The steps of a call -------------------------------------------------------------------------------------
 
@@ -425,7 +429,7 @@ class Limits:
             OverRate: The rate is exceeded; nothing was charged.
             RateLimited: The tenant owes bytes.
         """
-        account = self._tenants.get(tenant)
+        account = self.tenants.get(tenant)
         if account is None:
             if self._unnamed is None:
                 return None
@@ -447,7 +451,7 @@ class Limits:
         Raises:
             BodyTooLarge: It is too long.
         """
-        for account in (self._tenant(tenant), self._agents.get(agent, self._unlimited)):
+        for account in (self._tenant(tenant), self.agents.get(agent, self._unlimited)):
             if size > account.body:
                 self.on_hit("body", account.scope, account.label)
                 raise BodyTooLarge(f"body exceeds {account.body} bytes")
@@ -471,7 +475,7 @@ class Limits:
             ConcurrencyLimited: There is no slot, no room in the queue, or the wait timed out.
             StreamsLimited: There are too many streams.
         """
-        mine, theirs = self._tenant(tenant), self._agents.get(agent, self._unlimited)
+        mine, theirs = self._tenant(tenant), self.agents.get(agent, self._unlimited)
         if theirs is self._unlimited and not mine.holds:
             return None
         if theirs.bandwidth is not None and (delay := theirs.bandwidth.debt(now)):
@@ -506,7 +510,7 @@ class Limits:
         """
         if not self._metered:
             return
-        for account in (self._tenant(tenant), self._agents.get(agent, self._unlimited)):
+        for account in (self._tenant(tenant), self.agents.get(agent, self._unlimited)):
             if account.bandwidth is not None:
                 account.bandwidth.charge(size, now)
 
@@ -518,7 +522,7 @@ class Limits:
             name: The name of the tenant, or the key of the backend.
             now: Monotonic seconds.
         """
-        account = (self._tenants if scope == "tenant" else self._agents).get(name)
+        account = (self.tenants if scope == "tenant" else self.agents).get(name)
         return [] if account is None else list(_usage(account, now))
 
     def usages(self, now: float) -> Iterator[tuple[str, str, Usage]]:
@@ -526,7 +530,7 @@ class Limits:
 
         Tenants without a name in the configuration are left out.
         """
-        for account in (*list(self._tenants.values()), *list(self._agents.values())):
+        for account in (*list(self.tenants.values()), *list(self.agents.values())):
             for usage in _usage(account, now):
                 yield account.scope, account.label, usage
 
@@ -576,19 +580,19 @@ class Limits:
     # ---- Accounts ------------------------------------------------------------------------------------------------
 
     def _tenant(self, tenant: str) -> LimiterState:
-        account = self._tenants.get(tenant)
+        account = self.tenants.get(tenant)
         if account is not None:
             return account
         return self._unlimited if self._unnamed is None else self._unnamed_tenant(tenant, self._unnamed)
 
     def _unnamed_tenant(self, tenant: str, quota: Quota) -> LimiterState:
-        account = self._unnamed_tenants.get(tenant)
+        account = self.unnamed_tenants.get(tenant)
         if account is not None:
-            self._unnamed_tenants.move_to_end(tenant)
+            self.unnamed_tenants.move_to_end(tenant)
             return account
-        if len(self._unnamed_tenants) >= self._most_unnamed:
+        if len(self.unnamed_tenants) >= self._most_unnamed:
             self._forget()
-        account = self._unnamed_tenants[tenant] = LimiterState("tenant", tenant)
+        account = self.unnamed_tenants[tenant] = LimiterState("tenant", tenant)
         account.label = OTHER
         account.change(quota, self._replicas, self._clock())
         return account
@@ -596,10 +600,10 @@ class Limits:
     def _forget(self) -> None:
         # There are at most as many busy accounts as calls, so an idle one is found.
         for _ in range(_TRIES):
-            tenant, account = self._unnamed_tenants.popitem(last=False)
+            tenant, account = self.unnamed_tenants.popitem(last=False)
             if account.idle:
                 return
-            self._unnamed_tenants[tenant] = account
+            self.unnamed_tenants[tenant] = account
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ class SharedRates:
 
     Attributes:
         up: Whether Redis answered the last time.
+        patience: Seconds that a call waits for Redis.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class SharedRates:
         self.up = True
         self._link = link
         self._named = named
-        self._patience = patience
+        self.patience = patience
         self._pause = pause
         self._clock = clock
         self._ask_at = 0.0
@@ -118,7 +119,7 @@ class SharedRates:
             # Other requests decide locally while this one asks.
             self._ask_at = asked + self._pause
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self.patience):
                 answer = await self._link.run(
                     TAKE, (self._named("rate", scope, name),), (b"%r" % rate.per_second, b"%r" % rate.burst)
                 )
@@ -141,5 +142,5 @@ class SharedRates:
         self._ask_at = self._clock() + self._pause
         if self.up:
             self.up = False
-            why = error.detail if isinstance(error, StateUnavailable) else f"silent for {self._patience:g} s"
+            why = error.detail if isinstance(error, StateUnavailable) else f"silent for {self.patience:g} s"
             logger.warning("rate limits are not shared, each process applies its share: %s", why)

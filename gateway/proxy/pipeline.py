@@ -52,7 +52,7 @@ class Pipeline:
         audit: Called with each refusal that is audited, and its line of the access log.
         limits, overload: None for a process that refuses nothing for them.
         clock: Monotonic seconds.
-        wall: Wall-clock seconds, by which credentials expire.
+        wall: Wall-clock seconds, by which credentials expire; also an attribute.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Pipeline:
         self._count_auth = count_auth
         self._audit = audit
         self._clock = clock
-        self._wall = wall
+        self.wall = wall
         self._overload = Overload() if overload is None else overload
         self._ids = request_ids()
         self._kept = AnswerMemory(lambda: self._overload.answer_memory(self._current().config.gateway.answers_limit))
@@ -145,7 +145,7 @@ class Pipeline:
         if location.resource is not None:
             await protected_resource.show(snapshot, request, location.resource, client, clock=self._clock)
             return
-        await authenticate(snapshot, request, self._count_auth, self._wall, caller)
+        await authenticate(snapshot, request, self._count_auth, self.wall, caller)
         if location.is_document:
             await documents.show(snapshot, request, location, client, admission=self.admission, clock=self._clock)
             return
@@ -173,7 +173,7 @@ class Pipeline:
         self._overload.refuse_stream(call.operation)
         await self.admission.admit(request, backend, call)
         # A configuration that came meanwhile did not see this stream among the open ones.
-        if (current := self._current()) is not snapshot and (why := revoked(current, request, self._wall())):
+        if (current := self._current()) is not snapshot and (why := revoked(current, request, self.wall())):
             raise why
         await self._forwarder.forward(request, backend, client, call, snapshot.webhooks)
 
@@ -222,7 +222,7 @@ class Pipeline:
 
     async def reconsider(self) -> int:
         """End the streams of callers that could not begin them under the current snapshot; returns how many."""
-        snapshot, now, ended = self._current(), self._wall(), 0
+        snapshot, now, ended = self._current(), self.wall(), 0
         for number, request in enumerate(list(self._open), 1):
             why = revoked(snapshot, request, now)
             if why is not None and self._interrupt(request, why):

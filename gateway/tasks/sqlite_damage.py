@@ -35,12 +35,13 @@ class DamageCheck(Condition):
 
     Attributes:
         damaged: Whether a check or a statement found damage, and no check since has found the file whole.
+        again: Seconds between two checks.
     """
 
     def __init__(self, path: Path, *, again: float = AGAIN) -> None:
         self.damaged = False
         self._path = path
-        self._again = again
+        self.again = again
         self._thread: threading.Thread | None = None
         self._ended = -math.inf
         self._was_told = False
@@ -65,8 +66,8 @@ class DamageCheck(Condition):
         """
         if anew:
             self.damaged, self._ended = False, -math.inf
-        if (self._thread is None or not self._thread.is_alive()) and time.monotonic() >= self._ended + self._again:
-            self._thread = threading.Thread(target=self._run, name="sqlite check", daemon=True)
+        if (self._thread is None or not self._thread.is_alive()) and time.monotonic() >= self._ended + self.again:
+            self._thread = threading.Thread(target=self.run, name="sqlite check", daemon=True)
             self._thread.start()
 
     def wait(self, seconds: float) -> None:
@@ -81,7 +82,8 @@ class DamageCheck(Condition):
                 db.interrupt()
         self.wait(_PATIENCE)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Check the file; runs in a thread."""
         try:
             with contextlib.closing(sqlite_schema.dial(self._path, _PATIENCE)) as self._db:
                 (report,) = self._db.execute("PRAGMA quick_check(1)").fetchone()

@@ -25,11 +25,11 @@ class CircuitBreaker:
         why: The reason of the last failure; empty if there is none.
     """
 
-    __slots__ = ("_after", "_longest", "_openings", "_time", "_trial_until", "_until", "failures", "is_open", "why")
+    __slots__ = ("_after", "_longest", "_openings", "_trial_until", "_until", "failures", "is_open", "time", "why")
 
     def __init__(self, after: int, time: float, longest: float = math.inf) -> None:
         self._after = after
-        self._time = time
+        self.time = time
         self._longest = longest
         self._until = 0.0
         self._openings = 0
@@ -56,7 +56,7 @@ class CircuitBreaker:
         """Count a call that passes; return whether it is the trial, whose end must be reported."""
         if not self.is_open or now < self._trial_until:
             return False
-        self._trial_until = now + self._time
+        self._trial_until = now + self.time
         return True
 
     def succeeded(self) -> bool:
@@ -84,7 +84,7 @@ class CircuitBreaker:
             return False
         self.is_open = True
         self._trial_until = -math.inf
-        self._until = now + min(self._time * 2.0**self._openings, self._longest)
+        self._until = now + min(self.time * 2.0**self._openings, self._longest)
         # 2**60 opening times are for ever, and a float overflows later.
         self._openings = min(self._openings + 1, 60)
         return True

@@ -98,6 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         place: The place of its exchange; only the pool uses it, and the next two.
         streams: Whether the answer may be a stream.
         begun: The number of its exchange in the pool.
+        response: The answer that is being read; None between exchanges.
+        transport: None before the connection is made and after its end.
     """
 
     __slots__ = (
@@ -112,16 +114,16 @@ class Connection(asyncio.BufferedProtocol):
         "_plain",
         "_poll",
         "_reading_paused",
-        "_response",
-        "_transport",
         "_unsent",
         "_writing_paused",
         "address",
         "begun",
         "loop",
         "place",
+        "response",
         "retires",
         "streams",
+        "transport",
     )  # fmt: skip
 
     def __init__(
@@ -144,9 +146,9 @@ class Connection(asyncio.BufferedProtocol):
         self._plain = plain
         self._header_bytes = header_bytes
         self._header_count = header_count
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._poll: select.poll | None = None
-        self._response: Response | None = None
+        self.response: Response | None = None
         self._is_used = False
         self._distrusted = False  # an earlier answer was not to what was asked
         self._unsent: memoryview | None = None
@@ -161,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         The kernel may hold a close, or bytes that nobody asked for, that the loop has not read yet. A request would
         meet a closed connection, or take a foreign answer for its own.
         """
-        transport = self._transport
+        transport = self.transport
         if transport is None or transport.is_closing() or self.loop.time() >= self.retires:
             return False
         if self._poll is None:
@@ -186,9 +188,9 @@ class Connection(asyncio.BufferedProtocol):
             UpstreamReset: the agent closed first.
             UpstreamProtocol: the answer is no HTTP.
         """
-        transport = self._transport
+        transport = self.transport
         reader = ResponseParser(self._header_bytes, self._header_count, self._plain)
-        response = self._response = Response(self, reader, alone=not self._is_used)
+        response = self.response = Response(self, reader, alone=not self._is_used)
         self._is_used = True
         if transport is None or transport.is_closing():
             self.fail(UpstreamReset(CUT, detail="closed before the request was sent"))
@@ -208,28 +210,28 @@ class Connection(asyncio.BufferedProtocol):
     def drop(self) -> None:
         """Close at once, while idle."""
         self._alarm.stop()
-        if self._transport is not None:
+        if self.transport is not None:
             # Never `close`: over TLS it would wait for the agent's farewell.
-            self._transport.abort()
+            self.transport.abort()
         self._keeper.dropped(self)
 
     def fail(self, fault: Fault) -> None:
         """Close at once, and fail the exchange if there is one."""
-        response = self._response
+        response = self.response
         if response is None:
             self.drop()
             return
-        self._response = None
+        self.response = None
         self._unsent = None
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
         response.detach(fault)
         self._keeper.settled(self, reusable=False)
 
     def distrust(self) -> None:
         """Start no further exchange; an open one goes on."""
         self._distrusted = True
-        if self._response is None:
+        if self.response is None:
             self.drop()
 
     # ---- Deadlines ---------------------------------------------------------------------------------------------
@@ -246,11 +248,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def expect_nothing(self, response: Response) -> None:
         """Remove the deadline of `response`: its reader may take any time between two reads."""
-        if self._response is response:
+        if self.response is response:
             self._alarm.deadline = math.inf
 
     def _ring(self) -> None:
-        if self._response is None:
+        if self.response is None:
             self.drop()
         else:
             self.fail(self._expired())
@@ -259,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set the socket options."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from asyncio's
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from asyncio's
         self.address = host_and_port(transport.get_extra_info("peername"))
         sock = transport.get_extra_info("socket")
         for level, name, value in _SOCKET_OPTIONS:
@@ -271,12 +273,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Return the buffer for the next bytes."""
-        response, buffer = self._response, self._buffer
+        response, buffer = self.response, self._buffer
         return buffer.little if response is not None and response.flows else buffer.whole
 
     def buffer_updated(self, nbytes: int) -> None:
         """Read bytes of the answer, or drop the connection if no request asked for them."""
-        response = self._response
+        response = self.response
         if response is None:
             self.drop()
             return
@@ -305,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> None:
         """End the answer: the agent has closed its side. The transport closes when this returns."""
-        response = self._response
+        response = self.response
         if response is None:
             self.drop()
             return
@@ -325,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
 
         uvloop reports a close below TLS as an error, asyncio as if the agent had closed.
         """
-        secured = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        secured = None if self.transport is None else self.transport.get_extra_info("ssl_object")
         if secured is None:
             return True
         try:
@@ -339,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
         """Fail the exchange; `exc` tells a reset."""
         self._alarm.stop()
         self.fail(UpstreamReset(CUT, detail=str(exc) if exc is not None else "closed"))
-        self._transport = None
+        self.transport = None
         self._poll = None
         self._keeper.gone(self)
 
@@ -354,20 +356,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_reading(self) -> None:
         """Stop reading until the answer was taken."""
-        if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
+        if not self._reading_paused and self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read on."""
         if self._reading_paused:
             self._reading_paused = False
-            if self._transport is not None and not self._transport.is_closing():
-                self._transport.resume_reading()
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.resume_reading()
 
     def _send(self) -> None:
         """Send the rest of the request, as fast as the agent reads."""
-        transport = self._transport
+        transport = self.transport
         while self._unsent is not None and not self._writing_paused:
             if transport is None or transport.is_closing():
                 return
@@ -377,8 +379,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self, response: Response, reader: ResponseParser) -> None:
         """End the exchange with a complete answer."""
-        transport = self._transport
-        self._response = None
+        transport = self.transport
+        self.response = None
         self._alarm.deadline = math.inf
         reusable = (
             reader.reusable

@@ -105,7 +105,13 @@ def client_tls(ca_file: str | None = None) -> ssl.SSLContext:
 
 
 class ConnectionPool:
-    """The connections to one origin."""
+    """The connections to one origin.
+
+    Attributes:
+        connections: All open connections, idle ones included.
+        limits: The bounds of the file.
+        limiter: Grants connections to tenants.
+    """
 
     def __init__(
         self,
@@ -129,13 +135,13 @@ class ConnectionPool:
         self._host = origin.host if address is None else address
         self._server_name = server_name or origin.host
         self._named = not _is_address(self._host)
-        self._limits = limits
+        self.limits = limits
         self._tls = (tls or client_tls()) if origin.scheme == "https" else None
-        self._limiter = ConcurrencyLimiter(limits.connections, limits.queue, limits.queue_timeout, more=0)
+        self.limiter = ConcurrencyLimiter(limits.connections, limits.queue, limits.queue_timeout, more=0)
         self._begun = 0
         # In the order of age: the newest is taken first, and any leaves in constant time.
         self._resting: dict[Connection, None] = {}
-        self._open: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self._closed = False
         self._emptied = asyncio.Event()
         self._plain = PlainHeads(limits.header_bytes, limits.header_count)
@@ -144,7 +150,7 @@ class ConnectionPool:
     @property
     def active(self) -> int:
         """Return the number of connections that serve a request, or are being made for one."""
-        return self._limiter.taken
+        return self.limiter.taken
 
     @property
     def idle(self) -> int:
@@ -154,7 +160,7 @@ class ConnectionPool:
     @property
     def waiting(self) -> int:
         """Return the number of requests that wait for a connection."""
-        return self._limiter.waiting
+        return self.limiter.waiting
 
     async def request(
         self,
@@ -193,11 +199,11 @@ class ConnectionPool:
         """
         if self._closed:
             raise closed()
-        flow = self._limiter.enter(tenant, weight)
+        flow = self.limiter.enter(tenant, weight)
         if flow is None:
             flow = await self._turn(tenant, weight)
         # Without a connection the place is left at once, else at the end of the exchange.
-        connection = None if fresh else self._newest()
+        connection = None if fresh else self.newest()
         if connection is None:
             connection = await self._connect(connect, flow)
         connection.place = flow
@@ -209,16 +215,16 @@ class ConnectionPool:
     async def aclose(self) -> None:
         """Close every connection and cut open calls; return when no connection is left."""
         self._closed = True
-        self._limiter.dismiss(closed)
-        for connection in tuple(self._open):
+        self.limiter.dismiss(closed)
+        for connection in tuple(self.connections):
             connection.fail(closing())
-        while self._open:
+        while self.connections:
             self._emptied.clear()
             await self._emptied.wait()
 
     # ---- Getting a connection ----------------------------------------------------------------------------------
 
-    def _newest(self) -> Connection | None:
+    def newest(self) -> Connection | None:
         """Return the newest idle connection, or None."""
         # Newest first, so that old ones idle out.
         while self._resting:
@@ -230,33 +236,33 @@ class ConnectionPool:
 
     async def _turn(self, tenant: str, weight: float) -> Flow:
         try:
-            return await self._limiter.wait(tenant, weight, self._reclaim if tenant else None)
+            return await self.limiter.wait(tenant, weight, self._reclaim if tenant else None)
         except NoSlot as error:
             raise Overloaded(
                 "too many calls wait for this agent",
                 detail=f"{error}: {self.active} active, {self.waiting} waiting at {self._place}",
-                retry_after=max(1.0, math.ceil(self._limits.queue_timeout)),
+                retry_after=max(1.0, math.ceil(self.limits.queue_timeout)),
             ) from None
 
     def _reclaim(self, flow: Flow) -> None:
         """End the newest stream of a tenant, or its newest call if it has no stream."""
         place: Place = flow
-        held = [connection for connection in self._open if connection.place is place]
+        held = [connection for connection in self.connections if connection.place is place]
         if held:
             newest = max(held, key=lambda each: (each.streams, each.begun))
             what = "subscribe to the task to continue" if newest.streams else "the agent may have acted on this call"
             newest.fail(
                 Reclaimed(
                     f"other tenants need this agent's connections: {what}",
-                    detail=f"{flow.held} of {self._limits.connections} connections to {self._place} were its tenant's",
-                    retry_after=max(1.0, math.ceil(self._limits.queue_timeout)),
+                    detail=f"{flow.held} of {self.limits.connections} connections to {self._place} were its tenant's",
+                    retry_after=max(1.0, math.ceil(self.limits.queue_timeout)),
                 )
             )
 
     async def _connect(self, seconds: float, flow: Flow) -> Connection:
         """Return a new connection; without one the place is left."""
         loop = asyncio.get_running_loop()
-        limits = self._limits
+        limits = self.limits
         if self._resting and self.active + len(self._resting) > limits.connections:
             # The oldest idle connection makes room.
             next(iter(self._resting)).drop()
@@ -308,13 +314,13 @@ class ConnectionPool:
 
     def opened(self, connection: Connection) -> None:
         """Note a connection that is up."""
-        self._open.add(connection)
+        self.connections.add(connection)
 
     def settled(self, connection: Connection, *, reusable: bool) -> None:
         """Note the end of an exchange."""
         if reusable and not self._closed:
             self._resting[connection] = None
-            connection.rest(self._limits.idle)
+            connection.rest(self.limits.idle)
         place, connection.place = connection.place, None
         if place is not None:
             # After that, so that the next request finds the connection.
@@ -327,8 +333,8 @@ class ConnectionPool:
 
     def gone(self, connection: Connection) -> None:
         """Note a connection that is down."""
-        self._open.discard(connection)
-        if not self._open:
+        self.connections.discard(connection)
+        if not self.connections:
             self._emptied.set()
 
 

@@ -47,6 +47,7 @@ class Discovery:
         settled: Set after the first look-up, successful or not.
         error: Why the last look-up failed, for operators; empty after a success.
         port: The port of all of them.
+        resolve: Looks the name up.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Discovery:
         self.port = port_of(url)
         self._host = urlsplit(url).hostname or ""
         self._make = make
-        self._resolve = resolve
+        self.resolve = resolve
         self._clock = clock
         self._leaving: list[Target] = []
 
@@ -77,7 +78,7 @@ class Discovery:
         """Look the name up once."""
         try:
             async with asyncio.timeout(_TIMEOUT):
-                found = await self._resolve(self._host, self.port)
+                found = await self.resolve(self._host, self.port)
         # A timeout is an OSError; a host that IDNA cannot encode is a UnicodeError.
         except (OSError, UnicodeError) as error:
             if not self.error:

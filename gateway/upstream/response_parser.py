@@ -55,6 +55,7 @@ class ResponseParser(msgspec.Struct, eq=False):
         held: Bytes in `body`.
         ended: Whether the answer is complete.
         reusable: Whether another exchange may follow on the connection; only meaningful once ended.
+        between: Whether no byte of the next chunk has come.
     """
 
     _header_bytes: int
@@ -78,7 +79,7 @@ class ResponseParser(msgspec.Struct, eq=False):
     _left: int | None = None  # body bytes to come, where `Content-Length` says
     _dry: int = 0  # bytes since the last one of the body
     _chunked: bool = False  # the body comes in chunks
-    _between: bool = False  # no byte of the next chunk has come
+    between: bool = False
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the answer.
@@ -110,7 +111,7 @@ class ResponseParser(msgspec.Struct, eq=False):
 
         The content is read then, and not kept; anything else is for `feed`.
         """
-        if not self._between:
+        if not self.between:
             return None
         at = data.find(b"\r\n", 1, _SIZE_END)
         # Digits without an extension and without a leading zero.
@@ -233,10 +234,10 @@ class ResponseParser(msgspec.Struct, eq=False):
         self.reusable = self.reusable and version == "1.1"
         self.status = status
         self._parser = None
-        self._chunked = self._between = chunked
+        self._chunked = self.between = chunked
         if status in (204, 304):
             # No body, whatever the head says; but a head that says so may be followed by one all the same.
-            self._chunked = self._between = False
+            self._chunked = self.between = False
             self.reusable = self.reusable and not chunked and not length
             self.ended = True
         elif length is not None:
@@ -291,9 +292,9 @@ class ResponseParser(msgspec.Struct, eq=False):
             self._parse(parser, _CHUNKED_HEAD)
         self._parse(parser, data)
         # Behind a chunk only the beginning of a size can stand unseen, and that ends with no line end.
-        self._between = self._between and data.endswith(b"\r\n")
+        self.between = self.between and data.endswith(b"\r\n")
         if self._over:
-            self._between = False
+            self.between = False
             self.ended = True
             self.reusable = self.reusable and data.endswith(_CHUNKS_END)
             self._parser = None
@@ -330,11 +331,11 @@ class ResponseParser(msgspec.Struct, eq=False):
 
     def on_chunk_header(self) -> None:
         """Note the size of a chunk."""
-        self._between = False
+        self.between = False
 
     def on_chunk_complete(self) -> None:
         """Note the line end of a chunk."""
-        self._between = True
+        self.between = True
 
     def on_body(self, data: bytes) -> None:
         """Take bytes of a chunk."""

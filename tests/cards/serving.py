@@ -61,7 +61,7 @@ class Cards:
     def learn(self, raw: bytes) -> None:
         card = parse_card(raw)
         if card != self.source.card:
-            self.source._hold(card, sanitize(card, self.source.discretion))
+            self.source.hold(card, sanitize(card, self.source.discretion))
         self.source.fetched_at = self.clock.now
 
     def shown(

@@ -30,7 +30,7 @@ VECTORS = Path(__file__).parents[1] / "vectors"
 KEY_SET = "https://gw.test/agents/.well-known/jwks.json"
 PRIVATE = generate_private_key(SECP256R1())
 KEYS = OwnKey(PRIVATE, "cards-1")
-PUBLIC: Any = jwt.PyJWK(KEYS._key.public)
+PUBLIC: Any = jwt.PyJWK(KEYS.key.public)
 PLAIN: dict[str, Any] = {}
 # Members in which the canonical forms of readers differ: empty ones, numbers, text that is not ASCII.
 ODD: dict[str, Any] = {
@@ -122,7 +122,7 @@ async def test_the_sdk_of_0_3_verifies_the_shapes_of_0_3() -> None:
         ]
         bodies += [await extended(made, raw, dialect=dialect) for dialect in (LEGACY, LEGACY_REST)]
     read = run(
-        [interpreter(), "-c", PREVIOUS], {"key": KEYS._key.public, "cards": [json.loads(each) for each in bodies]}
+        [interpreter(), "-c", PREVIOUS], {"key": KEYS.key.public, "cards": [json.loads(each) for each in bodies]}
     )
     assert read == [["verified"] * 4, ["InvalidSignaturesError"] * 4]
 
@@ -153,7 +153,7 @@ async def test_the_sdk_of_javascript_verifies_the_card_and_refuses_a_changed_one
                 card = await made.cards.signed(made.cards.card(OWN, None, "gw.test", modern=modern))
                 found.append(json.loads(card.body))
     read = run(
-        ["node", "--input-type=module", "--eval", SCRIPT], {"key": KEYS._key.public, "cards": found}, cwd=JAVASCRIPT
+        ["node", "--input-type=module", "--eval", SCRIPT], {"key": KEYS.key.public, "cards": found}, cwd=JAVASCRIPT
     )
     assert read == [["verified"] * 4, ["refused"] * 4]
 

@@ -126,7 +126,7 @@ async def test_a_rotation_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None
     async with signing() as gateway:
         old = await gateway.get(f"/echo{CARD}")
         [first] = await key_set(gateway)
-        ledger = gateway.gateway._ledger
+        ledger = gateway.gateway.ledger
         assert ledger is not None
         rotated = await rotate(ledger.store, CARDS, time.time(), drops=False)
         ahead[0] += REFRESH
@@ -203,7 +203,7 @@ def test_a_key_that_cannot_sign_is_refused_at_its_place(sign: str, place: str, f
 
 # ---- Agents' signatures --------------------------------------------------------------------------------------------
 
-OWN = OwnKey(generate_private_key(SECP256R1()), "agent-1")._key
+OWN = OwnKey(generate_private_key(SECP256R1()), "agent-1").key
 BAD = {**json.loads(AGENT_CARD), "signatures": [{"protected": "e30", "signature": "AA"}]}
 
 
@@ -305,7 +305,7 @@ async def test_other_keys_and_requirements_are_put_to_use_by_a_reload(tmp_path: 
         file.write_text(file.read_text().replace("require: false", "require: true"))
         assert (await reloader.reload(Trigger.ADMIN)).result == "applied"
         assert (await gateway.get(f"/echo{CARD}")).status == 502
-        other = OwnKey(generate_private_key(SECP256R1()), "agent-2")._key
+        other = OwnKey(generate_private_key(SECP256R1()), "agent-2").key
         (tmp_path / "keys.json").write_text(json.dumps({"keys": [other.public]}))
         there.card = signed_by_agent(other)
         assert (await reloader.reload(Trigger.ADMIN)).result == "applied"

@@ -30,7 +30,7 @@ from tests.support.gateway import card_of
 pytestmark = pytest.mark.anyio
 
 PRIVATE, OTHER = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
-KEY = OwnKey(PRIVATE, "agent-1")._key
+KEY = OwnKey(PRIVATE, "agent-1").key
 KEY_SET = json.dumps({"keys": [KEY.public]}).encode()
 CARD: dict[str, Any] = json.loads(card_of("http://agent.test/rpc", "JSONRPC 1.0"))
 CAPABILITIES = CARD["capabilities"]
@@ -172,7 +172,7 @@ HOSTILE: dict[str, Callable[[], dict[str, Any] | bytes]] = {
     "kid as a list": lambda: signed(kid=["agent-1"]),
     "the key in the header": lambda: {
         **CARD,
-        "signatures": [jws(_PAYLOAD, OTHER, kid="own", jwk=OwnKey(OTHER, "own")._key.public)],
+        "signatures": [jws(_PAYLOAD, OTHER, kid="own", jwk=OwnKey(OTHER, "own").key.public)],
     },
     "the key at jku": lambda: {
         **CARD,
@@ -290,7 +290,7 @@ async def test_keys_at_a_url_are_kept_while_it_is_down_and_without_any_no_card_i
         assert await other.refresh() is CardReport.UNTRUSTED
         assert "503" in str(other.error)
         # A key that was taken back makes its card a bad one, though the agent has no other.
-        up, keys = True, [OwnKey(OTHER, "agent-2")._key.public]
+        up, keys = True, [OwnKey(OTHER, "agent-2").key.public]
         assert await known.refresh()
         assert await source.refresh() is CardReport.UNTRUSTED
         assert "if-none-match" not in {name.lower() for name in there.asked[-1].headers}

@@ -118,7 +118,7 @@ class GatewayProcess:
             )
         os.close(out)
         os.close(err)
-        self._access = Lines(os.fdopen(heard, "rb"))
+        self.access_output = Lines(os.fdopen(heard, "rb"))
         self._log = Lines(os.fdopen(told, "rb"))
         self.url = ""
         self.admin = ""
@@ -139,7 +139,7 @@ class GatewayProcess:
     def access(self, request_id: str) -> Line:
         """The line of the access log for a request, waited for."""
         sought = f'"{request_id}"'
-        line: Line = msgspec.json.decode(self._access.find(lambda line: sought in line))
+        line: Line = msgspec.json.decode(self.access_output.find(lambda line: sought in line))
         return line
 
     def said(self, text: str) -> str:
@@ -149,7 +149,7 @@ class GatewayProcess:
     @property
     def access_lines(self) -> list[Line]:
         """Every line of the access log so far."""
-        return [msgspec.json.decode(line) for line in self._access.text.splitlines()]
+        return [msgspec.json.decode(line) for line in self.access_output.text.splitlines()]
 
     @property
     def log_text(self) -> str:
@@ -172,7 +172,7 @@ class GatewayProcess:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._access.close()
+        self.access_output.close()
         self._log.close()
 
 

@@ -151,7 +151,7 @@ def raving(folder: Path, ground: Grounds, form: str, level: str) -> Iterator[tup
             last = ask(url, request(b"GET /last-of-all"))
             found = re.search(rb"x-request-id: (\S+)", last, re.IGNORECASE)
             assert found is not None, last
-            process.access(found[1].decode()) if form == "json" else process._access.find(
+            process.access(found[1].decode()) if form == "json" else process.access_output.find(
                 lambda line: "/last-of-all" in line
             )
         finally:
@@ -164,7 +164,7 @@ def test_json_logs_are_one_object_a_line_in_ascii_with_short_values(
     tmp_path: Path, ground: Grounds, level: str
 ) -> None:
     with raving(tmp_path, ground, "json", level) as (process, sent):
-        access, own = process._access.text, process.log_text
+        access, own = process.access_output.text, process.log_text
     assert len(access.splitlines()) == sent
     fields = None
     for text in (access, own):
@@ -187,7 +187,7 @@ def test_json_logs_are_one_object_a_line_in_ascii_with_short_values(
 
 def test_text_logs_hold_nothing_that_a_terminal_obeys(tmp_path: Path, ground: Grounds) -> None:
     with raving(tmp_path, ground, "text", "debug") as (process, sent):
-        access, own = process._access.text, process.log_text
+        access, own = process.access_output.text, process.log_text
     assert len(access.splitlines()) == sent
     assert access.isascii()
     for line in (access + own).split("\n")[:-1]:

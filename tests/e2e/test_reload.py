@@ -294,7 +294,7 @@ class Beats:
 @pytest.mark.timeout(300)
 async def test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand_agents(tmp_path: Path) -> None:
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(process._SWITCH)
+    sys.setswitchinterval(process.SWITCH_INTERVAL)
     (tmp_path / "card.json").write_bytes(CARD)
     try:
         async with backends(ECHO) as (one,):

@@ -120,7 +120,7 @@ class Site:
 
     gateway: Running
     case: Case
-    _seen: Callable[[], list[Seen]]
+    observed: Callable[[], list[Seen]]
     _played = 0
 
     @contextmanager
@@ -136,7 +136,7 @@ class Site:
 
     def seen(self) -> Seen:
         """What the agent saw of this case."""
-        seen = self._seen()
+        seen = self.observed()
         assert len(seen) == self._played
         return seen[-1]
 
@@ -153,11 +153,11 @@ async def before(dialect: Dialect, folder: Path) -> AsyncIterator[Site]:
         if dialect.binding is Binding.GRPC:
             served = await stack.enter_async_context(grpc_agent(over_grpc(site)))
             url, address = served.url, served.url.partition("//")[2]
-            site._seen = lambda: [(call_over_grpc(each), version_over_grpc(each)) for each in served.asked]
+            site.observed = lambda: [(call_over_grpc(each), version_over_grpc(each)) for each in served.asked]
         else:
             scripted = await stack.enter_async_context(ScriptedBackend(over_http(site)))
             url = address = scripted.url
-            site._seen = lambda: [
+            site.observed = lambda: [
                 (call_over_http(each, dialect), each.header(b"a2a-version")) for each in scripted.requests
             ]
 

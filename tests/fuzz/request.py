@@ -111,7 +111,7 @@ class _Client:
             self.connection.data_received(data[at : at + size])
         for _ in range(5):
             await asyncio.sleep(0)
-        kept = self.connection._state.name == "RESTING" and not self.transport.closed
+        kept = self.connection.state == "resting" and not self.transport.closed
         answered = self.transport.said.count(b"HTTP/1.1 200 OK\r\n")
         if not self.transport.closed:
             self.connection.eof_received()
@@ -120,7 +120,7 @@ class _Client:
             await asyncio.sleep(0)
         assert not self.state.tasks
         assert not self.state.connections
-        assert not self.connection._heads.received
+        assert not self.connection.unread
         assert len(self.refused) + len(self.asked) <= 1
         assert answered == len(self.asked)
         return (self.asked or self.refused or [None])[0], kept

@@ -54,7 +54,7 @@ def _decoded(stream: bytes, size: int) -> tuple[list[Event], bytes, bool]:
             events += decoder.feed(stream[at : at + size])
         except UpstreamProtocol:
             break
-        assert len(decoder._buffer) <= CAP
+        assert decoder.held <= CAP
     return events, decoder.rest, decoder.refused is not None
 
 

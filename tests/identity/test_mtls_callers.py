@@ -117,7 +117,7 @@ async def test_a_certificate_is_good_until_its_end_and_not_beyond(tmp_path: Path
         end = shown.certificate.not_valid_after_utc.timestamp()
         client = await site.client(site.tls(shown))
         for now, status, reasons in ((end - 1, 200, None), (end, 401, ["AUTH_EXPIRED"]), (end - 1, 200, None)):
-            gateway.gateway._pipeline._wall = lambda now=now: now  # type: ignore[misc]
+            gateway.gateway.pipeline.wall = lambda now=now: now  # type: ignore[misc]
             await client.ask("POST", "/echo", CALL, [JSON])
             answer = await client.answer()
             assert answer.status == status
@@ -134,7 +134,7 @@ async def test_where_one_is_required_it_is_good_still_beside_a_token(tmp_path: P
             end = shown.certificate.not_valid_after_utc.timestamp()
             client = await site.client(site.tls(shown))
             for now, status in ((end - 1, 200), (end, over)):
-                gateway.gateway._pipeline._wall = lambda now=now: now  # type: ignore[misc]
+                gateway.gateway.pipeline.wall = lambda now=now: now  # type: ignore[misc]
                 await client.ask("POST", "/echo", CALL, [JSON, bearer("bot")])
                 answer = await client.answer()
                 assert answer.status == status

@@ -81,8 +81,8 @@ async def test_a_request_that_had_begun_is_nobodys_when_its_authority_is_gone(tm
         client = await connected(site)
         raw = request("POST", "/echo", CALL, [JSON])
         await client.send(raw[:30])
-        [connection] = gateway.gateway._listeners.servers[0].state.connections
-        await gateway.until(lambda: bool(connection._heads.received))
+        [connection] = gateway.gateway.listeners.servers[0].state.connections
+        await gateway.until(lambda: connection.unread > 0)
         trust(site, Authority("other"))
         assert await site.reload(site.text()) is Result.APPLIED
         await client.send(raw[30:])
@@ -192,8 +192,8 @@ async def test_a_request_that_had_begun_is_refused_where_a_certificate_is_requir
         await client.send(raw)
         assert (await client.answer()).status == 200
         await client.send(raw[:30])
-        [connection] = gateway.gateway._listeners.servers[0].state.connections
-        await gateway.until(lambda: bool(connection._heads.received))
+        [connection] = gateway.gateway.listeners.servers[0].state.connections
+        await gateway.until(lambda: connection.unread > 0)
         assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is Result.APPLIED
         await client.send(raw[30:])
         assert (await client.answer()).reasons == ["AUTH_MISSING"]

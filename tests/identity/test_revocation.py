@@ -131,7 +131,7 @@ async def test_a_stream_that_begins_while_its_caller_is_shut_out_does_not(tmp_pa
         client = await site.running.client()
         head = b"POST /crm HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n%b: %b\r\n" % bearer("acme")
         await client.send(head + b"content-length: %d\r\n\r\n" % len(STREAM))
-        line = site.running.gateway._pipeline
+        line = site.running.gateway.pipeline
         await until(lambda: line.open == 3)
         await site.rewrite(REVOKED["its tenant's agent"][0])
         await client.send(STREAM)

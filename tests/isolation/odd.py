@@ -90,7 +90,7 @@ class Odd:
             return read or (binding == "rest" and not self.name.lower().startswith("session"))
         name = folded(self.name.removeprefix("\\"))
         in_message = sends and self.way in (("message",), ("request",))
-        in_push = self._is_in_push(sends=sends, creates=creates)
+        in_push = self.is_in_push(sends=sends, creates=creates)
         match name:
             case "name" | "parent":
                 return self.form.startswith("tasks/") and ((self.way == () and not sends) or in_push)
@@ -106,7 +106,7 @@ class Odd:
                 return self.way == ()
         return name in HEARD_CONTEXTS and (self.way == () or in_message)
 
-    def _is_in_push(self, *, sends: bool, creates: bool) -> bool:
+    def is_in_push(self, *, sends: bool, creates: bool) -> bool:
         return (sends and "config" not in self.way and self.way[-1:] in _PUSHES) or (
             creates and self.way[:1] in _PUSHES
         )
@@ -128,7 +128,7 @@ def telling(operation: str, binding: str, version: str) -> tuple[tuple[Odd, ...]
     for way, name, form, first in product(WAYS, _EXACT, FORMS, (False, True)):
         odd = Odd(way, name, form, "", first=first)
         if odd.tells(operation, binding, version):
-            where = "push" if odd._is_in_push(sends=sends, creates=creates) else ".".join(way)
+            where = "push" if odd.is_in_push(sends=sends, creates=creates) else ".".join(way)
             found.setdefault((where, folded(name.removeprefix("\\"))), []).append(odd)
     return tuple(map(tuple, found.values()))
 

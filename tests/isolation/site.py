@@ -183,10 +183,7 @@ class Site:
     @property
     def addresses(self) -> list[tuple[int, str]]:
         """Of each gateway, the port and the address over gRPC."""
-        return [
-            (int(gateway._listeners.servers[0]._listener.getsockname()[1]), gateway.grpc_address)
-            for gateway in self._gateways
-        ]
+        return [(gateway.listeners.servers[0].port, gateway.grpc_address) for gateway in self._gateways]
 
     async def begin(self) -> None:
         """Start new gateways before agents that have forgotten everything."""

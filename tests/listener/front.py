@@ -76,17 +76,17 @@ class Front:
     cancelled: int = 0
     port: int = 0
     tls: ssl.SSLContext | None = None
-    _server: HttpServer | None = None
-    _clients: list[Client] = field(default_factory=list)
+    http_server: HttpServer | None = None
+    clients: list[Client] = field(default_factory=list)
 
     @property
     def server(self) -> HttpServer:
-        assert self._server is not None
-        return self._server
+        assert self.http_server is not None
+        return self.http_server
 
     @property
     def edge(self) -> ListenerState:
-        return self.server._listener_state
+        return self.server.listener_state
 
     @property
     def state(self) -> Any:
@@ -126,7 +126,7 @@ class Front:
         if self.tls is not None and "ssl" not in more:
             more |= {"ssl": self.tls, "server_hostname": "127.0.0.1"}
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, **more))
-        self._clients.append(client)
+        self.clients.append(client)
         return client
 
     async def says(self, data: bytes) -> bytes:
@@ -145,7 +145,7 @@ class Front:
         """Wait until no connection is left, and see that nobody counts one that is not there."""
         connection_limit = self.edge.connection_limit
         await self.until(lambda: not self.state.connections and not self.state.tasks and not connection_limit.size)
-        assert connection_limit._networks == {}
+        assert connection_limit.networks == {}
 
 
 @asynccontextmanager
@@ -163,17 +163,17 @@ async def fronting(
     listener = bind("127.0.0.1:0")
     front.port = listener.getsockname()[1]
     networks = [ipaddress.ip_network(proxy) for proxy in proxies]
-    front._server = HttpServer(listener, edge, tls=None if tls is None else tls.server, proxies=networks)
+    front.http_server = HttpServer(listener, edge, tls=None if tls is None else tls.server, proxies=networks)
     front.tls = None if tls is None else tls.client
     background = Background()
-    await front._server.start(background, "test")
+    await front.http_server.start(background, "test")
     try:
         yield front
     finally:
         front.go.set()
-        for client in front._clients:
+        for client in front.clients:
             client.leave()
-        await front._server.aclose(0.2)
+        await front.http_server.aclose(0.2)
         await background.aclose()
         await front.rested()
 

@@ -67,13 +67,13 @@ class Front:
     gone: int = 0
     open: int = 0
     address: str = ""
-    _listener: GrpcListener | None = None
-    _clients: list[RawClient] = field(default_factory=list)
+    grpc_listener: GrpcListener | None = None
+    clients: list[RawClient] = field(default_factory=list)
 
     @property
     def listener(self) -> GrpcListener:
-        assert self._listener is not None
-        return self._listener
+        assert self.grpc_listener is not None
+        return self.grpc_listener
 
     async def serve(self, head: Head, wire: GrpcResponder) -> None:
         """Serve a call as the pipeline does: a client that leaves cancels it, and a fault is an answer."""
@@ -112,7 +112,7 @@ class Front:
         """A new connection that has said what a client says first."""
         host, _, port = self.address.rpartition(":")
         client = RawClient(*await asyncio.open_connection(host, int(port)))
-        self._clients.append(client)
+        self.clients.append(client)
         client.greet()
         return client
 
@@ -135,14 +135,14 @@ async def fronting(
     front = Front(serve)
     line: Any = front
     gateway = Gateway(http=http or {}, grpc=bounds, body_limit=LONGEST)
-    front._listener = GrpcListener(reserve("127.0.0.1:0"), gateway, line, lambda: front.ready, tls)
+    front.grpc_listener = GrpcListener(reserve("127.0.0.1:0"), gateway, line, lambda: front.ready, tls)
     front.address = front.listener.address
     await front.listener.start()
     try:
         yield front
     finally:
         front.go.set()
-        for client in front._clients:
+        for client in front.clients:
             client.leave()
         await front.listener.aclose(0.2)
         assert front.open == 0

@@ -128,6 +128,6 @@ async def test_time_since_the_drain_counts_towards_the_delay(monkeypatch: pytest
             waited.append(seconds)
 
         monkeypatch.setattr("gateway.app._within", within)
-        gateway.gateway._drains_since -= 40.0
+        gateway.gateway.drains_since -= 40.0
         await gateway.gateway.stop(asyncio.Event(), delay=60.0)
         assert 19.0 < waited[0] <= 20.0

@@ -106,7 +106,7 @@ async def test_the_bounds_of_the_file_hold_and_its_proxies_are_exempt() -> None:
         settings = f"http: {{ connections_per_peer: 1 }}{proxies}"
         async with fronted(answers(whole()), settings=settings) as (gateway, _):
             first = await gateway.client()
-            await gateway.until(lambda: len(gateway.gateway._listeners.servers[0].state.connections) == 1)
+            await gateway.until(lambda: len(gateway.gateway.listeners.servers[0].state.connections) == 1)
             second = await gateway.client()
             await second.send(request("GET", "/", None, [(b"Connection", b"close")]))
             assert (await second.ended())[9:12] == status

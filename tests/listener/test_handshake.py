@@ -205,7 +205,7 @@ async def test_a_client_that_does_not_say_goodbye_is_not_waited_for(tls: Tls) ->
 
 @undisturbed(0.2)
 async def test_an_early_refusal_arrives_over_tls(tls: Tls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.5)
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.5)
     async with fronting(refuses, tls=tls) as front:
         client = await front.client()
         client.writer.write(request("POST", "/", b"x" * 5_000_000))

@@ -22,15 +22,15 @@ pytestmark = pytest.mark.anyio
 
 MIB = 1024 * 1024
 LONG = 5 * MIB
-READ = protocol._DRAINED + 32 * 1024
+READ = protocol.MOST_DRAINED + 32 * 1024
 """What a stubborn client may say: beyond what the gateway reads it must fit into the system's smallest buffers."""
 
 
 @pytest.fixture(autouse=True)
 def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends before this does not end because of it."""
-    assert protocol._DRAIN_TIME <= 2
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 60.0)
+    assert protocol.DRAIN_TIME <= 2
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 60.0)
 
 
 async def too_large(front: Front, head: Head, wire: ClientResponder) -> None:
@@ -100,7 +100,7 @@ async def test_a_client_that_waits_is_told_the_end_at_once() -> None:
 
 @undisturbed(0.5)
 async def test_a_refused_client_that_goes_on_sending_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.5)
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.5)
     async with fronting(refuses) as front:
         client = await front.client()
         started = asyncio.get_running_loop().time()
@@ -116,9 +116,9 @@ async def test_of_what_a_refused_client_sends_no_more_than_so_much_is_read() -> 
         client.writer.write(framed(64 * MIB, chunked=False))
         assert (await client.answer()).status == 401
         connection = front.connection
-        await front.until(lambda: connection._drained > protocol._DRAINED)
+        await front.until(lambda: connection.dropped > protocol.MOST_DRAINED)
         assert not connection.transport.is_reading()
-        assert connection._drained < protocol._DRAINED + MIB
+        assert connection.dropped < protocol.MOST_DRAINED + MIB
 
 
 async def test_a_client_that_is_done_is_not_lingered_for() -> None:

@@ -66,7 +66,7 @@ async def test_a_flood_behind_a_request_is_not_kept() -> None:
         await front.until(lambda: len(front.heads) == 1)
         for _ in range(100):
             await client.send(b"x" * 65536)
-        assert not front.connection._heads.received
+        assert not front.connection.unread
         assert front.wires[0].unread == 0
         front.go.set()
         assert (await client.answer()).body == b"at last"
@@ -379,7 +379,7 @@ async def test_a_server_that_stops_closes_what_rests_and_lets_the_rest_end() -> 
         resting, beginning, asking = [await front.client() for _ in range(3)]
         await asking.send(GET)
         await beginning.send(GET[:20])
-        await front.until(lambda: len(front.heads) == 1 and any(each._heads.received for each in front.connections))
+        await front.until(lambda: len(front.heads) == 1 and any(each.unread for each in front.connections))
         front.server.stop_accepting()
         assert await resting.ended() == b""
         await beginning.send(GET[20:])

@@ -98,7 +98,7 @@ async def test_limits_count_the_client_and_not_the_proxy() -> None:
     async with fronting(limits=limited(connections_per_peer=1), proxies=PROXY) as front:
         first = await front.client()
         first.writer.write(header("192.0.2.1"))
-        await front.until(lambda: "192.0.2.1" in front.edge.connection_limit._networks)
+        await front.until(lambda: "192.0.2.1" in front.edge.connection_limit.networks)
         assert b"GET /" in await said(front, header("192.0.2.2") + GET)
         assert await said(front, header("192.0.2.1") + GET) == b""
         assert front.refused == [(503, "there are too many connections")]

@@ -261,7 +261,7 @@ async def test_a_connection_whose_answer_was_read_late_goes_on() -> None:
 async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_slow_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.2)
 
     async def early(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(401, [TEXT], b"x" * 500_000)
@@ -281,7 +281,7 @@ async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_sl
 
 @undisturbed(0.5)
 async def test_a_refusal_that_nobody_reads_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.2)
     async with fronting(limits=limited(write_stall=0.2)) as front:
         client = await front.client()
         await client.send(b"nonsense\r\n")
@@ -315,7 +315,7 @@ async def test_an_agent_whose_client_never_reads_is_let_go_of() -> None:
             client = slow_socket(gateway.port)
             try:
                 loop = asyncio.get_running_loop()
-                server = gateway.gateway._listeners.servers[0]
+                server = gateway.gateway.listeners.servers[0]
                 await gateway.until(lambda: len(server.state.connections) == 1)  # noqa: B023 - asked at once
                 await loop.sock_sendall(client, request("POST", "/echo", call, [JSON]))
                 line = await gateway.line()
@@ -332,7 +332,7 @@ async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:
     async with fronted(answers_and_hangs(SSE + chunk(event)), settings="heartbeat: 50ms") as (gateway, _):
         loop = asyncio.get_running_loop()
         slow = slow_socket(gateway.port)
-        server = gateway.gateway._listeners.servers[0]
+        server = gateway.gateway.listeners.servers[0]
         await gateway.until(lambda: len(server.state.connections) == 1)
         await loop.sock_sendall(slow, request("POST", "/echo", STREAM, [JSON]))
         await gateway.until(lambda: next(iter(server.state.connections)).paused)

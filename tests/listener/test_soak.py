@@ -134,7 +134,7 @@ async def _left(client: Client) -> AsyncIterator[Client]:
 async def test_nothing_is_left_of_clients_that_do_whatever_they_like(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, secured: bool
 ) -> None:
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.3)
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.3)
     caplog.set_level(logging.CRITICAL)
     seed = random.randrange(2**32)
     wild = Wild(random.Random(seed))
@@ -145,6 +145,6 @@ async def test_nothing_is_left_of_clients_that_do_whatever_they_like(
             async with asyncio.TaskGroup() as group:
                 for _ in range(50):
                     group.create_task(wild.asks(front))
-            front._clients.clear()
+            front.clients.clear()
         await front.rested()
         assert front.heads, seed

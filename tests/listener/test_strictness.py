@@ -397,7 +397,7 @@ async def test_a_bomb_is_refused_and_takes_no_memory(data: bytes, statuses: tupl
             except ConnectionError:
                 pass
             said = await client.ended()
-            kept = sum(len(each._heads.received) for each in front.connections)
+            kept = sum(each.unread for each in front.connections)
             current, _ = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert int(said[9:12]) in statuses, said

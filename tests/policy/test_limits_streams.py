@@ -21,8 +21,8 @@ def test_a_stream_that_has_begun_leaves_its_place_to_the_next_call() -> None:
         streams.append(permit)
     for permit in streams:
         permit.release()
-    assert made._tenants[ACME].idle
-    assert made._agents[CRM].idle
+    assert made.tenants[ACME].idle
+    assert made.agents[CRM].idle
 
 
 def test_as_many_streams_are_open_as_may_be_of_the_tenant_and_of_the_agent() -> None:
@@ -54,7 +54,7 @@ def test_a_stream_counts_while_it_waits_for_its_place() -> None:
             made.admit(ACME, CRM, stream=True, now=now())
         permit.release()
         (await call).release()
-        assert made._tenants[ACME].open == 0
+        assert made.tenants[ACME].open == 0
 
     run(main())
 

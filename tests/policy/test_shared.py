@@ -168,7 +168,7 @@ async def test_without_redis_each_gives_its_own_share_and_shares_again_when_it_i
         assert not there.shared.up
         returns()
         for each in (here, there):
-            each.shared._patience = PATIENT
+            each.shared.patience = PATIENT
             async with asyncio.timeout(PATIENT):
                 while not each.shared.up:
                     await asyncio.sleep(0)
@@ -332,4 +332,4 @@ async def test_an_agents_requests_are_those_at_all_gateways_and_a_refused_call_h
             assert not isinstance(refused, Permit)
             with pytest.raises(RateLimited, match="agent"):
                 await refused
-            assert limits._agents["crm"].idle
+            assert limits.agents["crm"].idle

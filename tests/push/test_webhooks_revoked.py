@@ -85,7 +85,7 @@ class Revoking:
 
     async def waiting(self) -> int:
         """How many notifications are on their way."""
-        ledger = self.gateway.gateway._ledger
+        ledger = self.gateway.gateway.ledger
         assert ledger is not None
         return sum(note.kind == ENTRY for note in await ledger.store.notes((ENTRY, ""), 10))
 

@@ -82,7 +82,7 @@ async def test_a_call_that_ends_in_time_gets_its_answer_and_nobody_new_is_let_in
         await held.asked.wait()
         port = site.port
         stopping = group.create_task(site.gateway.stop(asyncio.Event()))
-        await until(lambda: site.gateway._listeners.servers[0]._listener.fileno() == -1)
+        await until(lambda: not site.gateway.listeners.servers[0].is_listening)
         with pytest.raises(OSError):  # noqa: PT011 - refused, or reset by a queue that closes
             await (await asyncio.open_connection("127.0.0.1", port))[0].readexactly(1)
         # Who watches can see to the end that it drains.
@@ -123,7 +123,7 @@ async def test_a_stream_gets_a_last_event_and_a_clean_end(way: str, caplog: pyte
         assert await client.piece() == EVENT
         stopping = group.create_task(site.gateway.stop(hurry))
         if way == "hurry":
-            await until(lambda: site.gateway._listeners.servers[0]._listener.fileno() == -1)
+            await until(lambda: not site.gateway.listeners.servers[0].is_listening)
             assert not stopping.done()
             hurry.set()
         last = await client.rest()

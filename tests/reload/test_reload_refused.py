@@ -221,14 +221,14 @@ async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
     async with serving(tmp_path, IDLE) as site:
         gateway = site.running.gateway
         shared: list[object] = []
-        monkeypatch.setattr(gateway._limits, "share", shared.append)
+        monkeypatch.setattr(gateway.limits, "share", shared.append)
         monkeypatch.setattr("gateway.app.Snapshot.build", gone)
         report = await site.rewrite(
             f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
         )
         assert (report.result, report.why, shared) == (Result.REFUSED, "it is gone", [])
         monkeypatch.undo()
-        monkeypatch.setattr(gateway._limits, "share", shared.append)
+        monkeypatch.setattr(gateway.limits, "share", shared.append)
         report = await site.rewrite(
             f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
         )

@@ -28,6 +28,11 @@ class Names:
         return list(self.addresses)
 
 
+async def nothing(_host: str, _port: int) -> list[str]:
+    """A name that exists and has no addresses."""
+    return []
+
+
 def headless(gateway: Running) -> Discovery:
     """The one of the only agent; nobody else looks its name up."""
     balancer = gateway.gateway.snapshot.backends["echo"].balancer
@@ -40,7 +45,7 @@ async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_non
         text = f"agents:\n  echo: {{ backend: {{ url: 'http://localhost:{one.port}', dns: headless }} }}\n"
         async with running(text, settled=False) as gateway:
             names = headless(gateway)
-            names._resolve = dns = Names("127.0.0.1")
+            names.resolve = dns = Names("127.0.0.1")
             await names.look_up()
             assert dns.asked == [("localhost", one.port)]
             made = (await sent(gateway))["result"]["task"]["id"]
@@ -85,9 +90,9 @@ async def test_a_name_without_addresses_is_told_clearly() -> None:
     text = "agents:\n  echo: { backend: { url: 'http://localhost:9', dns: headless } }\n"
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
-        names._resolve = Names()
         await names.settled.wait()
-        names._replace([])
+        names.resolve = nothing
+        await names.look_up()
         answer = await gateway.post("/echo")
         assert (answer.status, answer.json["error"]["data"][0]["reason"]) == (503, "NO_HEALTHY_BACKEND")
 
@@ -96,7 +101,7 @@ async def test_a_name_has_so_many_addresses_at_most() -> None:
     text = "agents:\n  echo: { backend: { url: 'http://localhost:9', dns: headless } }\n"
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
-        names._resolve = dns = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
+        names.resolve = dns = Names(*(f"127.0.{n // 256}.{n % 256}" for n in range(1, MOST + 50)))
         await names.look_up()
         assert len(gateway.gateway.snapshot.backends["echo"].replicas) == MOST
         # They stay the same in whichever order they are named.
@@ -113,7 +118,7 @@ async def test_an_address_that_the_file_names_by_itself_is_one_replica_with_its_
     text = f"agents:\n  echo: {{ backend: [{alone}, {{ url: 'http://localhost:{port}/b', dns: headless }}] }}\n"
     async with running(text, settled=False) as gateway:
         names = headless(gateway)
-        names._resolve = dns = Names("127.0.0.1", "127.0.0.2")
+        names.resolve = dns = Names("127.0.0.1", "127.0.0.2")
         backend = gateway.gateway.snapshot.backends["echo"]
         own = "canary" if label else f"127.0.0.1:{port}"
 
@@ -139,7 +144,7 @@ async def test_an_address_that_two_names_have_is_the_replica_of_the_first() -> N
     async with running(text, settled=False) as gateway:
         backend = gateway.gateway.snapshot.backends["echo"]
         first, second = (each[0] for each in backend.balancer.names)
-        first._resolve, second._resolve = dns = Names("127.0.0.1"), Names("127.0.0.1", "127.0.0.2")
+        first.resolve, second.resolve = dns = Names("127.0.0.1"), Names("127.0.0.1", "127.0.0.2")
 
         async def found() -> dict[str, int]:
             await first.look_up()

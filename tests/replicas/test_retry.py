@@ -213,7 +213,7 @@ async def test_one_call_is_the_trial_of_a_backend_however_many_come_at_a_time() 
         await sent(gateway)
         balancer = gateway.gateway.snapshot.backends["echo"].balancer
         # Long enough for the trial to be the only one.
-        balancer.breaker._time = 60
+        balancer.breaker.time = 60
         backend.script = agent(hangs)
         await gateway.until(lambda: balancer.breaker.admits(balancer.clock()))
         asking = [asyncio.create_task(sent(gateway, LOOKED_UP)) for _ in range(20)]
@@ -229,7 +229,7 @@ async def test_one_call_is_the_trial_of_a_replica_and_the_others_go_elsewhere() 
         [tried, _] = gateway.gateway.snapshot.backends["echo"].replicas
         while not tried.condition.ejection.is_open:
             await sent(gateway)
-        tried.condition.ejection._time = 60
+        tried.condition.ejection.time = 60
         backends[0].script = agent(hangs)
         before = count(backends[0])
         await gateway.until(lambda: tried.condition.is_available(time.monotonic()))

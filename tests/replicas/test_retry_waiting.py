@@ -153,7 +153,7 @@ async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> No
         async def watched(wire: Wire) -> None:
             left.append(breaker.left(clock()))
             # Long enough for the trial to be the only one.
-            breaker._time = 60
+            breaker.time = 60
             await go.wait()
             await play(wire)
 

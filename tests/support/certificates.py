@@ -51,21 +51,21 @@ class Authority:
         until: timedelta = 30 * DAY,
         only: tuple[str, ...] = (),
     ) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.private_key = ec.generate_private_key(ec.SECP256R1())
         self._by = by
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         signer = self if by is None else by
         begun = (
-            _begun(self.name, signer.name, self._key.public_key(), -DAY, until)
+            _begun(self.name, signer.name, self.private_key.public_key(), -DAY, until)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.private_key.public_key()), critical=False)
         )
         if only:
             kinds = (x509.UniformResourceIdentifier, x509.DNSName)
             permitted = [kind(domain) for domain in only for kind in kinds]
             begun = begun.add_extension(x509.NameConstraints(permitted, None), critical=True)
-        self.certificate = begun.sign(signer._key, hashes.SHA256())
+        self.certificate = begun.sign(signer.private_key, hashes.SHA256())
         self.pem = self.certificate.public_bytes(Encoding.PEM)
 
     def issue(
@@ -94,7 +94,7 @@ class Authority:
             begun = begun.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         for extension in more:
             begun = begun.add_extension(extension, critical=True)
-        certificate = begun.sign(key if itself else self._key, hashes.SHA256())
+        certificate = begun.sign(key if itself else self.private_key, hashes.SHA256())
         pem = certificate.public_bytes(Encoding.PEM)
         between = b"" if self._by is None or itself else self.pem
         plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -23,6 +23,7 @@ from prometheus_client.samples import Sample
 from gateway.app import Gateway
 from gateway.config.check import examine, stamped
 from gateway.config.state import StateUrl
+from gateway.listener.server import HttpServer
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin
@@ -325,7 +326,7 @@ class Running:
     @property
     def serving(self) -> int:
         """Requests that are being served, by the tasks of the server."""
-        return sum(len(server.state.tasks) for server in self.gateway._listeners.servers)
+        return sum(len(server.state.tasks) for server in self.gateway.listeners.servers)
 
     async def rested(self) -> None:
         """Wait until nothing is being served, and no connection to an agent is in use."""
@@ -397,9 +398,9 @@ async def running(
     try:
         await gateway.start()
         if server is None:
-            running.port, running.admin_port = map(_port, gateway._listeners.servers[:2])
+            running.port, running.admin_port = map(_port, gateway.listeners.servers[:2])
         else:
-            running.admin_port = _port(gateway._listeners.servers[0])
+            running.admin_port = _port(gateway.listeners.servers[0])
             running.port = await stack.enter_async_context(in_front_of(gateway, server))
         if settled:
             async with asyncio.timeout(WAIT):
@@ -515,8 +516,8 @@ async def scripted(
             yield Scripted(gateway, backend)
 
 
-def _port(server: Any) -> int:
-    return int(server._listener.getsockname()[1])
+def _port(server: HttpServer) -> int:
+    return server.port
 
 
 # ---- Credentials ---------------------------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ def spoil(path: Path) -> None:
 
 
 def checking(store: SqliteStore) -> DamageCheck:
-    assert store._check is not None
-    return store._check
+    assert isinstance(store.condition, DamageCheck)
+    return store.condition
 
 
 async def test_a_whole_file_is_in_no_trouble(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_a_copy_in_its_place_is_used_without_a_restart(tmp_path: Path, *, 
     copy.write_bytes(path.read_bytes())
     spoil(path)
     store = SqliteStore(path)
-    checking(store)._again = 0.0
+    checking(store).again = 0.0
     await store.open()
     assert store.condition.trouble
     if moved:
@@ -130,13 +130,13 @@ async def test_a_check_that_takes_long_holds_the_start_up_for_a_moment_only(
     path = tmp_path / "state.db"
     await filled(path)
     spoil(path)
-    go_on, genuine = threading.Event(), DamageCheck._run
+    go_on, genuine = threading.Event(), DamageCheck.run
 
     def slow(check: DamageCheck) -> None:
         go_on.wait(WAIT)
         genuine(check)
 
-    monkeypatch.setattr(DamageCheck, "_run", slow)
+    monkeypatch.setattr(DamageCheck, "run", slow)
     monkeypatch.setattr("gateway.tasks.sqlite.AT_START", 0.01)
     store = SqliteStore(path)
     await store.open()

@@ -201,9 +201,9 @@ async def test_a_late_answer_never_reaches_the_next_caller() -> None:
 async def test_dead_paths_are_noticed_by_the_kernel() -> None:
     async with pooled(answers_and_hangs(CHUNKS)) as (_, pool):
         response = await send(pool)
-        [connection] = pool._open
-        assert connection._transport is not None
-        sock = connection._transport.get_extra_info("socket")
+        [connection] = pool.connections
+        assert connection.transport is not None
+        sock = connection.transport.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000

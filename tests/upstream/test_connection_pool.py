@@ -228,7 +228,7 @@ async def test_closing_the_pool_closes_everything_and_says_so() -> None:
 
     async with pooled(in_turn(answers_once, answers_and_hangs(STREAM)), limits) as (backend, pool):
         await ask(pool)
-        resting = pool._newest()
+        resting = pool.newest()
         assert resting is not None
         streams = [await send(pool)]
         pool.settled(resting, reusable=True)

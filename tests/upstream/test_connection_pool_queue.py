@@ -145,7 +145,7 @@ async def test_a_connection_that_dies_while_it_is_handed_over_is_replaced() -> N
     async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=WAIT)) as (backend, pool):
         stream = await send(pool)
         await stream.read(10, WAIT)
-        connection = pool._newest()
+        connection = pool.newest()
         assert connection is not None
         queued = start(pool)
         await asyncio.sleep(0)
@@ -162,7 +162,7 @@ async def test_an_answer_behind_which_there_may_be_more_ends_its_connection() ->
         for number, full in enumerate((True, False), 1):
             asking = start(pool)
             await backend.until(lambda number=number: len(backend.requests) == number)  # type: ignore[misc]  # bound now
-            connection = next(each for each in pool._open if each._response is not None)
+            connection = next(each for each in pool.connections if each.response is not None)
             buffer = connection.get_buffer(-1)
             size = len(buffer) - (not full) - len(whole(b"x" * 10_000)) + 10_000
             answer = whole(b"x" * size)
@@ -192,7 +192,7 @@ async def test_200_cancelled_calls_leave_no_socket_and_no_slot() -> None:
         assert all(isinstance(end, asyncio.CancelledError) for end in ends)
         assert (pool.active, pool.idle, pool.waiting) == (0, 0, 0)
         await backend.all_gone()
-        assert not pool._open
+        assert not pool.connections
 
 
 async def test_a_call_can_be_cancelled_at_any_turn_of_the_loop() -> None:

@@ -51,7 +51,7 @@ async def plain(pool: ConnectionPool, tenant: str) -> bytes:
 
 
 def held(pool: ConnectionPool) -> dict[str, int]:
-    return {name: flow.held for name, flow in pool._limiter._flows.items() if flow.held}
+    return {name: flow.held for name, flow in pool.limiter.flows.items() if flow.held}
 
 
 def open_ones(streams: list[Response]) -> list[bool]:
@@ -164,7 +164,7 @@ async def test_there_are_never_more_connections_than_the_limit_whoever_asks() ->
             nonlocal most
             tenant = ("acme", "globex", "initech")[number % 3]
             response = await send(pool, b"plain", tenant=tenant, fresh=number % 5 == 0)
-            most = max(most, len(pool._open))
+            most = max(most, len(pool.connections))
             assert await response.read(10, WAIT) == b"ok"
 
         await asyncio.gather(*(call(number) for number in range(60)))

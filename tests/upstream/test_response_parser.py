@@ -131,7 +131,7 @@ def test_whole_chunks_mean_what_the_parser_says(pieces: list[bytes]) -> None:
         return made.take()
 
     def slow(made: ResponseParser, piece: bytes) -> bytes:
-        made._between = False
+        made.between = False
         made.feed(piece)
         return made.take()
 

@@ -84,7 +84,7 @@ async def test_an_early_refusal_reaches_a_client_that_is_busy_sending() -> None:
 
 
 async def test_a_refused_client_that_never_stops_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_DRAIN_TIME", 0.2)
+    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.2)
     async with guarded() as (gateway, _):
         client = await gateway.client()
         await client.send(b"POST /support HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -227,6 +227,7 @@ class Runner:
         starts: The number of process starts.
         resumes: When the next one is started, in seconds of the loop; None without a pause.
         why: The reason for which the last process ended, or None.
+        process: The process; None while there is none.
     """
 
     def __init__(self, name: str, spec: Spec, pool: "Pool") -> None:
@@ -238,7 +239,7 @@ class Runner:
         self.why: str | None = None
         self._spec = spec
         self._pool = pool
-        self._process: Process | None = None
+        self.process: Process | None = None
         self._rpc: Rpc | None = None
         self._wanted = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -251,7 +252,7 @@ class Runner:
     @property
     def pid(self) -> int | None:
         """Return the id of the process, if there is one."""
-        return None if self._process is None else self._process.pid
+        return None if self.process is None else self.process.pid
 
     @property
     def calls(self) -> int:  # noqa: D102 - see above
@@ -301,7 +302,7 @@ class Runner:
         self.starts += 1
         agent.figures.restarts += self.starts > 1
         try:
-            process = self._process = Process(spec.command)
+            process = self.process = Process(spec.command)
         except StartFailed as error:
             self._note(f"it cannot be started: {error}")
             return 0.0, False
@@ -376,7 +377,7 @@ class Runner:
                 process.signal(signal.SIGTERM)
                 await process.has_exited(self._spec.stop)
         await process.aclose()
-        self._process = self._rpc = None
+        self.process = self._rpc = None
 
     def _note(self, why: str) -> None:
         if not self._stopping.is_set():

@@ -158,20 +158,20 @@ class Metadata:
     def __init__(self, metadata: list[tuple[str, str]]) -> None:
         self._metadata = metadata
 
-    async def _with_more(self, continuation: Any, details: Any, request: Any) -> Any:
+    async def with_more(self, continuation: Any, details: Any, request: Any) -> Any:
         return await continuation(details._replace(metadata=[*(details.metadata or ()), *self._metadata]), request)
 
 
 class Unary(Metadata, grpc.aio.UnaryUnaryClientInterceptor):
     """For calls with one answer."""
 
-    intercept_unary_unary = Metadata._with_more
+    intercept_unary_unary = Metadata.with_more
 
 
 class Stream(Metadata, grpc.aio.UnaryStreamClientInterceptor):
     """For streams."""
 
-    intercept_unary_stream = Metadata._with_more
+    intercept_unary_stream = Metadata.with_more
 
 
 def _event(event: Any) -> Any:

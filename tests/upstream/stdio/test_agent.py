@@ -139,8 +139,8 @@ async def test_when_it_is_started_again_is_what_the_file_says(
         runner = only(agent)
         if mode == "behaves":
             await say(rpc, "ok")
-            assert runner._process is not None
-            runner._process.close_input()
+            assert runner.process is not None
+            runner.process.close_input()
         else:
             with pytest.raises(Fault):
                 await rpc.request("SendMessage", b"", Version.V1_0, WAIT)
