@@ -44,25 +44,28 @@ class Bad:
     """An agent that misbehaves.
 
     Attributes:
-        more: What else the file says of its command, and of its timeouts.
+        more: Further keys of its command.
+        timeouts: Further timeouts of the agent.
+        send: The time that a send may take.
     """
 
     mode: str
     arguments: tuple[str, ...] = ()
     more: str = ""
     timeouts: str = "first_byte: 30s"
+    send: str = "1s"
 
 
 @asynccontextmanager
 async def fleet(folder: Path, **agents: Bad) -> AsyncIterator[Running]:
     """A gateway in front of agents that misbehave, and of one that does not, `good`."""
     text = "agents:\n"
-    for name, bad in {"good": Bad("behaves"), **agents}.items():
+    for name, bad in {"good": Bad("behaves", send="30s"), **agents}.items():
         words = json.dumps([sys.executable, "-S", str(FILE), bad.mode, *bad.arguments, "--journal", str(folder / name)])
         more = indent(bad.more, " " * 8)
         text += f"""\
   "{name}":
-    timeouts: {{ send: {"30s" if name == "good" else "1s"}, connect: 20s, {bad.timeouts} }}
+    timeouts: {{ send: {bad.send}, connect: 20s, {bad.timeouts} }}
     backend:
       stdio:
         command: {words}
@@ -281,7 +284,7 @@ async def test_a_frame_beyond_the_bound_ends_the_process_and_one_within_it_passe
 
 
 LIMITS = {
-    "much-memory": (Bad("eats-memory", ("320",), "limits: { memory: 300MiB }"), RESET),
+    "much-memory": (Bad("eats-memory", ("320",), "limits: { memory: 300MiB }", send="30s"), RESET),
     "little-memory": (Bad("eats-memory", ("20",), "limits: { memory: 300MiB }"), ("20 MiB",)),
     "time": (Bad("eats-time", ("1",), "limits: { cpu: 1s }"), RESET + TIMEOUT),
     "files": (Bad("eats-files", ("100",), "limits: { files: 40 }"), tuple(map(str, range(20, 40)))),
