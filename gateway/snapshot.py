@@ -48,7 +48,7 @@ from gateway.tasks.skill_affinity import SkillAffinity
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample
-from gateway.upstream.balancer import Replica
+from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 from gateway.upstream.upstream import Upstream
 

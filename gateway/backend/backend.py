@@ -52,12 +52,13 @@ from gateway.tasks.ownership import Isolation
 from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.upstream import retry
-from gateway.upstream.balancer import AffinityPolicy, Balancer, Condition, Replica, Target
+from gateway.upstream.balancer import AffinityPolicy, Balancer
 from gateway.upstream.circuit_breaker import CircuitBreaker
 from gateway.upstream.connection_pool import PoolLimits
 from gateway.upstream.dns import Discovery, port_of
 from gateway.upstream.health_check import HealthCheck, HealthChecker
 from gateway.upstream.oauth2 import NoToken, TokenSource, TokenSpec
+from gateway.upstream.replica import Condition, Replica, Target
 from gateway.upstream.retry import RetryBudget, RetryOn, RetryPolicy
 from gateway.upstream.stdio.upstream import trouble_of
 from gateway.upstream.upstream import IdentityNames, Timeouts, Treatment, Upstream

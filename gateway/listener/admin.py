@@ -39,7 +39,7 @@ from gateway.snapshot import Snapshot
 from gateway.telemetry.log import current_level
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.recent import RecentRequests
-from gateway.upstream.balancer import Replica
+from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
 _OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})

@@ -25,7 +25,7 @@ from gateway.proxy.answer_memory import ASIDE
 from gateway.proxy.request import RequestContext
 from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page
-from gateway.upstream.reply import Reply
+from gateway.upstream.upstream import Reply
 
 _LONG = 1024 * 1024
 """Bytes of an answer over HTTP from which on it is read in a thread. Its connection is closed then: until the answer is

@@ -34,12 +34,11 @@ from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
 from gateway.push.webhooks import Webhooks
 from gateway.tasks.ownership import ownership_of
-from gateway.upstream.balancer import Replica
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.reply import Reply
+from gateway.upstream.replica import Replica
 from gateway.upstream.retry import Attempt
-from gateway.upstream.upstream import Caller
+from gateway.upstream.upstream import Caller, Reply
 
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
 _MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})

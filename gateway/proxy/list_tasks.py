@@ -51,8 +51,8 @@ from gateway.proxy.responder import Responder
 from gateway.tasks.ownership import Ownership
 from gateway.tasks.token_cipher import TokenCipher
 from gateway.upstream.page import refuse_page
-from gateway.upstream.reply import AnswerTooLong, Reply
 from gateway.upstream.retry import Attempt
+from gateway.upstream.upstream import AnswerTooLong, Reply
 
 MOST_PAGES = 20
 """Pages of the agent's that one call asks for at most."""

@@ -18,7 +18,7 @@ from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery
-from gateway.upstream.reply import Reply
+from gateway.upstream.upstream import Reply
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
 """Operations that have two names."""

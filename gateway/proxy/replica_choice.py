@@ -12,7 +12,8 @@ from gateway.a2a.operation import Operation
 from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.tasks.ownership import ownership_of
-from gateway.upstream.balancer import Balancer, Replica
+from gateway.upstream.balancer import Balancer
+from gateway.upstream.replica import Replica
 
 
 async def choose_replica(

@@ -23,9 +23,8 @@ from typing import Any, Final, Protocol, cast
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.upstream.alarm import Alarm
 from gateway.upstream.outlier_detection import Unsent
-from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.response import CUT, Response, late
-from gateway.upstream.response_parser import ResponseParser
+from gateway.upstream.response_parser import PlainHeads, ResponseParser
 
 _AT_ONCE: Final = 64 * 1024
 _OF_A_STREAM: Final = 32 * 1024

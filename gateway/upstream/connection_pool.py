@@ -21,8 +21,8 @@ from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
 from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
-from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.response import Response
+from gateway.upstream.response_parser import PlainHeads
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from gateway.upstream.balancer import Target
+from gateway.upstream.replica import Target
 
 EVERY = 5.0
 """Seconds between look-ups; safety R10 asks for 30 at most."""

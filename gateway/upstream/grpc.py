@@ -19,9 +19,8 @@ from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.headers import TO_AGENT, Pairs, pass_on, without_parent
 from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
 from gateway.upstream.dialects import GRPC, Dialects, Interface, Reading
-from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel, Metadata
-from gateway.upstream.grpc_end import passed
+from gateway.upstream.grpc_reply import GrpcReply, passed
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
 
 _OF_HTTP = frozenset({b"accept", b"cache-control", b"content-language", b"content-type", b"user-agent"})
@@ -95,7 +94,7 @@ class GrpcUpstream:
         caller: Caller,
         *,
         fresh: bool = False,  # noqa: ARG002 - calls share the connection
-    ) -> Coroutine[Any, Any, GrpcAnswer]:
+    ) -> Coroutine[Any, Any, GrpcReply]:
         """Send the call; the answer, or the first message of a stream, is there when this was awaited.
 
         The agent is told how long it has: the shorter of what its timeouts say and of what is left of the client's own.

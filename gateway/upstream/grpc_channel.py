@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect
 from gateway.upstream.connection import closed
-from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.grpc_reply import GrpcReply
 from gateway.upstream.response import late
 
 Metadata = Sequence[tuple[str, str]]
@@ -121,7 +121,7 @@ class GrpcChannel:
         *,
         timeout: float,  # noqa: ASYNC109 - kept by gRPC, which tells the agent
         expired: Callable[[], Fault] = late,
-    ) -> GrpcAnswer:
+    ) -> GrpcReply:
         """Send one message and return the whole answer, or the status in its place.
 
         Args:
@@ -141,7 +141,7 @@ class GrpcChannel:
         call = line.unary(path)(message, timeout=timeout, metadata=metadata)
         self._calls.add(call)
         try:
-            return await GrpcAnswer(call, line.channel, self._address, line.bare).only(timeout, expired)
+            return await GrpcReply(call, line.channel, self._address, line.bare).only(timeout, expired)
         except UpstreamConnect:
             self._let_go(line)
             raise
@@ -156,7 +156,7 @@ class GrpcChannel:
         *,
         first: float,
         timeout: float | None,  # noqa: ASYNC109 - as above
-    ) -> GrpcAnswer:
+    ) -> GrpcReply:
         """Send one message and return the stream from its first message or its end on; the caller closes it.
 
         Args:
@@ -172,7 +172,7 @@ class GrpcChannel:
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
         try:
-            return await GrpcAnswer(call, line.channel, self._address).begin(first)
+            return await GrpcReply(call, line.channel, self._address).begin(first)
         except UpstreamConnect:
             self._let_go(line)
             raise
@@ -238,7 +238,7 @@ class _Line:
     """A gRPC channel with its callables, which are made once per method.
 
     Attributes:
-        bare: As `GrpcAnswer`.
+        bare: As `GrpcReply`.
     """
 
     def __init__(self, channel: aio.Channel) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gateway.a2a.fault import Draining, Fault, Overloaded, UpstreamAuthFailed
-from gateway.upstream.balancer import Target
 from gateway.upstream.connection_pool import ConnectionPool
 from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
+from gateway.upstream.replica import Target
 from gateway.upstream.request import request_head
 from gateway.upstream.response import late
 

@@ -9,7 +9,7 @@ and 503 with a `Retry-After`, which HTTP machinery acts on. A 413 is about the c
 import email.utils
 
 from gateway.a2a.fault import BodyTooLarge, UpstreamBusy, UpstreamLimited, UpstreamProtocol, WrongHttpMethod
-from gateway.upstream.reply import Reply
+from gateway.upstream.upstream import Reply
 
 _LONGEST_WAIT = 86_400.0
 

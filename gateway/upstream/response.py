@@ -7,8 +7,8 @@ from typing import Protocol, Self
 from gateway.a2a.fault import Fault, UpstreamIdle, UpstreamReset, UpstreamTimeout
 from gateway.a2a.headers import Pairs, is_event_stream
 from gateway.upstream.outlier_detection import FAILING
-from gateway.upstream.reply import AnswerTooLong, ignore_size
 from gateway.upstream.response_parser import ResponseParser
+from gateway.upstream.upstream import AnswerTooLong, ignore_size
 
 CUT = "the agent closed the connection before its answer was complete"
 

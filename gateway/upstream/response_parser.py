@@ -10,17 +10,18 @@ Ambiguous framing is refused, not repaired (RFC 9112 §6.3, §11.2): both length
 than `chunked`, bare line feeds, folded lines, bytes after the end. llhttp sets no limits, so the bytes and fields of
 the head are counted here.
 
-Two fast paths avoid llhttp: a plain head in one piece (`plain_head`), and a read that is exactly one chunk, as the
+Two fast paths avoid llhttp: a plain head in one piece (`PlainHeads`), and a read that is exactly one chunk, as the
 events of a stream nearly always are. llhttp reads everything else, and is made when it is needed: a stream that waits
 has no parser.
 """
+
+import re
 
 import httptools
 import msgspec
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import Pairs
-from gateway.upstream.plain_head import LENGTH_DIGITS, PlainHead, PlainHeads
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
@@ -32,6 +33,17 @@ _SIZE_END = 9
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 _EXCESS = "bytes after the end of the answer"
 _WATCHED = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
+
+LENGTH_DIGITS = 15
+# RFC 9112 §4, §5: printable words behind the status; then names that are tokens, each with a colon at once.
+_PLAIN = re.compile(
+    rb"HTTP/1\.1 ([2-5][0-9][0-9]) [\x20-\x7e]*+\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n)++\r\n"
+)
+_BODILESS = frozenset({204, 304})
+# They frame or code the body, or ask for another protocol. `Connection: keep-alive` changes nothing.
+_TELLING = frozenset({b"transfer-encoding", b"content-encoding", b"upgrade", b"proxy-connection"})
+_LENGTH = b"content-length"
+_LONGEST_KEPT = 2048
 
 
 def unusable(detail: str) -> UpstreamProtocol:
@@ -60,7 +72,7 @@ class ResponseParser(msgspec.Struct, eq=False):
 
     _header_bytes: int
     _header_count: int
-    _plain: PlainHeads | None = None
+    _plain: "PlainHeads | None" = None
     status: int = 0
     headers: Pairs = []
     known: dict[object, object] | None = None
@@ -154,7 +166,7 @@ class ResponseParser(msgspec.Struct, eq=False):
 
     # ---- Head --------------------------------------------------------------------------------------------------
 
-    def _take_plain(self, head: PlainHead, digits: bytes, body: bytes) -> None:
+    def _take_plain(self, head: "PlainHead", digits: bytes, body: bytes) -> None:
         """Begin with a head that was read without the parser, and the bytes after it."""
         self.headers = headers = head.headers.copy()
         headers[head.at] = (b"content-length", digits)
@@ -346,3 +358,96 @@ class ResponseParser(msgspec.Struct, eq=False):
     def on_message_complete(self) -> None:
         """Note the end of the message."""
         self._over = True
+
+
+# ---- Plain heads -----------------------------------------------------------------------------------------------------
+
+# A plain head is HTTP/1.1 with a final status, a body and lines that end with CRLF. No header but `Content-Length`
+# frames or codes the body. Nearly every agent writes such a head, and llhttp reads it in the same way.
+
+
+class PlainHead(msgspec.Struct, frozen=True, eq=False):
+    """One head, reused for following heads that differ from it only in the length of the body.
+
+    Attributes:
+        headers: As `ResponseReader` has them.
+        at: The index of the length in `headers`.
+        before: The bytes in front of the digits of the length.
+        after: The bytes behind them.
+        known: A cache for what is worked out from the head but for the length, as `Reply.known`.
+    """
+
+    status: int
+    headers: Pairs
+    at: int
+    before: bytes
+    after: bytes
+    known: dict[object, object]
+
+
+class PlainHeads:
+    """Reads the heads of one agent's responses.
+
+    The last head is kept: agents repeat it, but for the length of the body, and for the date once a second.
+
+    Args:
+        header_bytes: Most bytes in a head.
+        header_count: Most headers in it.
+    """
+
+    __slots__ = ("_header_bytes", "_header_count", "_last")
+
+    def __init__(self, header_bytes: int, header_count: int) -> None:
+        self._header_bytes = header_bytes
+        self._header_count = header_count
+        self._last: PlainHead | None = None
+
+    def read(self, data: bytes) -> tuple[PlainHead, bytes, int] | None:
+        """Return the head that `data` begins with, the digits of its length, and the index of the body.
+
+        None if the head is incomplete or not plain.
+        """
+        end = data.find(_HEAD_END) + 4
+        if end < 4 or end > self._header_bytes:
+            return None
+        last = self._last
+        if last is not None:
+            start, behind = len(last.before), end - len(last.after)
+            if start < behind <= start + LENGTH_DIGITS and data.startswith(last.before):
+                digits = data[start:behind]
+                if digits.isdigit() and data.startswith(last.after, behind):
+                    return last, digits, end
+        head = _read_plain(data[:end], self._header_count)
+        if head is None:
+            return None
+        if end <= _LONGEST_KEPT:
+            self._last = head
+        return head, head.headers[head.at][1], end
+
+
+def _read_plain(raw: bytes, most: int) -> PlainHead | None:
+    found = _PLAIN.fullmatch(raw)
+    if found is None or int(found[1]) in _BODILESS:
+        return None
+    lines = raw[found.end(1) : -4].split(b"\r\n")
+    del lines[0]
+    if len(lines) > most:
+        return None
+    headers: Pairs = []
+    at = -1
+    for number, line in enumerate(lines):
+        name, _, value = line.partition(b":")
+        name, value = name.lower(), value.strip(b" \t")
+        if name == _LENGTH:
+            if at >= 0 or not value.isdigit() or len(value) > LENGTH_DIGITS or not line.endswith(value):
+                return None
+            at = number
+        elif name in _TELLING or (name == b"connection" and value.lower() != b"keep-alive"):
+            return None
+        headers.append((name, value))
+    if at < 0:
+        return None
+    # The index of the first digit of the length.
+    start = found.end(1) + raw[found.end(1) :].index(b"\r\n") + 2
+    start += sum(len(line) + 2 for line in lines[: at + 1]) - 2 - len(headers[at][1])
+    return PlainHead(int(found[1]), headers, at, raw[:start], raw[start + len(headers[at][1]) :], {})

@@ -49,15 +49,15 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.telemetry.metrics import AgentMeter
-from gateway.upstream.balancer import NO_TRIALS, Balancer, Replica
+from gateway.upstream.balancer import NO_TRIALS, Balancer
 from gateway.upstream.credentials import subject_of
 from gateway.upstream.dialects import Interface
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted, Reclaimed, Unsent, counts, tells_nothing
 from gateway.upstream.page import retry_after
-from gateway.upstream.reply import Reply
-from gateway.upstream.upstream import Caller
+from gateway.upstream.replica import Replica
+from gateway.upstream.upstream import Caller, Reply
 
 if TYPE_CHECKING:
     # It imports an optional library.

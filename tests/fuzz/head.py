@@ -8,9 +8,8 @@ import h11
 import httptools
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
-from gateway.upstream.plain_head import PlainHeads
 from gateway.upstream.request import request_head
-from gateway.upstream.response_parser import ResponseParser
+from gateway.upstream.response_parser import PlainHeads, ResponseParser
 from tests.fuzz.driver import run
 
 BYTES, COUNT = 2048, 20

@@ -10,7 +10,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, Fault, RateLimited, UpstreamProtocol
 from gateway.proxy.list_tasks import AgentFailed
-from gateway.upstream.reply import AnswerTooLong
+from gateway.upstream.upstream import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
 from tests.a2a.lists import JSONRPC, listed, page_of
 from tests.support.shared_agent import WORKING, SharedAgent, answered, counting, crowd, ids, page, task_of

@@ -21,8 +21,9 @@ from gateway.a2a.bindings.grpc_method import method_of
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
-from gateway.upstream.balancer import Balancer, Replica
+from gateway.upstream.balancer import Balancer
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.replica import Replica
 from tests.support.gateway import JSON, Running, card_of, running
 from tests.support.grpc_agent import grpc_over
 from tests.support.grpc_gateway import LISTENS, request

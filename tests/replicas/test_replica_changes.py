@@ -10,7 +10,7 @@ import pytest
 
 from gateway.backend.backend import Backend
 from gateway.reload import Report, Result, Trigger
-from gateway.upstream.balancer import Condition
+from gateway.upstream.replica import Condition
 from tests.support.assembly import EVENT, streaming, until
 from tests.support.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
 from tests.support.replicated import asks, count, named, sends, sent

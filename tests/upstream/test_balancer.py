@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.fault import NoHealthyBackend
-from gateway.upstream.balancer import Balancer, Condition, Replica, choose
+from gateway.upstream.balancer import Balancer, choose
 from gateway.upstream.circuit_breaker import CircuitBreaker
+from gateway.upstream.replica import Condition, Replica
 from gateway.upstream.upstream import Upstream
 from tests.table import for_each
 

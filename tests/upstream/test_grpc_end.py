@@ -6,8 +6,8 @@ import pytest
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from gateway.upstream.grpc_end import own_status, passed
 from gateway.upstream.grpc_library import aio, grpc
+from gateway.upstream.grpc_reply import own_status, passed
 from gateway.upstream.outlier_detection import Away, DeadlinePassed
 from gateway.upstream.response import late
 from tests.table import for_each

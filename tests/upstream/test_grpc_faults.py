@@ -17,8 +17,8 @@ from gateway.a2a.fault import (
     UpstreamTimeout,
 )
 from gateway.a2a.framing.grpc import frame
-from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
+from gateway.upstream.grpc_reply import GrpcReply
 from gateway.upstream.outlier_detection import Away, DeadlinePassed, NotAccepted
 from tests.support.grpc_agent import fails, grpc_agent, hangs
 from tests.support.http2_server import OK, Http2Server, Script, Turn, http2_server
@@ -33,11 +33,11 @@ PATH = "/lf.a2a.v1.A2AService/GetTask"
 BOUNDS = GrpcBounds(request=1000, answer=1000, metadata=16 * 1024)
 
 
-async def unary(channel: GrpcChannel) -> GrpcAnswer:
+async def unary(channel: GrpcChannel) -> GrpcReply:
     return await channel.unary(PATH, b"q", (), timeout=20)
 
 
-async def stream(channel: GrpcChannel, *, idle: float = 20, limit: float | None = None) -> GrpcAnswer:
+async def stream(channel: GrpcChannel, *, idle: float = 20, limit: float | None = None) -> GrpcReply:
     """The whole of it."""
     answer = await channel.stream(PATH, b"q", (), first=20, timeout=limit)
     client = Taking()
@@ -48,7 +48,7 @@ async def stream(channel: GrpcChannel, *, idle: float = 20, limit: float | None 
 KINDS = pytest.mark.parametrize("ask", [unary, stream])
 
 
-Ask = Callable[[GrpcChannel], Awaitable[GrpcAnswer]]
+Ask = Callable[[GrpcChannel], Awaitable[GrpcReply]]
 
 
 async def fault_of(url: str, ask: Ask, *, connect: float = 5) -> Fault:

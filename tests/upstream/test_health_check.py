@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.upstream.balancer import Target
 from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_library import grpc
 from gateway.upstream.health_check import HealthCheck, HealthChecker
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.replica import Target
 from tests.support.gateway import Running, fronted, running
 from tests.support.grpc_agent import Answer, fails, grpc_agent, hangs, says
 from tests.support.scripted import Script, Wire, resets_at_once, whole

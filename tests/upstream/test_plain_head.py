@@ -4,8 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
-from gateway.upstream.plain_head import PlainHeads
-from gateway.upstream.response_parser import ResponseParser
+from gateway.upstream.response_parser import PlainHeads, ResponseParser
 from tests.table import for_each
 
 BYTES, COUNT = 2048, 8

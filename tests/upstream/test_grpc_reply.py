@@ -10,8 +10,8 @@ from h2.events import PingAckReceived, WindowUpdated
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.framing.grpc import frame
-from gateway.upstream.grpc_answer import GrpcAnswer
 from gateway.upstream.grpc_channel import GrpcChannel
+from gateway.upstream.grpc_reply import GrpcReply
 from tests.support.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent, hangs, says
 from tests.support.http2_server import Turn, http2_server
 from tests.support.taking import Taking
@@ -36,15 +36,15 @@ async def asked(answer: Answer) -> AsyncIterator[tuple[GrpcChannel, GrpcAgent]]:
             await channel.aclose()
 
 
-async def unary(channel: GrpcChannel) -> GrpcAnswer:
+async def unary(channel: GrpcChannel) -> GrpcReply:
     return await channel.unary(PATH, b"q", (), timeout=20)
 
 
-async def stream(channel: GrpcChannel) -> GrpcAnswer:
+async def stream(channel: GrpcChannel) -> GrpcReply:
     return await channel.stream(PATH, b"q", (), first=20, timeout=None)
 
 
-async def read(answer: GrpcAnswer) -> list[bytes]:
+async def read(answer: GrpcReply) -> list[bytes]:
     client = Taking()
     await answer.flow(client.take, client.settle, 20)
     return client.taken
