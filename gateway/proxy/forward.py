@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.call import Call
@@ -41,7 +42,7 @@ from gateway.upstream.retry import Attempt
 from gateway.upstream.upstream import Caller, Reply
 
 _BRING_WEBHOOKS = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG})
-_MISSES = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
+_TASK_IS_OVER = frozenset({TASK_NOT_FOUND.code, TASK_NOT_CANCELABLE.code})
 """Errors of an agent after which a task cannot be open."""
 _LONG = 128 * 1024
 """Bytes of a body from which on it is translated in a thread."""
@@ -128,15 +129,15 @@ class Forwarder:
         if named.webhooks and pushing is None:
             await webhooks.judge(named.webhooks)
         caller = _caller(request, principal)
-        asking = _Asking(
+        attempt = Attempt(
             request, backend, interface, self._clock, caller=caller, binds=binds, call=call, replica=replica
         )
-        asking.home, asking.translation = home, translation
-        asking.begin(self._clock())
+        agent_call = _AgentCall(attempt, request, backend, home, translation)
+        agent_call.begin(self._clock())
         try:
-            await self._ask(asking, call, client)
+            await self._send(agent_call, call, client)
         finally:
-            asking.finish()
+            agent_call.finish()
 
     async def _list(
         self,
@@ -154,87 +155,93 @@ class Forwarder:
         assert request.principal is not None
         ownership = request.ownership = ownership_of(backend.isolation, request.principal, "")
         caller = _caller(request, request.principal)
-        asking = _Asking(request, backend, interface, self._clock, caller=caller, binds=binds, replica=replica)
-        lister = TaskLister(asking, ownership, self._clock)
-        asking.begin(self._clock())
+        attempt = Attempt(request, backend, interface, self._clock, caller=caller, binds=binds, replica=replica)
+        agent_call = _AgentCall(attempt, request, backend)
+        lister = TaskLister(attempt, request, backend, ownership, self._clock)
+        agent_call.begin(self._clock())
         try:
             await lister.list_tasks(call, client)
         finally:
-            asking.status = lister.status
-            asking.finish()
+            agent_call.status = lister.status
+            agent_call.finish()
 
-    async def _ask(self, asking: "_Asking", call: Call, client: Responder) -> None:
+    async def _send(self, agent_call: "_AgentCall", call: Call, client: Responder) -> None:
         """Send the call, again where it may be, and deliver the reply."""
-        request = asking.request
+        request, attempt = agent_call.request, agent_call.attempt
         try:
-            reply = await asking.send(call)
+            reply = await attempt.send(call)
         except Fault as fault:
-            reply = await asking.again(call, fault)
+            reply = await attempt.retry(call, fault)
         while True:
             try:
-                await self._deliver(asking, call, reply, client)
+                await self._deliver(agent_call, call, reply, client)
                 break
             except (UpstreamReset, UpstreamConnect) as fault:
                 # The head was there and the rest was not, or it was asked by another verb and there was no agent any
                 # more; if the client has got nothing of it, it counts as no reply.
                 if request.status:
                     raise
-                reply = await asking.again(call, fault)
-        if request.ownership is not None and asking.missed:
+                reply = await attempt.retry(call, fault)
+        if request.ownership is not None and agent_call.is_unknown_task:
             await request.ownership.record_loss()
 
-    async def _deliver(self, asking: "_Asking", call: Call, reply: Reply, client: Responder) -> None:
-        request, translation = asking.request, asking.translation
+    async def _deliver(self, agent_call: "_AgentCall", call: Call, reply: Reply, client: Responder) -> None:
+        request, attempt, translation = agent_call.request, agent_call.attempt, agent_call.translation
         if reply.is_failing:
-            reply = await asking.unless_busy(call, reply)
+            reply = await attempt.retry_if_busy(call, reply)
         request.upstream_address = reply.address or None
         if reply.has_begun or reply.is_failing:
-            asking.answered(reply)
+            attempt.answered(reply)
         elif call.operation.streams:
             # A stream has gone well once there is an event, and any other answer once all of it is there.
-            request.on_event = partial(asking.answered, reply)
-        delivery = self._delivery(asking, reply, translation, call)
+            request.on_event = partial(attempt.answered, reply)
+        delivery = self._delivery(agent_call, reply, translation, call)
         try:
             if call.operation in method_fallback.TWO_WAYS:
                 if translation is not None:
                     # The call as it was before the method fallback; it is sent again now.
                     translation.call = call
-                delivery = await self._by_the_other_verb(asking, delivery)
-                delivery = await self._otherwise(asking, delivery)
+                delivery = await self._by_other_verb(agent_call, delivery)
+                delivery = await self._by_other_method(agent_call, delivery)
                 reply = delivery.reply
-            asking.status = reply.http_status
+            agent_call.status = reply.http_status
             request.received = self._clock()
             try:
                 await deliver(delivery, client)
             except Fault as fault:
-                asking.broke(reply, fault)
+                attempt.broke_off(reply, fault)
                 raise
         finally:
             delivery.reply.close()
-        asking.answered(reply)
+        attempt.answered(reply)
 
-    def _delivery(self, asking: "_Asking", reply: Reply, translation: Translation | None, call: Call) -> Delivery:
-        return Delivery(reply, asking.request, asking.backend, asking.interface, call, self._clock, translation)
+    def _delivery(
+        self, agent_call: "_AgentCall", reply: Reply, translation: Translation | None, call: Call
+    ) -> Delivery:
+        request, backend, interface = agent_call.request, agent_call.backend, agent_call.attempt.interface
+        return Delivery(reply, request, backend, interface, call, self._clock, translation)
 
-    async def _by_the_other_verb(self, asking: "_Asking", delivery: Delivery) -> Delivery:
+    async def _by_other_verb(self, agent_call: "_AgentCall", delivery: Delivery) -> Delivery:
         """Return the delivery, or that of the reply to a subscription by the HTTP method that the agent knows."""
         is_subscription = delivery.call.operation is Operation.SUBSCRIBE_TO_TASK
         if not is_subscription or not await method_fallback.is_unknown_path(delivery):
             return delivery
         delivery.reply.close()
         call = method_fallback.by_the_other_verb(delivery.call)
-        return self._delivery(asking, await asking.send(call), delivery.translation, call)
+        return self._delivery(agent_call, await agent_call.attempt.send(call), delivery.translation, call)
 
-    async def _otherwise(self, asking: "_Asking", delivery: Delivery) -> Delivery:
-        """Return the same delivery, or that of the reply to the call made in the other way that the agent knows."""
-        request, backend, asked, call = asking.request, asking.backend, asking.request.call, delivery.call
+    async def _by_other_method(self, agent_call: "_AgentCall", delivery: Delivery) -> Delivery:
+        """Return the delivery, or that of the reply to the same call by the other name that the agent knows."""
+        request, backend, attempt = agent_call.request, agent_call.backend, agent_call.attempt
+        asked = request.call
         if asked is None or not isinstance(backend.upstream, HttpUpstream):
             return delivery
-        if not await method_fallback.is_unknown(delivery, asking.interface.dialect):
+        if not await method_fallback.is_unknown(delivery, attempt.interface.dialect):
             return delivery
-        asking.answered(delivery.reply)
-        translation = asking.translation or await self._translate(request, backend, asking.interface, asked, None)
-        found = await method_fallback.find(call, translation, asking.send, partial(self._delivery, asking))
+        attempt.answered(delivery.reply)
+        translation = agent_call.translation or await self._translate(request, backend, attempt.interface, asked, None)
+        deliver_reply = partial(self._delivery, agent_call)
+        found = await method_fallback.find(delivery.call, translation, attempt.send, deliver_reply)
         if found is None:
             return delivery
         delivery.reply.close()
@@ -267,8 +274,8 @@ class Forwarder:
         return await asyncio.get_running_loop().run_in_executor(self._threads, translate)
 
 
-class _Asking(Attempt[RequestContext, Backend]):
-    """The attempts of one call.
+class _AgentCall(msgspec.Struct, eq=False):
+    """A call while it is at the agent; a struct, since one is made for each.
 
     Attributes:
         home: The replica that made its task, as `choose_replica` returns it.
@@ -276,6 +283,9 @@ class _Asking(Attempt[RequestContext, Backend]):
         status: The HTTP status of the answer; None until there is one.
     """
 
+    attempt: Attempt
+    request: RequestContext
+    backend: Backend
     home: str | None = None
     translation: Translation | None = None
     status: int | None = None
@@ -287,27 +297,28 @@ class _Asking(Attempt[RequestContext, Backend]):
 
     def finish(self) -> None:
         """End the call, and count its answer."""
-        request, meter = self.request, self.backend.meter
+        request, meter, attempt = self.request, self.backend.meter, self.attempt
         request.on_event = None
-        self.end()
+        attempt.end()
         meter.forwarding(-1)
-        meter.answered(self.replica.key, self.status)
+        meter.answered(attempt.replica.key, self.status)
         if self.status == 200 and request.sent is not None and request.received is not None:
             operation = request.operation
             if operation is not None and operation.sends:
                 self.backend.listing.first_byte.note(request.received - request.sent, request.received)
 
     @property
-    def missed(self) -> bool:
+    def is_unknown_task(self) -> bool:
         """Return whether the agent says that the task does not exist, or is over.
 
         Of several replicas only the one that made the task can tell.
         """
-        if self.home is not None and self.home != self.replica.name:
+        attempt = self.attempt
+        if self.home is not None and self.home != attempt.replica.name:
             return False
         if self.request.progress.error is not None:
-            return self.request.progress.error in _MISSES
-        return self.status in (404, 409) and self.interface.dialect.binding is Binding.REST
+            return self.request.progress.error in _TASK_IS_OVER
+        return self.status in (404, 409) and attempt.interface.dialect.binding is Binding.REST
 
 
 def _caller(request: RequestContext, principal: Principal) -> Caller:

@@ -87,12 +87,17 @@ class TaskLister:
     """
 
     def __init__(
-        self, asking: Attempt[RequestContext, Backend], ownership: Ownership, clock: Callable[[], float]
+        self,
+        attempt: Attempt,
+        request: RequestContext,
+        backend: Backend,
+        ownership: Ownership,
+        clock: Callable[[], float],
     ) -> None:
-        self._asking = asking
-        self._backend = asking.backend
-        self._interface = asking.interface
-        self._request = asking.request
+        self._attempt = attempt
+        self._backend = backend
+        self._interface = attempt.interface
+        self._request = request
         self._ownership = ownership
         self._clock = clock
         self._passed: Pairs = []
@@ -134,47 +139,47 @@ class TaskLister:
 
     async def _ask(self, call: Call) -> bytes:
         """Return the agent's good answer, from wherever the call may be sent again."""
-        asking = self._asking
+        attempt = self._attempt
         asked = await self._ownership.authorize(call)
         began = self._clock()
         try:
             try:
-                reply = await asking.send(asked)
+                reply = await attempt.send(asked)
             except Fault as fault:
-                reply = await asking.again(asked, fault)
+                reply = await attempt.retry(asked, fault)
             while True:
                 if reply.is_failing:
-                    reply = await asking.unless_busy(asked, reply)
+                    reply = await attempt.retry_if_busy(asked, reply)
                 try:
                     return await self._page(reply, asked)
                 except UpstreamReset as fault:
-                    reply = await asking.again(asked, fault)
+                    reply = await attempt.retry(asked, fault)
         finally:
             self._request.upstream += self._clock() - began
 
     async def _page(self, reply: Reply, asked: Call) -> bytes:
-        asking = self._asking
+        attempt = self._attempt
         self.status = reply.http_status
         if reply.has_begun or reply.is_failing:
-            asking.answered(reply)
+            attempt.answered(reply)
         delivery = Delivery(
             reply, self._request, self._backend, self._interface, asked, self._clock, beside=self._bytes
         )
         try:
             page = await _good(delivery)
         except AgentFailed:
-            asking.answered(reply)
+            attempt.answered(reply)
             raise
         except Fault as fault:
-            asking.broke(reply, fault)
+            attempt.broke_off(reply, fault)
             if isinstance(fault, UpstreamProtocol) and not isinstance(fault, UpstreamLimited | UpstreamBusy):
                 reply.disown()
             raise
         finally:
             reply.close()
-        asking.answered(reply)
+        attempt.answered(reply)
         # The replica that made the page has the token of the next one.
-        asking.stay()
+        attempt.bind()
         self._bytes += len(page)
         self._passed = head_of(reply).passed
         return page

@@ -30,7 +30,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -276,11 +276,7 @@ class Record(Protocol):
         """The span above those of the tries; None without tracing."""
 
 
-R = TypeVar("R", bound=Record)
-B = TypeVar("B", bound=Backend)
-
-
-class Attempt(Generic[R, B]):
+class Attempt:
     """One call on its way to an agent: one try after the other, until it is answered or must not be sent again.
 
     Args:
@@ -299,14 +295,27 @@ class Attempt(Generic[R, B]):
     """
 
     __slots__ = (
-        "_binds", "_caller", "_clock", "_is_reported", "_missed", "_pauses", "_retries", "_since", "_span", "_trials",
-        "_tried", "backend", "interface", "replica", "request",
+        "_binds",
+        "_caller",
+        "_clock",
+        "_failing_since",
+        "_is_reported",
+        "_pauses",
+        "_retries",
+        "_span",
+        "_trials",
+        "_tried",
+        "_unreached",
+        "backend",
+        "interface",
+        "replica",
+        "request",
     )  # fmt: skip
 
     def __init__(
         self,
-        request: R,
-        backend: B,
+        request: Record,
+        backend: Backend,
         interface: Interface,
         clock: Callable[[], float],
         *,
@@ -326,8 +335,8 @@ class Attempt(Generic[R, B]):
         self._tried: list[str] = []
         self._retries: list[RetryOn] = []
         # Replicas that a try did not reach; since when, and how often, the call waits for its own.
-        self._missed: frozenset[str] = frozenset()
-        self._since: float | None = None
+        self._unreached: frozenset[str] = frozenset()
+        self._failing_since: float | None = None
         self._pauses = 0
         self._trials: tuple[bool, bool] | None = None
         self._span: AttemptSpan | None = None
@@ -340,7 +349,7 @@ class Attempt(Generic[R, B]):
             # Ownership was checked since the replica was chosen: another call may be the trial by now.
             backend.balancer.admit()
             if not binds and not replica.condition.is_available(clock()):
-                self.replica = self._elsewhere(call) or replica
+                self.replica = self._other_replica(call) or replica
         self._begin()
 
     def _begin(self) -> None:
@@ -363,7 +372,7 @@ class Attempt(Generic[R, B]):
     def _send(self, call: Call, caller: Caller) -> Coroutine[Any, Any, Reply]:
         replica = self.replica
         # An agent with ids of its own gets one call per connection (safety T14).
-        is_fresh = replica.name in self._missed or OWN_IDS in self.backend.warned
+        is_fresh = replica.name in self._unreached or OWN_IDS in self.backend.warned
         if self.request.span is not None:
             return self._send_traced(self.request.span, call, caller, fresh=is_fresh)
         return replica.upstream.send(call, self.interface, self.request.head, caller, fresh=is_fresh)
@@ -409,8 +418,8 @@ class Attempt(Generic[R, B]):
         self.request.attempts += 1
         return await self._send(call, replace(self._caller, token=await tokens.pair(subject)))
 
-    def stay(self) -> None:
-        """Stay at this replica from now on: later calls depend on what it has answered."""
+    def bind(self) -> None:
+        """Bind the call to this replica from now on: later calls depend on what it has answered."""
         balancer = self.backend.balancer
         self._binds = self._binds or (balancer.only is None and balancer.affinity.by != "none")
 
@@ -433,23 +442,23 @@ class Attempt(Generic[R, B]):
             self._is_reported = True
             self.backend.balancer.succeeded(self.replica)
 
-    def broke(self, reply: Reply, fault: Fault) -> None:
+    def broke_off(self, reply: Reply, fault: Fault) -> None:
         """Report an answer that broke off, or was none."""
         self._end_span(fault)
-        if counts(fault) or self._is_garbage(reply.fault):
-            self._failed(_words(fault))
+        if counts(fault) or self._is_not_http(reply.fault):
+            self._failed(_describe(fault))
         elif not tells_nothing(fault):
             self.answered(reply)
 
-    def _missing(self, fault: Fault) -> None:
-        """Report a try without an answer."""
+    def _report_unanswered(self, fault: Fault) -> None:
+        """Report a try that got no answer."""
         self._end_span(fault)
-        if counts(fault) or self._is_garbage(fault):
-            self._failed(_words(fault))
+        if counts(fault) or self._is_not_http(fault):
+            self._failed(_describe(fault))
         if isinstance(fault, UpstreamReset | UpstreamConnect):
-            self._missed |= {self.replica.name}
+            self._unreached |= {self.replica.name}
 
-    def _is_garbage(self, fault: Fault | None) -> bool:
+    def _is_not_http(self, fault: Fault | None) -> bool:
         """Return whether the bytes were no HTTP. Over gRPC such an error may be about this one caller."""
         return isinstance(fault, UpstreamProtocol) and isinstance(self.replica.upstream, HttpUpstream)
 
@@ -460,7 +469,7 @@ class Attempt(Generic[R, B]):
 
     # ---- Retries -------------------------------------------------------------------------------------------------
 
-    async def again(self, call: Call, fault: Fault) -> Reply:
+    async def retry(self, call: Call, fault: Fault) -> Reply:
         """Return the reply to a call that failed, once a retry succeeds.
 
         Args:
@@ -469,11 +478,11 @@ class Attempt(Generic[R, B]):
         Raises:
             Fault: the last failure, once there is no further retry.
         """
-        if self._since is None:
-            self._since = self._clock()
+        if self._failing_since is None:
+            self._failing_since = self._clock()
         lost: UpstreamReset | None = None
         while True:
-            self._missing(fault)
+            self._report_unanswered(fault)
             reason = retry_reason(fault)
             # If all connections are taken only another replica helps.
             may_stay = not isinstance(fault, Overloaded)
@@ -485,15 +494,17 @@ class Attempt(Generic[R, B]):
             if reason is None:
                 raise fault
             if isinstance(fault, Unsent):
-                self._leave(call, fault)
-            elif not await self._wait(reason, self._since) and not await self._retry(call, reason, may_stay=may_stay):
+                self._move_on(call, fault)
+            elif not await self._wait_for_replica(reason, self._failing_since) and not await self._retry(
+                call, reason, may_stay=may_stay
+            ):
                 raise fault
             try:
                 return await self.send(call)
             except Fault as following:
                 fault = following
 
-    async def unless_busy(self, call: Call, reply: Reply) -> Reply:
+    async def retry_if_busy(self, call: Call, reply: Reply) -> Reply:
         """Return the reply to a call whose replica is down: that one, or that of a retry."""
         # A status of gRPC does not say when to come again.
         is_busy = reply.http_status == 503 and reply.failure is None
@@ -513,10 +524,10 @@ class Attempt(Generic[R, B]):
         try:
             return await self.send(call)
         except Fault as fault:
-            return await self.again(call, fault)
+            return await self.retry(call, fault)
 
-    def _may_retry(self, call: Call, reason: RetryOn) -> bool:
-        """Return whether there is one more retry, and take it."""
+    def _take_retry(self, call: Call, reason: RetryOn) -> bool:
+        """Take one retry; return whether there was one."""
         backend, policy = self.backend, self.backend.retry
         if reason not in policy.when or len(self._retries) >= policy.most:
             return False
@@ -542,13 +553,13 @@ class Attempt(Generic[R, B]):
         Args:
             may_stay: Whether it may be the same replica.
         """
-        if not self._may_retry(call, reason):
+        if not self._take_retry(call, reason):
             return False
         left = self.replica
         if reason is RetryOn.BUSY:
             self._failed("status 503")
         self._tried.append(left.name)
-        found = self._elsewhere(call)
+        found = self._other_replica(call)
         if found is None and not may_stay:
             return False
         self.backend.meter.repeated(left.key, reason.value)
@@ -556,12 +567,12 @@ class Attempt(Generic[R, B]):
             shortest = _SHORTEST if len(self._retries) == 1 else _LATER
             await asyncio.sleep(random.uniform(shortest, _LONGEST))  # noqa: S311 - no secret
             # The replica may be gone by now, or have its trial.
-            found = self._elsewhere(call) or (None if may_stay else found)
+            found = self._other_replica(call) or (None if may_stay else found)
         self.request.attempts += 1
         self._switch(found)
         return True
 
-    async def _wait(self, reason: RetryOn, since: float) -> bool:
+    async def _wait_for_replica(self, reason: RetryOn, since: float) -> bool:
         """Wait before the next try of a call that waits for its replica; return False if it does not, or no longer.
 
         Args:
@@ -583,8 +594,8 @@ class Attempt(Generic[R, B]):
                 return True
         return False
 
-    def _leave(self, call: Call, fault: Fault) -> None:
-        """Go to another replica: this one was closed between the choice and the call, which counts as no retry.
+    def _move_on(self, call: Call, fault: Fault) -> None:
+        """Move on to another replica: this one was closed between the choice and the call, which counts as no retry.
 
         Raises:
             NoHealthyBackend: the call belongs to this replica.
@@ -592,7 +603,7 @@ class Attempt(Generic[R, B]):
         """
         left = self.replica
         self._tried.append(left.name)
-        found = self._elsewhere(call)
+        found = self._other_replica(call)
         if found is not None and found.name not in self._tried:
             self._switch(found)
         elif left.condition.gone:
@@ -608,7 +619,7 @@ class Attempt(Generic[R, B]):
             self.replica = replica
             self._begin()
 
-    def _elsewhere(self, call: Call) -> Replica | None:
+    def _other_replica(self, call: Call) -> Replica | None:
         """Return another replica that the call may go to; None if it stays."""
         balancer = self.backend.balancer
         if self._binds:
@@ -629,5 +640,5 @@ class Attempt(Generic[R, B]):
         return None
 
 
-def _words(fault: Fault) -> str:
+def _describe(fault: Fault) -> str:
     return f"{fault.message}: {fault.detail}" if fault.detail else fault.message
