@@ -21,7 +21,7 @@ from gateway.a2a.headers import TO_CLIENT, Pairs, is_json, media_type, pass_on
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.a2a.translation import Translation
 from gateway.backend.backend import OWN_IDS, Backend
-from gateway.proxy.answer_memory import ASIDE
+from gateway.proxy.overload import ASIDE
 from gateway.proxy.request import RequestContext
 from gateway.upstream.dialects import Interface
 from gateway.upstream.page import only_type, refuse_challenge, refuse_page

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from gateway.a2a.fault import NotAdmitted, WrongHttpMethod
 from gateway.a2a.headers import Pairs
 from gateway.a2a.params import of_card
-from gateway.proxy import card_requests, feed_requests, page_requests
+from gateway.proxy import card_requests, catalog_requests
 from gateway.proxy.admission import Admission
 from gateway.proxy.connection_cache import Location
 from gateway.proxy.locate import refuse_method
@@ -38,9 +38,9 @@ async def show(
     await admission.arrive(request, client)
     _refuse_reader(snapshot, request)
     if location.feed is not None:
-        await feed_requests.show(snapshot, request, location.feed, client, clock=clock)
+        await catalog_requests.show_feed(snapshot, request, location.feed, client, clock=clock)
     elif location.page is not None:
-        await page_requests.show(snapshot, request, location.page, client, clock=clock)
+        await catalog_requests.show_page(snapshot, request, location.page, client, clock=clock)
 
 
 def _refuse_reader(snapshot: Snapshot, request: RequestContext) -> None:

@@ -13,8 +13,8 @@ from gateway.a2a.headers import is_encoded, is_no_json, refuse_ambiguous
 from gateway.a2a.params import query_value
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.catalog.feeds import CONTENT_TYPES
+from gateway.proxy.catalog_requests import page_at
 from gateway.proxy.connection_cache import Location
-from gateway.proxy.page_requests import page_at
 from gateway.proxy.protected_resource import metadata_path
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import HOST

@@ -8,6 +8,8 @@
 
 A refusal ends at 5 % less, so that nothing flaps. Running calls continue; health and metrics are always answered. The
 figures are read four times a second; a burst of a thousand files between two readings can still exhaust them.
+
+Long answers and events are counted as they are held, and worked on in threads: `AnswerMemory`.
 """
 
 import asyncio
@@ -17,10 +19,20 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from gateway.a2a.fault import Overloaded
 from gateway.a2a.operation import Operation
 from gateway.telemetry.metrics import Sample
+
+FREE = 256 * 1024
+"""Bytes of one request that are not counted: safety R20 allows each stream as many."""
+ASIDE = 128 * 1024
+"""Bytes of a frame from which on it is processed in a thread (safety R26)."""
+MOST = 512 * 1024 * 1024
+"""Bytes that one process holds, by default."""
+_LONG = 4 * 1024 * 1024
+"""Bytes of a frame from which on only one is processed at a time: decoded, it may take twenty times its length."""
 
 _EVERY = 0.25
 _FILES = 0.85
@@ -31,6 +43,9 @@ _NONE = 1 << 60
 """A system limit of this many bytes or more is none."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _PAGE = resource.getpagesize()
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 
 class Overload:
@@ -155,3 +170,45 @@ def _granted() -> float:
             granted = int(file.read_text())
             return math.inf if granted >= _NONE else granted
     return math.inf
+
+
+# ---- Long answers ----------------------------------------------------------------------------------------------------
+
+
+class AnswerMemory:
+    """The bytes of long answers and events that the process holds.
+
+    Args:
+        most: Returns how many it may hold.
+    """
+
+    def __init__(self, most: Callable[[], float] = lambda: MOST) -> None:
+        self.size = 0
+        self._most = most
+        self._turn = asyncio.Lock()
+
+    def change(self, before: int, after: int) -> None:
+        """Count the bytes that one request holds now, in place of those that it held before.
+
+        Raises:
+            Overloaded: it would be more than the process may hold; nothing has changed.
+        """
+        size = self.size + after - before
+        if after > before and size > self._most():
+            raise Overloaded(
+                "the gateway holds too many long answers", retry_after=1.0, detail=f"{self.size} bytes are held"
+            )
+        self.size = size
+
+    async def work(self, work: Callable[[_Given], _Made], given: _Given, size: int) -> _Made:
+        """Return the result of `work` for a frame, in a thread if the frame is long.
+
+        Args:
+            size: Bytes of the frame.
+        """
+        if size < ASIDE:
+            return work(given)
+        if size < _LONG:
+            return await asyncio.to_thread(work, given)
+        async with self._turn:
+            return await asyncio.to_thread(work, given)

@@ -22,7 +22,6 @@ from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.proxy import card_requests, documents, protected_resource
 from gateway.proxy.admission import Admission
-from gateway.proxy.answer_memory import AnswerMemory
 from gateway.proxy.authenticate import CountAuth, authenticate
 from gateway.proxy.client_address import client_address, kept_id
 from gateway.proxy.connection_cache import cache_of
@@ -30,12 +29,11 @@ from gateway.proxy.decode import decode
 from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
 from gateway.proxy.locate import called_path, locate
-from gateway.proxy.overload import Overload
+from gateway.proxy.overload import AnswerMemory, Overload
 from gateway.proxy.request import RequestContext, request_ids, settle_webhook, unread_line, untrusted_line
 from gateway.proxy.responder import Responder
 from gateway.proxy.revocation import revoked
-from gateway.proxy.selection import refuse_outsiders, select
-from gateway.proxy.skill_request import follow_task
+from gateway.proxy.selection import follow_task, refuse_outsiders, select
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import BY_REASON, Event

@@ -19,9 +19,9 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.policy.limits import Permit
 from gateway.principal import Principal
-from gateway.proxy.answer_memory import FREE, AnswerMemory
 from gateway.proxy.client_address import trace_id
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
+from gateway.proxy.overload import FREE, AnswerMemory
 from gateway.push.webhooks import CallWebhooks
 from gateway.routing.route import Rule
 from gateway.tasks.ownership import Ownership

@@ -8,14 +8,18 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from gateway.a2a import fault as faults
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Fault
+from gateway.a2a.ids import referenced_ids
 from gateway.principal import Principal
 from gateway.proxy.connection_cache import Decision, Location
 from gateway.proxy.request import RequestContext
-from gateway.proxy.skill_request import best_agents
 from gateway.routing.endpoint import explain_conflict
-from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict
+from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict, read_backend_key
+from gateway.routing.skills import choose
 from gateway.snapshot import Snapshot
+from gateway.tasks.skill_affinity import SkillCall
 
 
 def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Location) -> None:
@@ -86,10 +90,34 @@ def _by_skill(snapshot: Snapshot, request: RequestContext, location: Location, a
     """Return the route where skills pick agents; never cached, for ranks and health change."""
     known = request.by_skill
     maker, partner = ("", "") if known is None else (known.maker, known.partner)
-    asked = best_agents(snapshot, location, asked, maker=maker, partner=partner)
-    resolve = snapshot.table.resolve_card if location.reads_card else snapshot.table.resolve
-    verdict = resolve(location.endpoint, asked)
+    table, endpoint, is_card = snapshot.table, location.endpoint, location.reads_card
+    if endpoint is not None and endpoint.skills:
+        asked = choose(table, snapshot.directory, endpoint, asked, card=is_card, maker=maker, partner=partner)
+    verdict = (table.resolve_card if is_card else table.resolve)(endpoint, asked)
     return verdict if verdict.rule is None else replace(verdict, rule=verdict.rule.at(location.skill))
+
+
+async def follow_task(snapshot: Snapshot, request: RequestContext, location: Location, call: Call) -> None:
+    """Look up the agent that made the task or the context of a call; the request gets it.
+
+    Raises:
+        StateUnavailable: the ledger cannot be asked.
+        BadParams: an id is malformed.
+    """
+    endpoint, principal = location.endpoint, request.principal
+    if endpoint is None or not endpoint.skills or principal is None:
+        return
+    skill = location.skill or next((each for each in endpoint.skills if each is not None), "")
+    affinity, named = snapshot.skill_affinity, referenced_ids(call)
+    found = SkillCall(affinity, skill)
+    request.by_skill = found
+    about = next((each for each in named.tasks if each not in named.references), None)
+    if about is not None and call.dialect.version is Version.V0_1:
+        found.own_name = about
+    if about is not None:
+        found.maker = read_backend_key(await affinity.of_task(principal.tenant, about))[0]
+    if named.context and not found.maker:
+        found.partner = read_backend_key(await affinity.of_context(principal.tenant, skill, named.context))[0]
 
 
 def _refusal(kind: type[Fault], contenders: Sequence[Rule] = ()) -> Fault:

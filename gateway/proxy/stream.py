@@ -22,8 +22,8 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.json import refuse_crowd
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import Translation
-from gateway.proxy.answer_memory import ASIDE, FREE
 from gateway.proxy.delivery import Delivery
+from gateway.proxy.overload import ASIDE, FREE
 from gateway.proxy.request import meet
 from gateway.proxy.responder import Responder
 

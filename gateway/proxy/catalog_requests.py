@@ -1,6 +1,7 @@
-"""Answers requests for the catalog page on the public port: each caller sees the agents that it may reach.
+"""Answers requests for the catalog on the public port, as documents and as a page for people.
 
-It has the list and the cards, and nothing that is an operator's: no replica, limit, route or request.
+Each caller sees the agents that it may reach, and is charged as for a call. The page has the list and the cards, and
+nothing that is an operator's: no replica, limit, route or request.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from urllib.parse import parse_qs
 
 from gateway.a2a.fault import BadParams
 from gateway.a2a.headers import Pairs, holds
+from gateway.catalog.feeds import CONTENT_TYPES, Filters, feed
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.proxy import catalog_view as view
 from gateway.proxy.request import RequestContext
@@ -19,6 +21,8 @@ FOLDER = ("-", "catalog")
 LIST, AGENT, MOVED = "", "agent", "moved"
 FACETS = ("skill", "tag")
 _HEADERS: Pairs = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+MAX_AGE = 60
+"""Seconds for which a client may keep a feed."""
 _ASSET_AGE = b"public, max-age=300"
 
 
@@ -34,7 +38,41 @@ def page_at(path: tuple[str, ...], raw: bytes) -> str | None:
     return path[-1] if is_inside and (path[-1] == AGENT or path[-1] in ASSETS) else None
 
 
-async def show(
+async def show_feed(
+    snapshot: Snapshot, request: RequestContext, path: str, client: Responder, *, clock: Callable[[], float]
+) -> None:
+    """Answer with a page of the catalog.
+
+    Args:
+        path: The path of the feed; see `catalog.feeds`.
+
+    Raises:
+        BadParams: the query cannot be used.
+    """
+    head, principal = request.head, request.principal
+    is_known = principal is not None and principal.method != "anonymous"
+    filters = Filters.read(head.query)
+    page = feed(snapshot.directory, snapshot.table, snapshot.public, principal, path=path, filters=filters)
+    request.first_byte = clock()
+    tag = page.etag.encode("ascii")
+    headers: Pairs = [
+        (b"etag", tag),
+        (b"cache-control", b"%s, max-age=%d" % (b"private" if is_known else b"public", MAX_AGE)),
+        (b"vary", b"Authorization, X-API-Key"),
+        *((b"link", link.encode("ascii")) for link in page.links),
+        (b"x-request-id", request.id.encode("ascii")),
+    ]
+    if holds(head.first(b"if-none-match"), tag):
+        request.status = 304
+        await client.answer(304, headers, b"")
+        return
+    request.status = 200
+    request.bytes_out = len(page.body)
+    headers.append((b"content-type", CONTENT_TYPES[path]))
+    await client.answer(200, headers, page.body)
+
+
+async def show_page(
     snapshot: Snapshot, request: RequestContext, name: str, client: Responder, *, clock: Callable[[], float]
 ) -> None:
     """Answer with a page or a file.
