@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
-from gateway.upstream.alarm import Alarm
+from gateway.deadline import Deadline
 from gateway.upstream.outlier_detection import Unsent
 from gateway.upstream.response import CUT, Response, late
 from gateway.upstream.response_parser import PlainHeads, ResponseParser
@@ -102,8 +102,8 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_alarm",
         "_buffer",
+        "_deadline",
         "_distrusted",
         "_expired",
         "_header_bytes",
@@ -154,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._reading_paused = False
         self._expired: Callable[[], Fault] = late
-        self._alarm = Alarm(self.loop, self._ring)
+        self._deadline = Deadline(self.loop, self._on_deadline)
 
     def usable(self) -> bool:
         """Return whether an exchange may start: it is open, not too old, and nothing waits in the kernel.
@@ -204,11 +204,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def rest(self, seconds: float) -> None:
         """Be idle for at most so many seconds."""
-        self._alarm.set(self.loop.time() + seconds)
+        self._deadline.within(seconds)
 
     def drop(self) -> None:
         """Close at once, while idle."""
-        self._alarm.stop()
+        self._deadline.stop()
         if self.transport is not None:
             # Never `close`: over TLS it would wait for the agent's farewell.
             self.transport.abort()
@@ -238,19 +238,19 @@ class Connection(asyncio.BufferedProtocol):
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """Return what to wait for; at `deadline` the exchange fails with `expired()`."""
         self._expired = expired
-        self._alarm.set(deadline)
+        self._deadline.set(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
         """Move the deadline to a later time."""
-        self._alarm.deadline = deadline
+        self._deadline.at = deadline
 
     def expect_nothing(self, response: Response) -> None:
         """Remove the deadline of `response`: its reader may take any time between two reads."""
         if self.response is response:
-            self._alarm.deadline = math.inf
+            self._deadline.lift()
 
-    def _ring(self) -> None:
+    def _on_deadline(self) -> None:
         if self.response is None:
             self.drop()
         else:
@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         reader = response.reader
         if response.flows and (piece := reader.chunk(data)) is not None:
             if response.pour(piece):
-                self._alarm.deadline = self.loop.time() + response.patience
+                self._deadline.at = self.loop.time() + response.patience
                 return
             reader.keep(piece)
         else:
@@ -338,7 +338,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the exchange; `exc` tells a reset."""
-        self._alarm.stop()
+        self._deadline.stop()
         self.fail(UpstreamReset(CUT, detail=str(exc) if exc is not None else "closed"))
         self.transport = None
         self._poll = None
@@ -380,7 +380,7 @@ class Connection(asyncio.BufferedProtocol):
         """End the exchange with a complete answer."""
         transport = self.transport
         self.response = None
-        self._alarm.deadline = math.inf
+        self._deadline.lift()
         reusable = (
             reader.reusable
             and not self._distrusted

@@ -18,7 +18,6 @@ slow client never blocks the pipe: a bounded number of bytes waits for it, then 
 
 import asyncio
 import logging
-import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
@@ -33,7 +32,7 @@ from gateway.a2a.framing import sse
 from gateway.a2a.framing.lsp import HEADER_BYTES, BadFrame, Frame, FrameDecoder, Framing, whole
 from gateway.a2a.json import Members
 from gateway.a2a.progress import Progress, read_jsonrpc
-from gateway.upstream.alarm import Alarm
+from gateway.deadline import Deadline
 from gateway.upstream.response import Response, late
 from gateway.upstream.response_parser import ResponseParser
 
@@ -306,7 +305,7 @@ class RpcCall:
     """
 
     __slots__ = (
-        "_alarm", "_expired", "_identity", "_key", "_longest", "_may_end", "_over", "_rpc",
+        "_deadline", "_expired", "_identity", "_key", "_longest", "_may_end", "_over", "_rpc",
         "_streams", "_version", "bare", "is_client", "loop", "response",
     )  # fmt: skip
 
@@ -325,7 +324,7 @@ class RpcCall:
         self._longest = longest
         self._over = False
         self._expired: Callable[[], Fault] = late
-        self._alarm = Alarm(self.loop, self._ring)
+        self._deadline = Deadline(self.loop, self._on_deadline)
         self._may_end: asyncio.TimerHandle | None = None
 
     def deliver(self, frame: Frame, heard: Heard) -> Progress | None:
@@ -390,7 +389,7 @@ class RpcCall:
     def _end(self, fault: Fault | None) -> None:
         self._over = True
         self._rpc.forget(self._key)
-        self._alarm.stop()
+        self._deadline.stop()
         self._cancel_end()
         self.response.detach(fault)
 
@@ -418,16 +417,16 @@ class RpcCall:
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """Return what to wait for; at `deadline` the call fails with `expired()`."""
         self._expired = expired
-        self._alarm.set(deadline)
+        self._deadline.set(deadline)
         return self.loop.create_future()
 
     def expect_by(self, deadline: float) -> None:
         """Move the deadline to a later time."""
-        self._alarm.deadline = deadline
+        self._deadline.at = deadline
 
     def expect_nothing(self, response: Response) -> None:  # noqa: ARG002 - a call has one
         """Remove the deadline."""
-        self._alarm.deadline = math.inf
+        self._deadline.lift()
 
-    def _ring(self) -> None:
+    def _on_deadline(self) -> None:
         self.fail(self._expired())
