@@ -48,13 +48,10 @@ from gateway.tasks.counted import counted
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.store import Bounds, Store, StoreBroken
 from gateway.telemetry import log
-from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.access_log import AccessLog, RecentRequests
 from gateway.telemetry.audit_log import AuditLog, Event
-from gateway.telemetry.form import form_of
-from gateway.telemetry.lag import watch_lag
-from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample
-from gateway.telemetry.recent import RecentRequests
-from gateway.telemetry.rotated_file import RotatedFile
+from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample, watch_lag
+from gateway.telemetry.output import RotatedFile, form_of
 from gateway.workers import Orders, Worker
 
 _LAST_WORDS = 1.0

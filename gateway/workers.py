@@ -46,8 +46,7 @@ from gateway.listener.server import ListenFailed, bind, remove, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.service_manager import Notifier, leave_at_once
 from gateway.telemetry import log
-from gateway.telemetry.form import form_of
-from gateway.telemetry.shared_stream import SharedStream
+from gateway.telemetry.output import SharedStream, form_of
 from gateway.telemetry.worker_metrics import WorkerMetrics
 
 _TICK = 0.1

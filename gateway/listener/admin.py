@@ -36,9 +36,9 @@ from gateway.principal import Certificate
 from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
+from gateway.telemetry.access_log import RecentRequests
 from gateway.telemetry.log import current_level
 from gateway.telemetry.metrics import Metrics
-from gateway.telemetry.recent import RecentRequests
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 

@@ -20,7 +20,7 @@ from gateway.config.explain import Inquiry, reply
 from gateway.policy.limits import Limits
 from gateway.proxy import catalog_view as view
 from gateway.snapshot import Snapshot
-from gateway.telemetry.recent import RecentRequests
+from gateway.telemetry.access_log import RecentRequests
 
 PAGES = frozenset({"/", "/agent", "/routes", "/live"})
 """Paths that a person opens in a browser."""

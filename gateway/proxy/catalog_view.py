@@ -25,7 +25,7 @@ from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.routing.route import Rule, read_backend_key
 from gateway.snapshot import Snapshot
-from gateway.telemetry.recent import Recent
+from gateway.telemetry.access_log import Recent
 from gateway.upstream.stdio.upstream import trouble_of
 
 PAGE = 50

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.rotated_file import RotatedFile
+from gateway.telemetry.output import RotatedFile
 
 logger = logging.getLogger("gateway.audit")
 

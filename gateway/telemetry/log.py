@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import BinaryIO
 
-from gateway.telemetry.form import GREY, RED, YELLOW, Form, coloured
-from gateway.telemetry.sink import Sink
+from gateway.telemetry.output import GREY, RED, YELLOW, Form, Sink, coloured
 
 LONGEST = 4_096
 """Characters of a message that are kept."""
@@ -58,7 +57,7 @@ _SECRETS = (
 )
 
 
-def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink[bytes]:
+def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink:
     """Send every logger of the process to standard error, or to `stream`; replaces what an earlier call set up.
 
     uvicorn's access lines are off (the access log has them), and libraries speak from WARNING upwards.
@@ -70,13 +69,12 @@ def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink
         The sink behind it, for its count of dropped lines and for closing it at the end.
     """
     root = logging.getLogger()
-    for handler in [handler for handler in root.handlers if isinstance(handler, _SinkHandler)]:
+    for handler in [handler for handler in root.handlers if isinstance(handler, _LineHandler)]:
         root.removeHandler(handler)
-        handler.sink.close()
-    for direct in [handler for handler in root.handlers if isinstance(handler, _DirectHandler)]:
-        root.removeHandler(direct)
-    sink: Sink[bytes] = Sink(sys.stderr.buffer if stream is None else stream, bytes)
-    root.addHandler(_SinkHandler(sink, _RENDER[form]))
+        if handler.sink is not None:
+            handler.sink.close()
+    sink = Sink(sys.stderr.buffer if stream is None else stream)
+    root.addHandler(_LineHandler(_RENDER[form], sink))
     set_level(level)
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
@@ -156,8 +154,7 @@ def configure_directly(form: Form, level: str) -> None:
 
     `configure` replaces it.
     """
-    root = logging.getLogger()
-    root.addHandler(_DirectHandler(_RENDER[form]))
+    logging.getLogger().addHandler(_LineHandler(_RENDER[form]))
     set_level(level)
 
 
@@ -174,29 +171,20 @@ def current_level() -> str:
     return logging.getLevelName(logging.getLogger().level).lower()
 
 
-class _DirectHandler(logging.Handler):
-    """Writes a record to standard error, come what may of it."""
+class _LineHandler(logging.Handler):
+    """Renders a record where it arises, because what it refers to may change.
 
-    def __init__(self, render: Callable[[logging.LogRecord], bytes]) -> None:
-        super().__init__()
-        self._render = render
+    Args:
+        sink: Writes the lines; None to write each at once to standard error.
+    """
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the record's line; a log call never raises."""
-        with suppress(OSError, ValueError):
-            os.write(sys.stderr.fileno(), self._render(record))
-
-
-class _SinkHandler(logging.Handler):
-    """Renders a record where it arises, because what it refers to may change, and leaves the writing to the sink."""
-
-    def __init__(self, sink: Sink[bytes], render: Callable[[logging.LogRecord], bytes]) -> None:
+    def __init__(self, render: Callable[[logging.LogRecord], bytes], sink: Sink | None = None) -> None:
         super().__init__()
         self.sink = sink
         self._render = render
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the record's line; a log call never raises."""
+        """Write the record's line; a log call never raises."""
         try:
             line = self._render(record)
         except Exception as error:  # noqa: BLE001 - a record that cannot be rendered must not fail the call that logs it
@@ -204,7 +192,11 @@ class _SinkHandler(logging.Handler):
             words = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
             args = (type(error).__name__,)
             line = self._render(logging.makeLogRecord({**words, "msg": "a record cannot be written: %s", "args": args}))
-        self.sink.write(line)
+        if self.sink is not None:
+            self.sink.write(line)
+            return
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), line)
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -9,6 +9,7 @@ Series of removed agents are dropped once the calls of their configuration have 
 may name other agents every day.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -425,3 +426,20 @@ class AgentMeter:
     def answered(self, backend: str, status: int | None) -> None:
         """Count one answer of a backend; None where there was none."""
         self._metrics.backend_requests.add((self.agent, backend, _CLASSES.get(status, "error")))
+
+
+_EVERY = 0.05
+_STALL = 0.1
+"""Lag in seconds that counts as a stall."""
+
+
+async def watch_lag(metrics: Metrics) -> None:
+    """Measure the lag of the event loop, by which every call is delayed, twenty times a second until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _EVERY
+        await asyncio.sleep(_EVERY)
+        late = max(loop.time() - due, 0.0)
+        metrics.loop_lag.observe(late)
+        if late > _STALL:
+            metrics.loop_stalls.add(())

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.config.check import Examined
 from gateway.reload import Origin, Report, Result, Trigger
-from gateway.telemetry.shared_stream import SharedStream
+from gateway.telemetry.output import SharedStream
 from gateway.workers import Worker, Workers, supervise
 from tests.support.alone import alone
 

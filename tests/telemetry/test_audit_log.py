@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import Fault
 from gateway.telemetry.audit_log import BY_REASON, FIELDS, STRANGERS, AuditLog, Event
-from gateway.telemetry.rotated_file import RotatedFile
+from gateway.telemetry.output import RotatedFile
 
 LINE = {
     "request_id": "r1",

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.telemetry import log
-from gateway.telemetry.sink import Sink
 from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
@@ -24,7 +23,7 @@ class Captured:
 
     def __init__(self, form: str = "json", level: str = "info") -> None:
         self._stream = io.BytesIO()
-        self.sink: Sink[bytes] = log.configure("json" if form == "json" else "text", level, stream=self._stream)
+        self.sink = log.configure("json" if form == "json" else "text", level, stream=self._stream)
 
     def text(self) -> str:
         self.sink.close(timeout=10)

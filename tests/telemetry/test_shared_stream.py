@@ -3,7 +3,7 @@
 import os
 import threading
 
-from gateway.telemetry.shared_stream import SharedStream
+from gateway.telemetry.output import SharedStream
 from tests.support.alone import alone
 
 LINES = 50
