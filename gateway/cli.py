@@ -200,9 +200,9 @@ def route(
 
     from gateway.commands.route import as_text, explain_route, read_claims, read_credential, read_request
     from gateway.config.check import examine
-    from gateway.config.explain import Inquiry
     from gateway.config.problem import as_json
     from gateway.config.problem import as_text as problems_text
+    from gateway.config.routes import Inquiry
 
     with reporting(output) as report:
         if request is not None:

@@ -23,11 +23,11 @@ from watchfiles import awatch
 
 from gateway.background import FILE_TIMEOUT, FileWork
 from gateway.config.check import Examined, examine, examine_again, files, named, stamped
+from gateway.config.checks.gateway import check_workers
 from gateway.config.diff import Change, Sort, Waiting, changes, until_restart
 from gateway.config.files import NOTHING, any_matches, stamp_of
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
-from gateway.config.routes import divided
 from gateway.telemetry.metrics import Metrics
 
 _MOST_TOLD = 20
@@ -344,7 +344,7 @@ def usable(
             raise Unusable(
                 "it has errors together with settings that only a restart changes: restart the gateway", examined.errors
             )
-    problems = divided(config, examined.marks, processes)
+    problems = check_workers(config, examined.marks, processes)
     if problems:
         raise Unusable(f"{processes} workers cannot serve it", problems)
     return examined, waiting

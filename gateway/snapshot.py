@@ -31,7 +31,7 @@ from gateway.config.check import Examined
 from gateway.config.client import METHOD
 from gateway.config.limit import Cors, Verification
 from gateway.config.model import Config, Issuer
-from gateway.config.routes import table
+from gateway.config.routes import routing_table
 from gateway.config.yaml import Marks
 from gateway.identity.api_key import principal_of
 from gateway.identity.authenticator import Authenticator
@@ -189,7 +189,7 @@ class Snapshot:
         ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
-        routes = table(config, examined.marks)
+        routes = routing_table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
         card_keys = _CardKeys(config, ledger, resources)
         builder = BackendFactory(

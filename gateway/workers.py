@@ -39,8 +39,8 @@ from uvicorn.supervisors.multiprocess import SIGNALS, Process
 
 from gateway.config import effective
 from gateway.config.check import Examined
+from gateway.config.checks.gateway import check_workers
 from gateway.config.problem import as_text
-from gateway.config.routes import divided
 from gateway.listener.listeners import Sockets
 from gateway.listener.server import ListenFailed, bind, remove, reserve
 from gateway.reload import Origin, Report, Result, Unusable, usable
@@ -502,7 +502,7 @@ def supervise(examined: Examined, origin: Origin, count: int, work: Work) -> int
     """Serve with `count` workers until a signal; return the exit code, and print problems to standard error."""
     config = examined.config
     assert config is not None
-    problems = divided(config, examined.marks, count)
+    problems = check_workers(config, examined.marks, count)
     if problems:
         sys.stderr.write(as_text(problems) + "\n")
         return 1

@@ -1,6 +1,6 @@
 """The pages of docs/reference say what the code says."""
 
-from gateway.config.removed import REMOVED
+from gateway.config.model import REMOVED
 from tests.bounds import KEYS, NUMBERS_WITHOUT_BOUND, ranges
 from tests.reference import FOLDER, PAGES, RELEASES, kind_of, mappings
 

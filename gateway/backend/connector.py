@@ -19,7 +19,7 @@ from gateway.cards.fetch_stdio import StdioCards
 from gateway.cards.trust import Trust, Trusting
 from gateway.config.address import is_grpc
 from gateway.config.agent import Backend, Stdio, replica_name
-from gateway.config.command import program
+from gateway.config.effective import program
 from gateway.config.model import Gateway
 from gateway.resources import Resources
 from gateway.upstream.connection import ReadBuffer

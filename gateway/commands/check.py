@@ -29,11 +29,10 @@ from gateway.cards.fetch import DEADLINE
 from gateway.commands.output import paint
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
-from gateway.config.explain import untested
+from gateway.config.checks.gateway import check_workers
 from gateway.config.model import Issuer
 from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
-from gateway.config.routes import divided
-from gateway.config.routes import table as routing_table
+from gateway.config.routes import routing_table, untested
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
@@ -352,7 +351,7 @@ class Report:
     def _divided(self) -> tuple[Problem, ...]:
         """Return the problems with several workers."""
         examined = self.examined
-        return () if examined.config is None else divided(examined.config, examined.marks, self.workers)
+        return () if examined.config is None else check_workers(examined.config, examined.marks, self.workers)
 
     def as_text(self) -> str:
         """Return the report for people: problems, the servers' answers as a table, and a line that counts."""

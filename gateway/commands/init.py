@@ -9,13 +9,12 @@ import httpx
 import msgspec
 
 from gateway.a2a.command import CommandLine, NoCommand, command_of
-from gateway.a2a.paths import RESERVED
+from gateway.a2a.paths import fits_path
 from gateway.commands.find_agent import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
 from gateway.commands.key import scalar
 from gateway.commands.output import CommandFailed
 from gateway.commands.send import safe
 from gateway.config.address import is_loopback
-from gateway.config.names import NAME
 
 _LONGEST_COMMENT = 80
 
@@ -189,7 +188,7 @@ def _backend(card_url: str) -> str:
 def name_from(text: str) -> str:
     """Return a name for URLs, metrics and logs, made from another name."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower())[:40].strip("-")
-    return name if NAME.fullmatch(name) and name not in RESERVED else "agent"
+    return name if fits_path(name) else "agent"
 
 
 def _comment(text: str) -> str:

@@ -6,9 +6,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.a2a.paths import RESERVED
+from gateway.a2a.paths import fits_path
 from gateway.commands.output import CommandFailed
-from gateway.config.names import NAME
 from gateway.principal import ANONYMOUS_TENANT
 
 PREFIX = "a2a_"
@@ -45,7 +44,7 @@ def new_key(name: str, tenant: str, random: Callable[[int], str] = secrets.token
         CommandFailed: The name or the tenant is invalid.
     """
     for what, value in (("name", name), ("tenant", tenant)):
-        if NAME.fullmatch(value) is None or value in RESERVED:
+        if not fits_path(value):
             raise CommandFailed(
                 f"{value!r} is not a valid {what}: write 1 to 64 characters of A-Z a-z 0-9 . _ -", code=2
             )

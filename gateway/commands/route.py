@@ -16,9 +16,8 @@ from gateway.catalog.ranking import Changes, FirstByte
 from gateway.commands.output import CommandFailed, paint
 from gateway.config.agent import Agent
 from gateway.config.check import Examined
-from gateway.config.explain import Inquiry, reply
 from gateway.config.model import Config
-from gateway.config.routes import table
+from gateway.config.routes import Inquiry, explain_request, routing_table
 from gateway.identity.jwt import tenant_of
 from gateway.routing.route import backend_key
 from gateway.routing.table import Table
@@ -37,9 +36,11 @@ def explain_route(examined: Examined, inquiry: Inquiry, *, everything: bool = Fa
         CommandFailed: There is no such caller.
     """
     assert examined.config is not None
-    resolver = table(examined.config, examined.marks)
+    resolver = routing_table(examined.config, examined.marks)
     try:
-        return reply(examined.config, resolver, inquiry, everything=everything, ranking=_directory(examined, resolver))
+        return explain_request(
+            examined.config, resolver, inquiry, everything=everything, ranking=_directory(examined, resolver)
+        )
     except LookupError as error:
         raise CommandFailed(str(error.args[0]), code=2) from error
 

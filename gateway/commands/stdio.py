@@ -34,7 +34,7 @@ from gateway.commands.output import CommandFailed
 from gateway.config import effective
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
-from gateway.config.routes import table
+from gateway.config.routes import routing_table
 from gateway.listener.stdio import Pipes, StdioClient
 from gateway.proxy.pipeline import Pipeline
 from gateway.push.ssrf import Resolver, WebhookPolicy
@@ -162,7 +162,7 @@ def address(examined: Examined, name: str, tenant: str | None = None) -> str:
     """
     config = examined.config
     assert config is not None
-    agents = table(config, examined.marks).agents
+    agents = routing_table(config, examined.marks).agents
     if name not in agents:
         raise CommandFailed(f"there is no agent {name!r} in the configuration; it has {', '.join(sorted(agents))}")
     rules = [rule for rule in agents[name].rules if not (rule.host or "").startswith("*")]

@@ -10,16 +10,15 @@ from gateway.config import effective
 from gateway.config.agent import Agent, backends, token_endpoints
 from gateway.config.checks.agents import check_agents
 from gateway.config.checks.callers import check_callers
+from gateway.config.checks.findings import Findings
 from gateway.config.checks.gateway import check_gateway
+from gateway.config.checks.literals import literal_secrets
 from gateway.config.checks.routes import check_routes
-from gateway.config.explain import failed_tests
 from gateway.config.files import matching, stamp, stamp_of
-from gateway.config.finding import Findings
-from gateway.config.literal import literal_secrets
 from gateway.config.load import dress, load
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem, in_order
-from gateway.config.routes import table as routing_table
+from gateway.config.routes import failed_tests, routing_table
 from gateway.config.yaml import Marks
 
 
@@ -92,7 +91,7 @@ def examine(
         config = None
     if config is not None:
         table = routing_table(config, loaded.marks)
-        failed = dress(failed_tests(config, table, findings), loaded.sources)
+        failed = dress(failed_tests(config, table, loaded.marks), loaded.sources)
     # Without the lines that they stand on.
     written_out = literal_secrets(loaded.tree, loaded.marks) if literals else ()
     return Examined(

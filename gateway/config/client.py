@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from gateway.a2a.paths import RESERVED
-from gateway.config.names import NAME
+from gateway.a2a.paths import fits_path
 from gateway.config.problem import printable
 from gateway.config.values import Flag, Name, Part, Strings
 from gateway.principal import ANONYMOUS_TENANT, Principal
@@ -163,7 +162,7 @@ class ClientPattern:
         whole, tenant = _WHOLE[self.kind], ""
         for wanted, found in zip(self.segments, segments, strict=True):
             if wanted == _TENANT:
-                if NAME.fullmatch(found) is None or found in RESERVED or found == ANONYMOUS_TENANT:
+                if not fits_path(found) or found == ANONYMOUS_TENANT:
                     return None
                 tenant = found
             if wanted in (_ANY, _TENANT):

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from gateway.config.files import NOTHING, matching, stamp
-from gateway.config.model import Config
+from gateway.config.model import Config, description, model_at, removed
 from gateway.config.outside import overlaid, unknown
-from gateway.config.problem import KeyPath, Problem, in_order
-from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, quote
+from gateway.config.problem import KeyPath, Problem, in_order, nearest, printable, spell_key
+from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, is_secret, quote
 from gateway.config.template import expanded
-from gateway.config.validation import explain
 from gateway.config.yaml import Marks, Position, Source, Value, read
 from gateway.routing.route import Place
 
@@ -232,7 +232,7 @@ def _validated(tree: dict[str, Value], marks: Marks) -> tuple[Config | None, lis
         config = Config.model_validate(tree)
     except ValidationError as refused:
         told = {problem.path for problem in problems}
-        found = [explain(error, marks) for error in refused.errors(include_url=False)[:_MOST_ERRORS]]
+        found = [_explained(error, marks) for error in refused.errors(include_url=False)[:_MOST_ERRORS]]
         problems += [problem for problem in found if problem.path not in told]
         return None, problems
     return None if problems else config, problems
@@ -261,3 +261,101 @@ def _may_be_nothing(path: KeyPath) -> bool:
     """
     own = path[2:] if path[:1] == ("agents",) else path[1:] if path[:1] == ("defaults",) else ()
     return path == ("tenants",) or own == ("identity_headers",)
+
+
+# ---- errors of the models --------------------------------------------------------------------------------------------
+
+_WANTED: Mapping[str, tuple[str, str]] = {
+    "dict_type": ("is no mapping", "write `key: value` pairs below it"),
+    "model_type": ("is no mapping", "write `key: value` pairs below it"),
+    "model_attributes_type": ("is no mapping", "write `key: value` pairs below it"),
+    "tuple_type": ("is no list", "write [one, two]"),
+    "list_type": ("is no list", "write [one, two]"),
+}
+_UNTOLD = ("is not valid here", "correct it")
+_TEXT = frozenset({"string_type", "string_sub_type"})
+
+
+def _explained(error: ErrorDetails, marks: Marks) -> Problem:
+    """Return the problem for a validation error."""
+    kind = error["type"]
+    at_key = error["loc"][-1:] == ("[key]",)
+    loc: KeyPath = error["loc"][:-1] if at_key else error["loc"]
+    path = marks.find(loc)
+    gone = removed(path) if kind == "extra_forbidden" else None
+    if gone is not None:
+        return Problem(marks.key(path), path, gone.fact, gone.remedy)
+    if kind == "extra_forbidden":
+        return Problem(marks.key(path), path, f"unknown key {spell_key(str(loc[-1]))!r}", _known(loc))
+    if kind == "missing":
+        name = str(loc[-1])
+        path = marks.find(loc[:-1])
+        return Problem(
+            marks.key(path),
+            path,
+            f"`{name}` is missing",
+            "add `version: 1`" if name == "version" else f"add `{name}:`{_manual(loc)}",
+        )
+    place = marks.key(path) if at_key else marks.place(path)
+    shown = _key_name(loc) if at_key else _shown(error["input"], path, marks)
+    if kind in _WANTED:
+        fact, remedy = _WANTED[kind]
+        return Problem(place, path, f"{shown} {fact}", _keys(loc) or remedy)
+    if kind in _TEXT:
+        return Problem(place, path, f"{shown} is no text", _quoted(error["input"], path, marks))
+    if kind in ("literal_error", "enum"):
+        choices = str(error.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
+        if ", " not in choices:
+            return Problem(place, path, f"{shown} is not {choices.lower()}", f"write {choices.lower()}")
+        close = nearest(str(error["input"]), choices.split(", "))
+        return Problem(place, path, f"{shown} is none of: {choices}", close or f"write one of: {choices}")
+    if kind == "value_error":
+        told = error.get("ctx", {}).get("error")
+        fact, remedy, *choices_of = told.args if isinstance(told, ValueError) and len(told.args) > 1 else _UNTOLD
+        remedy = nearest(str(error["input"]), choices_of) or remedy
+        subject = "this" if isinstance(error["input"], dict | list | tuple) else shown
+        return Problem(place, path, f"{subject} {fact}", remedy)
+    return Problem(place, path, f"{shown} is not valid here", _manual(loc).strip(" ()") or "correct it")
+
+
+def _shown(value: object, path: KeyPath, marks: Marks) -> str:
+    """Return a value as a message shows it: as it is written, and never a secret."""
+    if is_secret(path, value if isinstance(value, str) else None) and not isinstance(value, dict | list | tuple):
+        return "the value"
+    written = marks.written.get(path)
+    if written is not None:
+        return f"'{printable(written)}'" if "${" in written else printable(written)
+    if isinstance(value, str):
+        return f"'{printable(value)}'" if value else "an empty text"
+    return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else "the value"
+
+
+def _key_name(loc: KeyPath) -> str:
+    return f"'{spell_key(str(loc[-1]))}'" if loc else "the key"
+
+
+def _quoted(value: object, path: KeyPath, marks: Marks) -> str:
+    if isinstance(value, dict | list | tuple):
+        return "write one text" + _manual(path)
+    written = marks.written.get(path)
+    return "quote it" if written is None or is_secret(path) else f'quote it: "{written}"'
+
+
+def _known(loc: KeyPath) -> str:
+    model = model_at(loc[:-1])
+    if model is None:
+        return "remove it"
+    keys = list(model.model_fields)
+    return nearest(str(loc[-1]), keys) or f"keys here are: {', '.join(keys)}"
+
+
+def _keys(loc: KeyPath) -> str:
+    model = model_at(loc)
+    return "" if model is None else f"write a mapping with the keys {', '.join(model.model_fields)}"
+
+
+def _manual(loc: KeyPath) -> str:
+    """Return the description of a key, in brackets."""
+    model = model_at(loc[:-1])
+    text = "" if model is None else " ".join(description(model, str(loc[-1])).split())
+    return f" ({text.rstrip('.')})" if text else ""

@@ -1,18 +1,33 @@
-"""The configuration format: one class per mapping of the file.
+"""The configuration format: one class per mapping of the file, the keys that it had, and look-ups in it.
 
 The docstring of a field is the manual of its key. Short forms are widened before validation (`Agent` takes a bare URL,
-`tenants.X` a bare list, and so on), so that the rest of the program sees one form. Keys that were removed, or are not
-built yet, are listed in `removed`.
+`tenants.X` a bare list, and so on), so that the rest of the program sees one form.
 """
 
+import ast
+import inspect
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import pairwise
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import BeforeValidator, PlainSerializer, SecretStr, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    PlainSerializer,
+    SecretStr,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from gateway.config.agent import Agent, Defaults
 from gateway.config.client import Mtls
 from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
+from gateway.config.problem import KeyPath
 from gateway.config.push import Push
 from gateway.config.state import StateUrl, read_state
 from gateway.config.values import (
@@ -467,3 +482,100 @@ class Config(Part):
     """Logs, metrics and traces."""
     tests: tuple[RouteTest, ...] = ()
     """Routing tests: `a2a-gateway check` runs them."""
+
+
+# ---- removed keys ----------------------------------------------------------------------------------------------------
+
+
+class Removed(NamedTuple):
+    """The fact and the remedy for a key that is refused."""
+
+    fact: str
+    remedy: str
+
+
+REMOVED: Mapping[str, Removed] = {
+    "gateway.body.aside": Removed("`aside` is no setting any more: it is always 256KiB", "remove it"),
+    "push.deliver.max_waiting_bytes": Removed(
+        "`max_waiting_bytes` is no setting any more: it is always 256MiB", "remove it"
+    ),
+    "gateway.grpc.resets": Removed("grpc-core bounds calls that clients take back by itself", "remove it"),
+    "agents.*.upstream_auth.token_exchange": Removed("the key is called `exchange`", "write `exchange` instead"),
+    "agents.*.upstream_auth.mtls": Removed(
+        "an agent is shown a certificate by its `tls`",
+        "write `tls: { cert: …, key: … }` at the agent, or in `defaults`",
+    ),
+}
+"""By pattern of the path without indexes; `*` stands for any names."""
+
+REMOVED_KEYS = frozenset(pattern.rpartition(".")[2] for pattern in REMOVED)
+"""The last keys of the patterns."""
+
+
+def removed(path: KeyPath) -> Removed | None:
+    """Return why the key at a path is refused, or None if it never was a key."""
+    if not path or path[-1] not in REMOVED_KEYS:
+        return None
+    spelled = ".".join(step for step in path if isinstance(step, str))
+    return next((found for pattern, found in REMOVED.items() if fnmatchcase(spelled, pattern)), None)
+
+
+# ---- look-ups --------------------------------------------------------------------------------------------------------
+
+
+def model_at(path: KeyPath) -> type[BaseModel] | None:
+    """Return the model of the mapping at a path, or None if there is none."""
+    found: Any = Config
+    for step in path:
+        found = annotation_below(found, step)
+    found = bare(found)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def annotation_below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type annotations have no type of their own
+    """Return the type of the value at a key or an index, or None if the format has no such key."""
+    kind = bare(annotation)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        known = kind.model_fields.get(str(step))
+        return None if known is None else known.annotation
+    origin, below = get_origin(kind), get_args(kind)
+    if origin is dict:
+        return below[1]
+    if origin is tuple:
+        # A single item of a list may be written without the list.
+        return below[0] if isinstance(step, int) else annotation_below(below[0], step)
+    return None
+
+
+def bare(annotation: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the type without Annotated and None."""
+    while True:
+        origin = get_origin(annotation)
+        if origin is not None and hasattr(annotation, "__metadata__"):
+            annotation = get_args(annotation)[0]
+        elif origin in (Union, UnionType):
+            annotation = next((one for one in get_args(annotation) if one is not type(None)), None)
+        else:
+            return annotation
+
+
+def description(model: type[BaseModel], key: str) -> str:
+    """Return the docstring of a key, of the model or of one that it extends; empty where there is none.
+
+    It is read from the source. Pydantic can do that when it makes a class, which costs every start 0.2 s of CPU.
+    """
+    models = model.__mro__[: model.__mro__.index(BaseModel)]
+    return next((texts[key] for one in models if key in (texts := _docstrings(one))), "")
+
+
+@cache
+def _docstrings(model: type) -> dict[str, str]:
+    """Return the docstrings of the fields that a class itself declares."""
+    (declaration,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(declaration, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(declaration.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }

@@ -1,22 +1,38 @@
-"""Routing rules, rights of tenants, and shared backends of a configuration."""
+"""Routing of a configuration: its rules, rights of tenants and shared backends, and the explanation of a route.
 
+`routing_table` builds the table; `explain_request` asks it for `a2a-gateway route` and `POST /-/route`, and
+`failed_tests` for the routing tests of the file.
+"""
+
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
+
+from gateway.a2a.bindings.grpc_method import BY_PATH
+from gateway.a2a.fault import BadRequest
+from gateway.a2a.paths import segments
 from gateway.config import effective
 from gateway.config.address import same_place
 from gateway.config.agent import Agent, Backend, Match, Require, backends, is_stdio
-from gateway.config.model import Config
-from gateway.config.problem import KeyPath, Problem
+from gateway.config.client import ClientName, Clients, UnknownClient
+from gateway.config.model import Config, RouteTest
+from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.yaml import Marks
-from gateway.principal import ANONYMOUS_TENANT
-from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, backend_key
+from gateway.principal import ANONYMOUS_TENANT, Principal
+from gateway.routing.endpoint import host_named
+from gateway.routing.explain import Answer, Question, ask
+from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, Verdict, backend_key
+from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, claim_condition, path_segments
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def table(config: Config, marks: Marks) -> Table:
+def routing_table(config: Config, marks: Marks) -> Table:
     """Return the routing table of a configuration that was checked."""
     auth = config.auth
     guarded = auth is not None and bool(auth.issuers or auth.api_keys or auth.mtls)
@@ -223,24 +239,266 @@ def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) ->
         yield tenant
 
 
-# ---- several workers -------------------------------------------------------------------------------------------------
+# ---- explain ---------------------------------------------------------------------------------------------------------
 
 
-def divided(config: Config, marks: Marks, processes: int) -> tuple[Problem, ...]:
-    """Return the settings with which several processes cannot serve a configuration."""
-    return tuple(_divided(config, marks, processes)) if processes > 1 else ()
+def public_prefix(config: Config) -> tuple[str, ...]:
+    """Segments of the path that incoming requests carry before anything of the gateway's."""
+    if config.gateway.prefix_stripped or config.gateway.public_url is None:
+        return ()
+    return path_segments(urlsplit(config.gateway.public_url).path)
 
 
-def _divided(config: Config, marks: Marks, processes: int) -> Iterator[Problem]:
-    kept = config.gateway.state
-    # A file serves all processes of a machine, and where nothing is written it is a file.
-    if effective.keeps_state(config) and kept is not None and kept.kind == "memory":
-        at: KeyPath = ("gateway", "state")
-        fact = f"{processes} workers would each keep a ledger of their own"
-        remedy = "write `gateway.state: sqlite:///PATH`, or a Redis where limits have to be exact, or serve with one"
-        yield Problem(marks.place(at), at, fact, remedy)
-    for name, agent in config.agents.items():
-        for backend, place in backends(agent, ("agents", name)):
-            if is_stdio(backend.url):
-                fact = f"{processes} workers would each start this command, and one does not know the other's tasks"
-                yield Problem(marks.place(place), place, fact, "serve with one worker, or run the agent behind a URL")
+def advice(config: Config, path: str) -> str:
+    """Return a hint for a path that leads nowhere.
+
+    It is none, not below the public one, or of gRPC, which is not served; empty for any other.
+    """
+    if path in BY_PATH:
+        served = config.gateway.listen_grpc is not None
+        return "" if served else "this is a method of gRPC, and there is no `gateway.listen_grpc`"
+    if path and not path.startswith("/"):
+        meant = urlsplit(path).path if path.startswith(("http://", "https://")) else "/" + path
+        return f"a path starts with a slash: write {printable(meant or '/')}"
+    prefix = public_prefix(config)
+    raw, mark, query = path.partition("?")
+    try:
+        inside = segments(raw.encode("utf-8", "surrogatepass"))[: len(prefix)] == prefix
+    except BadRequest:
+        return ""
+    if inside:
+        return ""
+    front = "/" + "/".join(prefix)
+    would_be = front + ("" if raw == "/" else raw) + mark + query
+    return (
+        f"the path lacks {front}, the path of `public_url`: clients send {printable(would_be)}; "
+        "where something in front removes it, write `gateway.prefix_stripped: true`"
+    )
+
+
+def caller(
+    config: Config,
+    *,
+    tenant: str | None = None,
+    key: str | None = None,
+    certificate: str | None = None,
+    claims: Mapping[str, object] | None = None,
+) -> Principal | None:
+    """Return the caller that a test describes; None for a stranger whom the configuration does not admit.
+
+    Args:
+        tenant: The caller's tenant, proven by a token with these claims.
+        key: The name of an API key of the file; it goes before `tenant`.
+        certificate: The name on a certificate: a URI, a DNS name or `CN=…`; it goes before `tenant`, too.
+
+    Raises:
+        KeyError: the file has no such key.
+        UnknownClient: No client has a certificate with this name.
+    """
+    if certificate is not None:
+        return certified(config, certificate)
+    if key is not None:
+        known = {} if config.auth is None else config.auth.api_keys
+        shown = known[key]
+        narrowed = None if shown.agents is None else frozenset(shown.agents)
+        return Principal(shown.tenant, key, "api_key", key=key, narrowed=narrowed)
+    if tenant is not None and tenant != ANONYMOUS_TENANT:
+        return Principal(tenant, method="jwt", claims=dict(claims or {}))
+    if config.auth is None or config.gateway.anonymous:
+        return Principal(ANONYMOUS_TENANT)
+    return None
+
+
+def certified(config: Config, subject: str) -> Principal:
+    """Return the caller with a certificate that has only this name."""
+    mtls = None if config.auth is None else config.auth.mtls
+    if mtls is None:
+        raise UnknownClient("there is no `auth.mtls`")
+    name = ClientName.read(subject)
+    whose = Clients(mtls.clients).find([name])
+    san = () if name.kind == "common_name" else (name.text,)
+    return whose.principal({"san": san, "client": whose.client})
+
+
+# ---- the tests of the file -----------------------------------------------------------------------------------------
+
+
+def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem]:
+    """Run the tests; each that fails is a problem at what it expects.
+
+    The configuration has no errors: every name that a test has is known.
+    """
+    for number, test in enumerate(config.tests):
+        answer = _asked(config, table, test)
+        request, verdict = test.request, answer.verdict
+        if answer.endpoint is not None and answer.endpoint.skills:
+            at: KeyPath = ("tests", number, "request")
+            fact = f"the test {printable(test.name)!r} cannot run: a skill picks the agent, and cards are not read here"
+            remedy = "remove the test; ask the gateway that runs, by `POST /-/route`"
+            yield Problem(marks.place(at), marks.find(at), fact, remedy)
+        elif not _as_expected(test, verdict):
+            at = ("tests", number, "expect")
+            fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"
+            remedy = advice(config, request.path) or _why(verdict)
+            yield Problem(marks.place(at), marks.find(at), fact, remedy)
+
+
+def untested(config: Config, table: Table) -> dict[str, list[str]]:
+    """Return the agents that a caller can reach by a match that no test of the file takes, with the matches' places."""
+    found_by = (_asked(config, table, test).verdict.rule for test in config.tests)
+    taken = {table.written(rule) for rule in found_by if rule is not None}
+    found: dict[str, list[str]] = {}
+    for rule in table.rules():
+        if rule not in taken:
+            found.setdefault(rule.agent, []).append(str(rule.place))
+    return found
+
+
+def _asked(config: Config, table: Table, test: RouteTest) -> Answer:
+    who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
+    request = test.request
+    question = Question(request.path, request.method, request.host or "", request.tenant, who)
+    return ask(table, question, prefix=public_prefix(config))
+
+
+def _as_expected(test: RouteTest, verdict: Verdict) -> bool:
+    expect, route = test.expect, verdict.route
+    if route is None:
+        return expect.reason == verdict.reason
+    if expect.reason is not None or expect.agent not in (None, route.agent):
+        return False
+    return expect.backend is None or expect.backend.rstrip("/") in {
+        url.rstrip("/") for url in (route.url, *route.others)
+    }
+
+
+def _expected(test: RouteTest) -> str:
+    expect = test.expect
+    if expect.reason is not None:
+        return expect.reason
+    return " at ".join(part for part in (expect.agent, expect.backend) if part is not None)
+
+
+def _got(verdict: Verdict) -> str:
+    if verdict.signs_in:
+        return "a card that says how to sign in"
+    return f"{verdict.route.agent} at {verdict.route.url}" if verdict.route is not None else str(verdict.reason)
+
+
+def _why(verdict: Verdict) -> str:
+    told = [f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4]]
+    return "; ".join(told) or "no agent is found at this path; `a2a-gateway route --explain` shows all"
+
+
+# ---- questions of operators ------------------------------------------------------------------------------------------
+
+
+class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
+    """A question of an operator.
+
+    Attributes:
+        path: As a client sends it; over gRPC that of a method.
+        tenant: The A2A `tenant` field, or the `scope` of a method that has one.
+        as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` nor
+            `certificate` is given.
+        key: The name of the API key that the caller shows.
+        certificate: The name on the certificate that it shows: a URI, a DNS name or `CN=…`.
+    """
+
+    path: str
+    method: str = "POST"
+    tenant: str | None = None
+    as_: str | None = msgspec.field(default=None, name="as")
+    key: str | None = None
+    certificate: str | None = None
+    host: str | None = None
+    claim: dict[str, Any] = {}
+
+
+def explain_request(
+    config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False, ranking: Ranking = NO_RANKING
+) -> dict[str, Any]:
+    """Which agent and backend answer, or the reason why none does, with every candidate explained.
+
+    Args:
+        everything: Explain every match of every agent, not only those at the endpoint.
+        ranking: The agents that have a skill.
+
+    Raises:
+        LookupError: there can be no such caller or no such request; the text is for the operator.
+    """
+    try:
+        who = caller(config, tenant=inquiry.as_, key=inquiry.key, certificate=inquiry.certificate, claims=inquiry.claim)
+    except UnknownClient as error:
+        raise LookupError(f"no client has this certificate: {error}") from error
+    except KeyError as error:
+        raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
+    _agree(inquiry, who)
+    _refuse_odd(inquiry)
+    question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
+    answer = ask(table, question, prefix=public_prefix(config), everything=everything, ranking=ranking)
+    verdict = answer.verdict
+    route, rule = verdict.route, verdict.rule
+    return {
+        "agent": None if route is None else route.agent,
+        "backend": None if route is None else route.url,
+        "reason": verdict.reason,
+        "status": 200 if verdict.fault is None else verdict.fault.http_status,
+        "hint": _hint(config, inquiry, answer) or None,
+        "match_line": None if rule is None else str(rule.place),
+        "caller": None if who is None else {"tenant": who.tenant, "method": who.method, "key": who.key},
+        "candidates": [
+            {
+                "agent": each.rule.agent,
+                "line": str(each.rule.place),
+                "taken": each.taken,
+                "why": each.why,
+                **({} if each.score is None else {"score": each.score}),
+            }
+            for each in verdict.candidates
+        ],
+    }
+
+
+def _hint(config: Config, inquiry: Inquiry, answer: Answer) -> str:
+    if answer.verdict.route is not None:
+        return ""
+    if answer.verdict.signs_in:
+        return "several agents are here for callers with a credential: a stranger reads a card that says how to sign in"
+    return advice(config, inquiry.path) or answer.fact
+
+
+def _agree(inquiry: Inquiry, who: Principal | None) -> None:
+    """Check that all that is said of the caller can be true of one.
+
+    Raises:
+        LookupError: it cannot.
+    """
+    if inquiry.certificate is not None and (inquiry.key or inquiry.as_ or inquiry.claim):
+        raise LookupError("the certificate determines the caller: give no key, tenant or claims with it")
+    if inquiry.key is not None and who is not None:
+        if inquiry.as_ is not None and inquiry.as_ != who.tenant:
+            whose = f"the API key {inquiry.key!r} is of the tenant {who.tenant!r}, not of {inquiry.as_!r}"
+            raise LookupError(f"{whose}: name one of the two")
+        if inquiry.claim:
+            raise LookupError("a caller shows a key or a token, not both: claims come with a token, so name no key")
+    elif inquiry.claim and (inquiry.as_ is None or who is None or who.method == "anonymous"):
+        raise LookupError("no caller has these claims: they come with a token, so name the tenant that it is of")
+
+
+def _refuse_odd(inquiry: Inquiry) -> None:
+    """Check that a client could send such a request at all.
+
+    Raises:
+        LookupError: it could not.
+    """
+    if _METHOD.fullmatch(inquiry.method) is None:
+        meant = inquiry.method.upper()
+        remedy = f"write {meant}" if _METHOD.fullmatch(meant) is not None else "write POST or GET"
+        raise LookupError(f"{printable(inquiry.method)!r} is no method of HTTP: {remedy}")
+    if host_named(inquiry.host or "") is None:
+        raise LookupError(f"{printable(inquiry.host or '')!r} is no host: write a name, such as agents.example.com")
+
+
+# As the listener reads them.
+_METHOD = re.compile("[A-Z][A-Z-]{0,31}")

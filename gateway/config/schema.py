@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.config.agent import Affinity, Agent, Backend, ByTenant, Card, CardSign, Stdio
-from gateway.config.descriptions import description
-from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest
+from gateway.config.model import Admin, Audit, Config, Drain, Expect, Tenant, TestRequest, description
 from gateway.config.values import Part, every_part
 
 Schema = dict[str, Any]

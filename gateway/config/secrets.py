@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.client import Client, Mtls
-from gateway.config.model import Config
+from gateway.config.model import REMOVED_KEYS, Config
 from gateway.config.problem import KeyPath
-from gateway.config.removed import REMOVED_KEYS
 from gateway.config.state import may_be_shown
 from gateway.config.values import Part, every_part
 

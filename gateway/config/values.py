@@ -28,8 +28,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
-from gateway.a2a.paths import RESERVED, is_tenant
-from gateway.config.names import NAME
+from gateway.a2a.paths import RESERVED, fits_path, is_tenant
 from gateway.units import parse_duration, parse_rate, parse_size
 
 
@@ -235,8 +234,7 @@ def _unreserved(value: str) -> str:
 
 
 def _name(value: str) -> str:
-    _unreserved(value)
-    if NAME.fullmatch(value) is None:
+    if not fits_path(_unreserved(value)):
         raise ValueError("is no name", "a name has 1 to 64 characters of A-Z a-z 0-9 . _ -")
     return value
 

@@ -23,10 +23,9 @@ import jwt
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
 from gateway.a2a.json import Tree, parse_tree
-from gateway.a2a.paths import RESERVED
+from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
-from gateway.config.names import NAME
 from gateway.identity.jwks import LONGEST_KID, Key, KeySet
 from gateway.identity.throttle import VerificationQueue
 from gateway.identity.token_cache import TokenCache
@@ -319,7 +318,7 @@ def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[
         if value in tenants or not _can_be_tenant(value):
             raise TenantNotMapped("this tenant is not admitted", detail="its tenant claim is not in `tenant_map`")
         return value
-    if NAME.fullmatch(value) is None:
+    if not fits_path(value) and value not in RESERVED:
         raise AuthInvalid("the token names no tenant", detail="its tenant claim is no name")
     if not _can_be_tenant(value):
         raise AuthInvalid("the token names no tenant", detail="its tenant claim is reserved")
@@ -328,4 +327,4 @@ def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[
 
 def _can_be_tenant(value: str) -> bool:
     # Nobody may be called like a path segment, or like those who showed nothing.
-    return NAME.fullmatch(value) is not None and value not in RESERVED and value != ANONYMOUS_TENANT
+    return fits_path(value) and value != ANONYMOUS_TENANT

@@ -24,8 +24,8 @@ from gateway.backend.backend import Backend
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
 from gateway.config.effective import shown
-from gateway.config.explain import Inquiry, reply
 from gateway.config.outside import sources
+from gateway.config.routes import Inquiry, explain_request
 from gateway.listener.admin_api import LogLevel, document, routes
 from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
 from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
@@ -357,7 +357,7 @@ class _Pages:
             return question
         snapshot = self._watched.snapshot
         try:
-            return JSONResponse(reply(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
+            return JSONResponse(explain_request(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from gateway import __version__
 from gateway.catalog.render import ASSETS
-from gateway.config.explain import Inquiry
+from gateway.config.routes import Inquiry
 from gateway.listener.try_it import TryItMessage
 
 Media = Literal["application/json", "text/plain", "text/html", "text/event-stream"]

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
-from gateway.config.explain import Inquiry, reply
+from gateway.config.routes import Inquiry, explain_request
 from gateway.policy.limits import Limits
 from gateway.proxy import catalog_view as view
 from gateway.snapshot import Snapshot
@@ -141,7 +141,7 @@ class CatalogPage:
         if written["path"]:
             snapshot = self._current()
             try:
-                answer = reply(snapshot.config, snapshot.table, _inquiry(written), ranking=snapshot.directory)
+                answer = explain_request(snapshot.config, snapshot.table, _inquiry(written), ranking=snapshot.directory)
             except (msgspec.DecodeError, msgspec.ValidationError) as wrong:
                 error = f"claims are a JSON object: {wrong}"
             except LookupError as wrong:

@@ -20,7 +20,7 @@ from gateway.cards.serve import PublicUrl
 from gateway.catalog.card_text import NO_TEXT, CardText, Skill
 from gateway.catalog.directory import Seen
 from gateway.catalog.feeds import rule_for
-from gateway.config.explain import Inquiry, reply
+from gateway.config.routes import Inquiry, explain_request
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.routing.route import Rule, read_backend_key
@@ -319,7 +319,7 @@ def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: A
         if tenant == "anonymous":
             continue
         inquiry = Inquiry(address.path, tenant=address.tenant, as_=tenant, host=address.host)
-        answer = reply(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory)
+        answer = explain_request(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory)
         why = next((each["why"] for each in answer["candidates"] if each["agent"] == agent), answer["hint"] or "")
         found.append({"tenant": tenant, "agent": answer["agent"], "reason": answer["reason"], "why": why})
     return found

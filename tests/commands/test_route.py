@@ -7,7 +7,7 @@ import pytest
 from gateway.commands.output import CommandFailed
 from gateway.commands.route import as_text, explain_route, read_claims
 from gateway.config.check import examine
-from gateway.config.explain import Inquiry
+from gateway.config.routes import Inquiry
 from tests.table import for_each
 
 FILE = """\

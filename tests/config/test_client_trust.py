@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.config.check import Examined, examine
 from gateway.config.checks.callers import _told_apart
+from gateway.config.checks.findings import Findings
 from gateway.config.client import ClientPattern
-from gateway.config.finding import Findings
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, TODAY
 from tests.support.certificates import DAY, SERVER, Authority

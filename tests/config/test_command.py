@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import Examined, examine
-from gateway.config.command import program
+from gateway.config.effective import program
 
 
 def looked_at(folder: Path, backend: str, more: str = "") -> Examined:

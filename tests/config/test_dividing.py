@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from gateway.config.check import examine
+from gateway.config.checks.gateway import check_workers
 from gateway.config.problem import spell
-from gateway.config.routes import divided
 from tests.table import for_each
 
 HEAD = "version: 1\n"
@@ -22,7 +22,7 @@ agents:
 def found(text: str, processes: int) -> list[str]:
     examined = examine(Path("gateway.yaml"), {}, text=HEAD + text)
     assert examined.config is not None, examined.errors
-    return [spell(problem.path) for problem in divided(examined.config, examined.marks, processes)]
+    return [spell(problem.path) for problem in check_workers(examined.config, examined.marks, processes)]
 
 
 @for_each("kept", [OWNED, "push: { mode: relay }\nagents: { one: 'http://127.0.0.1:1' }\n"])

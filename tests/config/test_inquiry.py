@@ -5,8 +5,7 @@ import msgspec
 import pytest
 
 from gateway.a2a.paths import WRONG_NAME
-from gateway.config.explain import Inquiry, reply
-from gateway.config.routes import table
+from gateway.config.routes import Inquiry, explain_request, routing_table
 from gateway.config.yaml import Marks
 from tests.config.reading import HASH, examined, good
 from tests.config.test_client_trust import checked
@@ -20,31 +19,31 @@ agents:
   a: http://127.0.0.1:1
   b: {{ backend: http://127.0.0.1:2, match: {{ path: /s, tenant: b }} }}
 """)
-TABLE = table(CONFIG, Marks())
+TABLE = routing_table(CONFIG, Marks())
 
 
 def test_the_answer_names_agent_backend_and_line() -> None:
-    said = reply(CONFIG, TABLE, Inquiry("/s", tenant="b", key="bot"))
+    said = explain_request(CONFIG, TABLE, Inquiry("/s", tenant="b", key="bot"))
     assert (said["agent"], said["backend"], said["reason"]) == ("b", "http://127.0.0.1:2", None)
     assert said["match_line"]
     assert said["caller"] == {"tenant": "acme", "method": "api_key", "key": "bot"}
 
 
 def test_a_refusal_names_its_reason_and_every_candidate() -> None:
-    said = reply(CONFIG, TABLE, Inquiry("/s", as_="acme"), everything=True)
+    said = explain_request(CONFIG, TABLE, Inquiry("/s", as_="acme"), everything=True)
     assert (said["agent"], said["reason"]) == (None, "no_route")
     assert {each["agent"] for each in said["candidates"]} == {"a", "b"}
     assert all(each["why"] and not each["taken"] for each in said["candidates"])
 
 
 def test_nobody_in_particular_is_a_stranger() -> None:
-    said = reply(CONFIG, TABLE, Inquiry("/a"))
+    said = explain_request(CONFIG, TABLE, Inquiry("/a"))
     assert (said["caller"], said["reason"]) == (None, "auth_missing")
 
 
 def test_a_key_that_the_file_has_not_is_said_to_the_operator() -> None:
     with pytest.raises(LookupError, match="no API key 'bat'"):
-        reply(CONFIG, TABLE, Inquiry("/a", key="bat"))
+        explain_request(CONFIG, TABLE, Inquiry("/a", key="bat"))
 
 
 @for_each(
@@ -58,40 +57,40 @@ def test_a_key_that_the_file_has_not_is_said_to_the_operator() -> None:
 )
 def test_a_caller_that_cannot_be_is_said_to_the_operator(inquiry: Inquiry, words: str) -> None:
     with pytest.raises(LookupError, match=words):
-        reply(CONFIG, TABLE, inquiry)
-    assert reply(CONFIG, TABLE, Inquiry("/a", key="bot", as_="acme"))["agent"] == "a"
+        explain_request(CONFIG, TABLE, inquiry)
+    assert explain_request(CONFIG, TABLE, Inquiry("/a", key="bot", as_="acme"))["agent"] == "a"
 
 
 def test_a_certificate_is_asked_about_by_its_name(tmp_path: Path) -> None:
     clients = 'mesh: { uri: "spiffe://m/{tenant}/*" }, fax: { common_name: fax, tenant: acme, agents: [] }'
     config = checked(tmp_path, clients=clients).config
     assert config is not None
-    resolver = table(config, Marks())
+    resolver = routing_table(config, Marks())
     for name in ("spiffe://m/acme/x", "CN=fax"):
-        said = reply(config, resolver, Inquiry("/echo", certificate=name))
+        said = explain_request(config, resolver, Inquiry("/echo", certificate=name))
         assert said["caller"] == {"tenant": "acme", "method": "mtls", "key": None}
-    assert reply(config, resolver, Inquiry("/echo", certificate="spiffe://m/acme/x"))["agent"] == "echo"
+    assert explain_request(config, resolver, Inquiry("/echo", certificate="spiffe://m/acme/x"))["agent"] == "echo"
     for inquiry, words in (
         (Inquiry("/echo", certificate="fax"), "no client has this certificate: no entry of auth.mtls.clients fits fax"),
         (Inquiry("/echo", certificate="CN=fax", as_="acme"), "give no key, tenant or claims with it"),
     ):
         with pytest.raises(LookupError, match=words):
-            reply(config, resolver, inquiry)
+            explain_request(config, resolver, inquiry)
     with pytest.raises(LookupError, match=r"there is no `auth\.mtls`"):
-        reply(CONFIG, TABLE, Inquiry("/a", certificate="CN=fax"))
+        explain_request(CONFIG, TABLE, Inquiry("/a", certificate="CN=fax"))
 
 
 def test_a_path_that_lacks_that_of_the_public_url_is_said_with_what_it_would_be() -> None:
     config = good("version: 1\ngateway: { public_url: 'https://gw.example/base' }\nagents: { a: http://127.0.0.1:1 }\n")
-    said = reply(config, table(config, Marks()), Inquiry("/a/tasks?x=1"), everything=True)
+    said = explain_request(config, routing_table(config, Marks()), Inquiry("/a/tasks?x=1"), everything=True)
     assert said["reason"] == "no_route"
     assert said["hint"].startswith("the path lacks /base, the path of `public_url`: clients send /base/a/tasks?x=1; ")
-    assert reply(config, table(config, Marks()), Inquiry("/base/a"))["hint"] is None
+    assert explain_request(config, routing_table(config, Marks()), Inquiry("/base/a"))["hint"] is None
 
 
 @for_each(("path", "meant"), [("a", "/a"), ("https://gw.example/a/tasks", "/a/tasks"), ("http://gw", "/")])
 def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> None:
-    said = reply(CONFIG, TABLE, Inquiry(path, as_="acme"))
+    said = explain_request(CONFIG, TABLE, Inquiry(path, as_="acme"))
     assert (said["reason"], said["hint"]) == ("bad_request", f"a path starts with a slash: write {meant}")
 
 
@@ -108,7 +107,7 @@ def test_what_is_no_path_is_said_with_what_was_meant(path: str, meant: str) -> N
     ],
 )
 def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquiry: Inquiry, fact: str) -> None:
-    said = reply(CONFIG, TABLE, inquiry)
+    said = explain_request(CONFIG, TABLE, inquiry)
     assert (said["agent"], said["reason"], said["hint"]) == (None, "bad_request", fact)
 
 
@@ -126,12 +125,12 @@ def test_what_is_wrong_with_the_request_itself_is_said_as_traffic_is_told(inquir
 )
 def test_what_no_client_can_send_is_no_question(inquiry: Inquiry, fact: str) -> None:
     with pytest.raises(LookupError, match=re.escape(fact)):
-        reply(CONFIG, TABLE, inquiry)
+        explain_request(CONFIG, TABLE, inquiry)
 
 
 @for_each("host", ["a.example", "A.Example.", "a.example:8443", "[::1]:8080", "", None])
 def test_a_host_is_read_as_that_of_a_request(host: str | None) -> None:
-    assert reply(CONFIG, TABLE, Inquiry("/a", host=host, as_="acme"))["agent"] == "a"
+    assert explain_request(CONFIG, TABLE, Inquiry("/a", host=host, as_="acme"))["agent"] == "a"
 
 
 def test_a_question_is_read_by_its_own_names_and_no_others() -> None:
@@ -158,20 +157,20 @@ def test_a_method_of_grpc_is_asked_where_grpc_is_served() -> None:
     method = "/lf.a2a.v1.A2AService/GetTask"
     found = examined(text)
     assert found.config is not None
-    made = table(found.config, found.marks)
-    said = reply(found.config, made, Inquiry(method, tenant="a"), everything=True)
+    made = routing_table(found.config, found.marks)
+    said = explain_request(found.config, made, Inquiry(method, tenant="a"), everything=True)
     assert (said["agent"], said["hint"], said["match_line"]) == ("a", None, "gateway.yaml:4")
     assert [(each["agent"], each["line"], each["taken"]) for each in said["candidates"]] == [
         ("a", "gateway.yaml:4", True),
         ("crm", "gateway.yaml:5", False),
     ]
-    said = reply(found.config, made, Inquiry(method), everything=True)
+    said = explain_request(found.config, made, Inquiry(method), everything=True)
     assert (said["reason"], said["hint"]) == ("no_route", None)
     assert [each["why"] for each in said["candidates"]] == [
         "asks for tenant 'a', its name, which stands for the path /a, the request has none",
         NEEDED,
     ]
-    said = reply(CONFIG, TABLE, Inquiry(method, as_="acme", tenant="a"))
+    said = explain_request(CONFIG, TABLE, Inquiry(method, as_="acme", tenant="a"))
     assert (said["reason"], said["hint"]) == (
         "no_route", "this is a method of gRPC, and there is no `gateway.listen_grpc`"
     )  # fmt: skip

@@ -1,4 +1,4 @@
-from gateway.config.removed import REMOVED
+from gateway.config.model import REMOVED
 from tests.config.reading import errors, examined
 from tests.table import for_each
 

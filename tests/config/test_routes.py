@@ -1,4 +1,4 @@
-from gateway.config.routes import rules, table
+from gateway.config.routes import routing_table, rules
 from gateway.routing.route import AgentRules, GrpcAddress, Route
 from tests.config.reading import examined
 
@@ -72,6 +72,6 @@ def test_clients_of_grpc_find_agents_where_there_is_a_listener_for_them() -> Non
     )
     for found, addresses in ((served, [GrpcAddress("a"), GrpcAddress("b")]), (unserved, [None, None])):
         assert found.config is not None, found.problems
-        made = table(found.config, found.marks)
+        made = routing_table(found.config, found.marks)
         assert made.grpc is (found is served)
         assert [made.grpc_address(rule) for each in made.agents.values() for rule in each.rules] == addresses

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.config.check import examine
-from gateway.config.removed import REMOVED
+from gateway.config.model import REMOVED
 from gateway.config.schema import schema
 from gateway.config.values import every_part
 from gateway.config.yaml import read

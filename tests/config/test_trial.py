@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.explain import caller, public_prefix
 from gateway.config.model import Config
-from gateway.config.routes import table as routing_table
+from gateway.config.routes import caller, public_prefix, routing_table
 from gateway.config.yaml import Marks
 from gateway.principal import Principal
 from gateway.routing.explain import Question, ask

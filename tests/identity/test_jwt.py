@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, Fault, RateLimited
+from gateway.a2a.paths import NAME
 from gateway.config.model import ALGORITHMS, Auth
-from gateway.config.names import NAME
 from gateway.identity.authenticator import Authenticator
 from gateway.principal import Principal
 from tests.identity.issuance import (

@@ -42,7 +42,7 @@ from gateway.config.agent import (
     upstream_auths,
 )
 from gateway.config.certificate import signing_key
-from gateway.config.finding import Findings
+from gateway.config.checks.findings import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, nearest, printable
 

@@ -11,8 +11,8 @@ from gateway.a2a.paths import fits_path
 from gateway.config import effective
 from gateway.config.address import is_loopback, read_url
 from gateway.config.certificate import CertificateUnusable, read_authorities
+from gateway.config.checks.findings import Findings
 from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
-from gateway.config.finding import Findings
 from gateway.config.limit import Limits
 from gateway.config.model import ApiKey, Auth, Config, Issuer, Tenant
 from gateway.config.problem import KeyPath, printable

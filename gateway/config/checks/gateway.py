@@ -11,12 +11,14 @@ from pathlib import Path
 
 from gateway.config import effective
 from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
+from gateway.config.agent import backends, is_stdio
 from gateway.config.certificate import CertificateUnusable, read_authorities, read_certificate
-from gateway.config.finding import Findings
+from gateway.config.checks.findings import Findings
 from gateway.config.limit import Cors
 from gateway.config.model import AdminTls, Config, Gateway
-from gateway.config.problem import KeyPath, printable
+from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.push import Push, WebhookPattern
+from gateway.config.yaml import Marks
 from gateway.principal import ANONYMOUS_TENANT
 
 # ---- listeners -------------------------------------------------------------------------------------------------------
@@ -480,3 +482,24 @@ def _why(file: Path, now: datetime) -> str:
     if found.not_valid_before_utc > now:
         return f"is not valid yet: it begins at {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
     return ""
+
+
+# ---- several workers -------------------------------------------------------------------------------------------------
+
+
+def check_workers(config: Config, marks: Marks, processes: int) -> tuple[Problem, ...]:
+    """Return the settings with which several processes cannot serve a configuration."""
+    if processes == 1:
+        return ()
+    findings = Findings(marks)
+    # A file serves all processes of a machine, and where nothing is written it is a file.
+    if effective.keeps_state(config) and config.gateway.state is not None and config.gateway.state.kind == "memory":
+        fact = f"{processes} workers would each keep a ledger of their own"
+        remedy = "write `gateway.state: sqlite:///PATH`, or a Redis where limits have to be exact, or serve with one"
+        findings.error(("gateway", "state"), fact, remedy)
+    for name, agent in config.agents.items():
+        for backend, at in backends(agent, ("agents", name)):
+            if is_stdio(backend.url):
+                fact = f"{processes} workers would each start this command, and one does not know the other's tasks"
+                findings.error(at, fact, "serve with one worker, or run the agent behind a URL")
+    return tuple(findings.problems)

@@ -7,12 +7,11 @@ from itertools import islice
 from gateway.a2a.fault import REASONS
 from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.agent import Agent
+from gateway.config.checks.findings import Findings
 from gateway.config.client import UnknownClient
-from gateway.config.explain import certified
-from gateway.config.finding import Findings
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
-from gateway.config.routes import EVERYONE, agent_rules, reach
+from gateway.config.routes import EVERYONE, agent_rules, certified, reach
 from gateway.routing.endpoint import host_named
 from gateway.routing.route import SKILL, AgentRules, Reach, Rule
 from gateway.routing.table import GrpcRules

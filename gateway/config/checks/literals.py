@@ -9,11 +9,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from gateway.config.model import Config
+from gateway.config.model import Config, annotation_below, bare
 from gateway.config.outside import is_variable
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.secrets import REFERENCE
-from gateway.config.validation import annotation_below, bare
 from gateway.config.yaml import Marks, Value
 
 _FILLED = "\0"
