@@ -11,26 +11,35 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gateway import __version__
-from gateway.commands.completion import agent_names, key_names, tenant_names
-from gateway.commands.config_file import STANDARD_INPUT, ConfigOption, examine_own, find_file, program
-from gateway.commands.flags import takes_settings
-from gateway.commands.help import COLOR, choose_color, command, group, wants_color
+from gateway.commands.config_file import (
+    STANDARD_INPUT,
+    ConfigOption,
+    agent_names,
+    examine_own,
+    find_file,
+    key_names,
+    program,
+    takes_settings,
+    tenant_names,
+)
 from gateway.commands.output import (
+    COLOR,
     CommandFailed,
-    Framing,
-    KeyUse,
     PlainOption,
     PlainOutput,
+    choose_color,
     open_closed,
     read_input,
     reporting,
     show,
     show_json,
+    wants_color,
     write,
 )
 
@@ -38,6 +47,35 @@ if TYPE_CHECKING:
     from gateway.commands.state import StatePlace
 
 _VERSION = f"a2a-gateway {__version__}"
+
+
+def group(name: str, help: str | None = None) -> typer.Typer:  # noqa: A002 - as Typer names it
+    """Return an empty group of commands."""
+    return typer.Typer(
+        name=name,
+        help=help,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        # Typer's own options to install completion stand at the program, not at each of its groups.
+        add_completion=help is None,
+    )
+
+
+def command(*examples: str) -> type[TyperCommand]:
+    """Return the class of a command whose help ends with these examples, a line each, without the program's name."""
+
+    class Command(TyperCommand):
+        """A command with examples."""
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - classes that Typer keeps for itself
+            """Write the help, and the examples in plain lines that can be pasted."""
+            super().format_help(ctx, formatter)
+            formatter.write("\nExamples:\n" + "".join(f"  a2a-gateway {example}\n" for example in examples))
+
+    return Command
+
 
 app = group("a2a-gateway")
 key_commands = group("key", help="API keys.")
@@ -57,6 +95,20 @@ class Output(StrEnum):
     TEXT = "text"
     JSON = "json"
     GITHUB = "github"
+
+
+class Framing(StrEnum):
+    """The framing of `stdio` (`gateway.a2a.framing.lsp`)."""
+
+    LSP = "lsp"
+    NDJSON = "ndjson"
+
+
+class KeyUse(StrEnum):
+    """The things that a key of `state rotate-key` signs."""
+
+    NOTIFICATIONS = "notifications"
+    CARDS = "cards"
 
 
 @app.callback(

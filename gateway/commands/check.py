@@ -26,7 +26,7 @@ from gateway.a2a.fault import (
 from gateway.a2a.operation import Operation
 from gateway.backend.backend import Backend
 from gateway.cards.fetch import DEADLINE
-from gateway.commands.output import paint
+from gateway.commands.output import aligned, paint
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
@@ -307,15 +307,6 @@ async def _unanswered(backend: Backend) -> str:
     return ""
 
 
-def _table(answers: Iterable[Answer]) -> str:
-    """Return the answers as aligned columns."""
-    rows = [answer.as_row() for answer in answers]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """The findings of `check`, and its exit code.
@@ -355,7 +346,12 @@ class Report:
 
     def as_text(self) -> str:
         """Return the report for people: problems, the servers' answers as a table, and a line that counts."""
-        parts = [as_text(self.told), _table(self.answers or ()), self._untested(), self._count()]
+        parts = [
+            as_text(self.told),
+            aligned([answer.as_row() for answer in self.answers or ()]),
+            self._untested(),
+            self._count(),
+        ]
         return "\n\n".join(part for part in parts if part)
 
     def _untested(self) -> str:

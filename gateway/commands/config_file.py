@@ -1,4 +1,8 @@
-"""The configuration file of a command."""
+"""The configuration of a command: its file, the flags that set something in it, and names that it completes.
+
+There is one flag for each setting that may come from outside the file. A file that cannot be read completes nothing: a
+shell has no place for an error.
+"""
 
 import os
 import shlex
@@ -13,6 +17,15 @@ from gateway.commands.output import CommandFailed
 
 if TYPE_CHECKING:
     from gateway.config.check import Examined
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from gateway.config.settings import SETTINGS
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
 
 DEFAULT_FILES = (Path("gateway.yaml"), Path("config/gateway.yaml"))
 STANDARD_INPUT = Path("-")
@@ -62,3 +75,66 @@ def program() -> str:
     if Path(sys.argv[0]).name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m gateway"
     return "a2a-gateway"
+
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+
+
+def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of `settings.SETTINGS` to a command, which gets those that are given as `flags`, by name."""
+    added = {setting.name.replace("-", "_"): setting for setting in SETTINGS}
+
+    @wraps(command)
+    def with_settings(**arguments: Any) -> None:  # noqa: ANN401 - those of any command
+        flags: Mapping[str, str | None] = {each.flag: arguments.pop(name) for name, each in added.items()}
+        command(**arguments, flags=flags)
+
+    signature = inspect.signature(command)
+    own = [each for name, each in signature.parameters.items() if name != "flags"]
+    hints = {
+        name: Annotated[str | None, typer.Option(each.flag, help=each.help, metavar=each.metavar)]
+        for name, each in added.items()
+    }
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+        for name, hint in hints.items()
+    ]
+    made: Any = with_settings
+    made.__signature__ = signature.replace(parameters=[*own, *parameters])
+    made.__annotations__ = {**{each.name: each.annotation for each in own}, **hints}
+    return with_settings
+
+
+# ---- shell completion of agents, tenants and API keys ----------------------------------------------------------------
+
+
+def agent_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the agents whose name begins with the text."""
+    return _beginning(incomplete, _part(context, "agents"))
+
+
+def key_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the API keys whose name begins with the text."""
+    return _beginning(incomplete, _part(context, "auth", "api_keys"))
+
+
+def tenant_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the tenants whose name begins with the text, also those that only an API key names."""
+    keys = _part(context, "auth", "api_keys").values()
+    of_keys = [str(key["tenant"]) for key in keys if isinstance(key, dict) and "tenant" in key]
+    return _beginning(incomplete, [*_part(context, "tenants"), *of_keys])
+
+
+def _beginning(text: str, names: Iterable[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name.startswith(text)]
+
+
+def _part(context: typer.Context, *path: str) -> dict[str, Any]:
+    """Return a mapping of the configuration, or an empty one."""
+    from gateway.config.load import load  # noqa: PLC0415 - the configuration is read only to complete a name
+
+    given = context.params.get("config")
+    part: Any = load(find_file(Path(given) if given else None, needed=False), os.environ).tree
+    for key in path:
+        part = part.get(key) if isinstance(part, dict) else None
+    return part if isinstance(part, dict) else {}

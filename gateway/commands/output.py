@@ -3,15 +3,16 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 import typer
 
-from gateway.commands.help import wants_color
+COLOR = ("auto", "always", "never")
+"""The values of `--color`; `auto` is colour on a terminal, unless NO_COLOR is set or TERM is dumb."""
 
 
 class CommandFailed(Exception):  # noqa: N818 - what happened
@@ -33,20 +34,6 @@ class PlainOutput(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-class Framing(StrEnum):
-    """The framing of `stdio` (`gateway.a2a.framing.lsp`)."""
-
-    LSP = "lsp"
-    NDJSON = "ndjson"
-
-
-class KeyUse(StrEnum):
-    """The things that a key of `state rotate-key` signs."""
-
-    NOTIFICATIONS = "notifications"
-    CARDS = "cards"
 
 
 PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Output format.")]
@@ -109,11 +96,51 @@ def show(text: str) -> None:
     write(text if text.endswith("\n") or not text else text + "\n")
 
 
+def aligned(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
+    """Return rows of cells as lines with aligned columns.
+
+    Args:
+        numbers: Whether all columns but the first have numbers.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        [
+            cell.rjust(width) if numbers and at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
+    )
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
 def show_json(value: object) -> None:
     """Print a value as JSON."""
     import msgspec  # noqa: PLC0415 - most commands print text
 
     show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def choose_color(choice: str) -> None:
+    """Apply `--color` for this process and those that it starts.
+
+    Args:
+        choice: One of `COLOR`.
+    """
+    if choice == "always":
+        os.environ.pop("NO_COLOR", None)
+        os.environ["FORCE_COLOR"] = "1"
+    elif choice == "never":
+        os.environ.pop("FORCE_COLOR", None)
+        os.environ["NO_COLOR"] = "1"
+
+
+def wants_color(stream: TextIO | None = None) -> bool:
+    """Return whether a stream, standard output if left out, is to have colour (no-color.org)."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return (sys.stdout if stream is None else stream).isatty() and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, color: str) -> str:

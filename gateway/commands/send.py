@@ -12,13 +12,14 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
+from gateway.a2a.bindings.jsonrpc import METHODS
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
-from gateway.a2a.paths import fits_path
+from gateway.a2a.paths import PathCall, fits_path, rest_path
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo
 from gateway.commands.find_agent import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
@@ -26,15 +27,6 @@ from gateway.commands.output import CommandFailed, read_input
 
 _LONGEST_EVENT = 64 * 1024 * 1024
 _LONGEST_ANSWER = 64 * 1024 * 1024
-
-_METHODS = {
-    (Version.V1_0, True): "SendStreamingMessage",
-    (Version.V1_0, False): "SendMessage",
-    (Version.V0_3, True): "message/stream",
-    (Version.V0_3, False): "message/send",
-    (Version.V0_1, True): "tasks/sendSubscribe",
-    (Version.V0_1, False): "tasks/send",
-}
 
 _MEMBERS = ("task", "message", "msg", "statusUpdate", "artifactUpdate")
 _KINDS = {"status-update": "statusUpdate", "artifact-update": "artifactUpdate", "task": "task", "message": "message"}
@@ -283,7 +275,7 @@ def _request(
         "Content-Type": "application/json",
     }
     if dialect.binding is Binding.JSONRPC:
-        method = _METHODS[dialect.version, streaming]
+        method = next(name for name, meant in METHODS.items() if meant == (operation, dialect.version))
         frame = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
     url = interface.url.rstrip("/")
@@ -291,9 +283,7 @@ def _request(
         raise CommandFailed(f"this agent speaks HTTP+JSON, whose path cannot carry {tenant!r}: name another --tenant")
     if tenant:
         url += "/" + quote(tenant, safe="")
-    if dialect.version is Version.V0_3:
-        url += "/v1"
-    url += "/message:stream" if streaming else "/message:send"
+    url += rest_path(PathCall(operation), dialect.version)
     return client.build_request("POST", url, content=msgspec.json.encode(params), headers=headers)
 
 

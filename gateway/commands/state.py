@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.commands.output import CommandFailed
+from gateway.commands.output import CommandFailed, aligned
 from gateway.config import effective
 from gateway.config.check import examine
 from gateway.config.problem import as_text
@@ -265,14 +265,7 @@ def as_table(held: list[Figures], label: str) -> str:
         return f"{label}: no entries"
     rows = [("tenant", "tasks", "open", "contexts", "notes")]
     rows += [(one.tenant or "-", str(one.tasks), str(one.open), str(one.contexts), str(one.notes)) for one in held]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            (row[0].ljust(widths[0]), *(word.rjust(width) for word, width in zip(row[1:], widths[1:], strict=True)))
-        )
-        for row in rows
-    ]
-    return "\n".join([label, *lines])
+    return f"{label}\n{aligned(rows, numbers=True)}"
 
 
 def as_json(held: list[Figures], label: str) -> dict[str, Any]:
