@@ -30,7 +30,6 @@ from gateway.commands.output import aligned, paint
 from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
-from gateway.config.model import Issuer
 from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
 from gateway.config.routes import routing_table, untested
 from gateway.config.state import StateUrl
@@ -157,7 +156,7 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
     try:
         found = await asyncio.gather(
             asyncio.gather(*(one(key, backend) for key, backend in snapshot.backends.items())),
-            _issuers(snapshot),
+            asyncio.gather(*(_issuer(snapshot, name, keys) for name, keys in snapshot.key_sets.items())),
             _state(examined.config.gateway.state),
             _webhooks(snapshot),
         )
@@ -169,13 +168,10 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
 # ---- Issuers, the store and webhooks ---------------------------------------------------------------------------------
 
 
-async def _issuers(snapshot: Snapshot) -> Iterable[Answer]:
-    issuers = {} if snapshot.config.auth is None else snapshot.config.auth.issuers
-    return await asyncio.gather(*(_issuer(issuers[name], keys) for name, keys in snapshot.key_sets.items()))
-
-
-async def _issuer(written: Issuer, keys: KeySet) -> Answer:
+async def _issuer(snapshot: Snapshot, name: str, keys: KeySet) -> Answer:
     """Fetch the discovery document and the keys of an issuer."""
+    assert snapshot.config.auth is not None
+    written = snapshot.config.auth.issuers[name]
     reading = asyncio.ensure_future(keys.run())
     try:
         await keys.settled()

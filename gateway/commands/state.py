@@ -17,7 +17,7 @@ from gateway.config.secrets import Interpolation
 from gateway.config.state import StateUrl, read_state
 from gateway.tasks import opening
 from gateway.tasks.key_ring import Purpose, Rotated, rotate
-from gateway.tasks.store import Figures, Row, Store, StoreBroken
+from gateway.tasks.store import Figures, Store, StoreBroken
 from gateway.telemetry.audit_log import AuditLog, Event
 
 T = TypeVar("T")
@@ -172,12 +172,9 @@ async def _copy_rows(old: Store, fresh: Store) -> tuple[int, int]:
     while rows := await _ask(old, partial(old.rows, after, _BATCH)):
         count += len(rows)
         new += await _ask(fresh, partial(fresh.put_rows, rows))
-        after = _cursor(rows[-1])
+        last = rows[-1]
+        after = ("context" if last.task is None else "task", last.scope, last.id)
     return count, new
-
-
-def _cursor(row: Row) -> tuple[str, str, str]:
-    return ("context" if row.task is None else "task", row.scope, row.id)
 
 
 async def _copy_notes(old: Store, fresh: Store, now: float) -> tuple[int, int]:

@@ -119,6 +119,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_exposed(url: SplitResult) -> bool:
+    """Return whether a URL is plain http or grpc to another machine, so that others on the way read and change it."""
+    return url.scheme in ("http", "grpc") and not is_loopback(url.hostname or "")
+
+
 def read_url(text: str, *, query: bool = False, user: str = _NO_USER) -> SplitResult:
     """Read an http or https URL that the gateway may dial or advertise.
 

@@ -100,6 +100,11 @@ def retry(config: Config, agent: Agent | None = None) -> Retry:
     return _first([one.retry for one in _written(config, agent)] + [DEFAULT_RETRY])
 
 
+def allow_insecure(config: Config, agent: Agent) -> bool:
+    """Return whether plain http or grpc to other machines is accepted for the agent."""
+    return config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+
+
 def drain_delay(config: Config) -> float:
     """Return the seconds between not being ready and not accepting."""
     written = config.gateway.drain.delay
@@ -367,9 +372,8 @@ def shown(config: Config) -> dict[str, Any]:
     for name in config.tenants:
         tree["tenants"][name]["limits"] = tenant_limits(config, name).model_dump(mode="json")
     for name, agent in config.agents.items():
-        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
         tree["agents"][name] |= _dumped(config, agent) | {
-            "allow_insecure": insecure,
+            "allow_insecure": allow_insecure(config, agent),
             "limits": limits(config, agent).model_dump(mode="json"),
             "isolation": isolation(config, agent),
             "unknown_tasks": unknown_tasks(config, agent),
@@ -383,18 +387,11 @@ def shown(config: Config) -> dict[str, Any]:
 
 def _dumped(config: Config, agent: Agent | None = None) -> dict[str, Any]:
     """Return the settings that `defaults` and agents have in common, as they hold."""
-    return {
-        "timeouts": timeouts(config, agent).model_dump(mode="json"),
-        "connections": connections(config, agent).model_dump(mode="json"),
-        "cards": cards(config, agent).model_dump(mode="json", by_alias=True),
-        "affinity": affinity(config, agent).model_dump(mode="json"),
-        "health": health(config, agent).model_dump(mode="json"),
-        "retry": retry(config, agent).model_dump(mode="json"),
-        "identity_headers": _headers(identity_headers(config, agent)),
+    parts = {
+        effective.__name__: effective(config, agent).model_dump(mode="json", by_alias=True)
+        for effective in (timeouts, connections, cards, affinity, health, retry)
     }
-
-
-def _headers(headers: IdentityHeaders) -> dict[str, Any]:
-    """Return the names as in the file, null for off, and the claims if there are any."""
-    names = {key: name or None for key, name in headers.model_dump().items()}
-    return {**names, "claims": dict(headers.claims)} if headers.claims else names
+    headers = identity_headers(config, agent)
+    # As in the file: null for a header that is off, and claims only where there are some.
+    names: dict[str, Any] = {key: name or None for key, name in headers.model_dump().items()}
+    return parts | {"identity_headers": names | ({"claims": dict(headers.claims)} if headers.claims else {})}

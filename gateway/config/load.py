@@ -183,7 +183,7 @@ def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Pr
     keys, values, written = dict(main.keys), dict(main.values), dict(main.written)
     agents = tree.setdefault("agents", {})
     for source in sources[1:]:
-        problems += _only_agents(source)
+        problems += _check_has_agents_only(source)
         own = None if source.tree is None else source.tree.get("agents")
         if not isinstance(agents, dict) or not isinstance(own, dict):
             continue
@@ -194,16 +194,16 @@ def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Pr
             problems.append(Problem(source.marks.key(path), path, fact, "give one of them another name"))
         agents.update(new)
         for into, own_marks in ((keys, source.marks.keys), (values, source.marks.values)):
-            into.update(_of_agents(own_marks, new))
+            into.update(_places_of_agents(own_marks, new))
         written.update({path: text for path, text in source.marks.written.items() if path[1:2] and path[1] in new})
     return Marks(keys, values, written, main.start)
 
 
-def _of_agents(places: Mapping[KeyPath, Position], names: Mapping[str, Value]) -> dict[KeyPath, Position]:
+def _places_of_agents(places: Mapping[KeyPath, Position], names: Mapping[str, Value]) -> dict[KeyPath, Position]:
     return {path: place for path, place in places.items() if path[:1] == ("agents",) and path[1:2] and path[1] in names}
 
 
-def _only_agents(source: Source) -> Iterator[Problem]:
+def _check_has_agents_only(source: Source) -> Iterator[Problem]:
     for key, value in ({} if source.tree is None else source.tree).items():
         path: KeyPath = (key,)
         place, at_key = source.marks.place(path), source.marks.key(path)
@@ -226,7 +226,7 @@ def _validated(tree: dict[str, Value], marks: Marks) -> tuple[Config | None, lis
     """Return the configuration, or every mistake that the models find."""
     problems = [
         Problem(marks.key(path), path, "there is no value", "write one, or remove the key")
-        for path in _nothings(tree, ())
+        for path in _missing_values(tree, ())
     ]
     try:
         config = Config.model_validate(tree)
@@ -238,23 +238,23 @@ def _validated(tree: dict[str, Value], marks: Marks) -> tuple[Config | None, lis
     return None if problems else config, problems
 
 
-def _nothings(value: Value, path: KeyPath) -> Iterator[KeyPath]:
+def _missing_values(value: Value, path: KeyPath) -> Iterator[KeyPath]:
     """Yield the paths of keys without a value, except those that may have none."""
     if isinstance(value, dict):
         for key, below in value.items():
-            if below is None and not _may_be_nothing(path):
+            if below is None and not _may_have_no_value(path):
                 yield (*path, key)
             elif (*path, key)[2:] != ("card", "set"):
-                yield from _nothings(below, (*path, key))
+                yield from _missing_values(below, (*path, key))
     elif isinstance(value, list):
         for index, below in enumerate(value):
             if below is None:
                 yield (*path, index)
             else:
-                yield from _nothings(below, (*path, index))
+                yield from _missing_values(below, (*path, index))
 
 
-def _may_be_nothing(path: KeyPath) -> bool:
+def _may_have_no_value(path: KeyPath) -> bool:
     """Return whether keys of the mapping may have no value.
 
     A tenant without one has no rights, and a header that names the caller is turned off. A card's own may be null, too.
@@ -265,14 +265,14 @@ def _may_be_nothing(path: KeyPath) -> bool:
 
 # ---- errors of the models --------------------------------------------------------------------------------------------
 
-_WANTED: Mapping[str, tuple[str, str]] = {
+_EXPECTED: Mapping[str, tuple[str, str]] = {
     "dict_type": ("is no mapping", "write `key: value` pairs below it"),
     "model_type": ("is no mapping", "write `key: value` pairs below it"),
     "model_attributes_type": ("is no mapping", "write `key: value` pairs below it"),
     "tuple_type": ("is no list", "write [one, two]"),
     "list_type": ("is no list", "write [one, two]"),
 }
-_UNTOLD = ("is not valid here", "correct it")
+_NOT_VALID = ("is not valid here", "correct it")
 _TEXT = frozenset({"string_type", "string_sub_type"})
 
 
@@ -286,7 +286,7 @@ def _explained(error: ErrorDetails, marks: Marks) -> Problem:
     if gone is not None:
         return Problem(marks.key(path), path, gone.fact, gone.remedy)
     if kind == "extra_forbidden":
-        return Problem(marks.key(path), path, f"unknown key {spell_key(str(loc[-1]))!r}", _known(loc))
+        return Problem(marks.key(path), path, f"unknown key {spell_key(str(loc[-1]))!r}", _known_keys(loc))
     if kind == "missing":
         name = str(loc[-1])
         path = marks.find(loc[:-1])
@@ -294,15 +294,15 @@ def _explained(error: ErrorDetails, marks: Marks) -> Problem:
             marks.key(path),
             path,
             f"`{name}` is missing",
-            "add `version: 1`" if name == "version" else f"add `{name}:`{_manual(loc)}",
+            "add `version: 1`" if name == "version" else f"add `{name}:`{_description_of(loc)}",
         )
     place = marks.key(path) if at_key else marks.place(path)
-    shown = _key_name(loc) if at_key else _shown(error["input"], path, marks)
-    if kind in _WANTED:
-        fact, remedy = _WANTED[kind]
-        return Problem(place, path, f"{shown} {fact}", _keys(loc) or remedy)
+    shown = _key_name(loc) if at_key else _value_as_written(error["input"], path, marks)
+    if kind in _EXPECTED:
+        fact, remedy = _EXPECTED[kind]
+        return Problem(place, path, f"{shown} {fact}", _expected_keys(loc) or remedy)
     if kind in _TEXT:
-        return Problem(place, path, f"{shown} is no text", _quoted(error["input"], path, marks))
+        return Problem(place, path, f"{shown} is no text", _text_remedy(error["input"], path, marks))
     if kind in ("literal_error", "enum"):
         choices = str(error.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
         if ", " not in choices:
@@ -311,14 +311,14 @@ def _explained(error: ErrorDetails, marks: Marks) -> Problem:
         return Problem(place, path, f"{shown} is none of: {choices}", close or f"write one of: {choices}")
     if kind == "value_error":
         told = error.get("ctx", {}).get("error")
-        fact, remedy, *choices_of = told.args if isinstance(told, ValueError) and len(told.args) > 1 else _UNTOLD
+        fact, remedy, *choices_of = told.args if isinstance(told, ValueError) and len(told.args) > 1 else _NOT_VALID
         remedy = nearest(str(error["input"]), choices_of) or remedy
         subject = "this" if isinstance(error["input"], dict | list | tuple) else shown
         return Problem(place, path, f"{subject} {fact}", remedy)
-    return Problem(place, path, f"{shown} is not valid here", _manual(loc).strip(" ()") or "correct it")
+    return Problem(place, path, f"{shown} is not valid here", _description_of(loc).strip(" ()") or "correct it")
 
 
-def _shown(value: object, path: KeyPath, marks: Marks) -> str:
+def _value_as_written(value: object, path: KeyPath, marks: Marks) -> str:
     """Return a value as a message shows it: as it is written, and never a secret."""
     if is_secret(path, value if isinstance(value, str) else None) and not isinstance(value, dict | list | tuple):
         return "the value"
@@ -334,14 +334,14 @@ def _key_name(loc: KeyPath) -> str:
     return f"'{spell_key(str(loc[-1]))}'" if loc else "the key"
 
 
-def _quoted(value: object, path: KeyPath, marks: Marks) -> str:
+def _text_remedy(value: object, path: KeyPath, marks: Marks) -> str:
     if isinstance(value, dict | list | tuple):
-        return "write one text" + _manual(path)
+        return "write one text" + _description_of(path)
     written = marks.written.get(path)
     return "quote it" if written is None or is_secret(path) else f'quote it: "{written}"'
 
 
-def _known(loc: KeyPath) -> str:
+def _known_keys(loc: KeyPath) -> str:
     model = model_at(loc[:-1])
     if model is None:
         return "remove it"
@@ -349,12 +349,12 @@ def _known(loc: KeyPath) -> str:
     return nearest(str(loc[-1]), keys) or f"keys here are: {', '.join(keys)}"
 
 
-def _keys(loc: KeyPath) -> str:
+def _expected_keys(loc: KeyPath) -> str:
     model = model_at(loc)
     return "" if model is None else f"write a mapping with the keys {', '.join(model.model_fields)}"
 
 
-def _manual(loc: KeyPath) -> str:
+def _description_of(loc: KeyPath) -> str:
     """Return the description of a key, in brackets."""
     model = model_at(loc[:-1])
     text = "" if model is None else " ".join(description(model, str(loc[-1])).split())

@@ -118,11 +118,12 @@ def _state(value: object) -> object:
     raise ValueError("names no store", "write memory, sqlite:///PATH or redis://HOST:PORT/DB")
 
 
-def _label(state: StateUrl | None) -> str | None:
-    return None if state is None else state.label
-
-
-State = Annotated[StateUrl | None, BeforeValidator(_state), PlainSerializer(_label), WithJsonSchema({"type": "string"})]
+State = Annotated[
+    StateUrl | None,
+    BeforeValidator(_state),
+    PlainSerializer(lambda state: None if state is None else state.label, return_type=str | None),
+    WithJsonSchema({"type": "string"}),
+]
 """The URL of the ledger; its credentials are never shown."""
 
 

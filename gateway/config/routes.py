@@ -17,7 +17,7 @@ from gateway.a2a.fault import BadRequest
 from gateway.a2a.paths import segments
 from gateway.config import effective
 from gateway.config.address import same_place
-from gateway.config.agent import Agent, Backend, Match, Require, backends, is_stdio
+from gateway.config.agent import Agent, Backend, Match, backends, is_stdio
 from gateway.config.client import ClientName, Clients, UnknownClient
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
@@ -61,12 +61,10 @@ def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
         tenanted=agent.require_tenant or agent.upstream_tenant not in (None, "strip"),
         public=agent.visibility != "private",
         listed=agent.visibility == "listed",
-        requirement=None if agent.require is None else _requirement(agent.require),
+        requirement=None
+        if agent.require is None
+        else Requirement(agent.require.scope, agent.require.role, tuple(agent.require.claim.items())),
     )
-
-
-def _requirement(written: Require) -> Requirement:
-    return Requirement(written.scope, written.role, tuple(written.claim.items()))
 
 
 def conditions(match: Match) -> frozenset[tuple[object, ...]]:
@@ -338,7 +336,9 @@ def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
         elif not _as_expected(test, verdict):
             at = ("tests", number, "expect")
-            fact = f"the test {printable(test.name)!r} fails: expected {_expected(test)}, got {_got(verdict)}"
+            wanted = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
+            expected = test.expect.reason or wanted
+            fact = f"the test {printable(test.name)!r} fails: expected {expected}, got {_got(verdict)}"
             remedy = advice(config, request.path) or _why(verdict)
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
 
@@ -370,13 +370,6 @@ def _as_expected(test: RouteTest, verdict: Verdict) -> bool:
     return expect.backend is None or expect.backend.rstrip("/") in {
         url.rstrip("/") for url in (route.url, *route.others)
     }
-
-
-def _expected(test: RouteTest) -> str:
-    expect = test.expect
-    if expect.reason is not None:
-        return expect.reason
-    return " at ".join(part for part in (expect.agent, expect.backend) if part is not None)
 
 
 def _got(verdict: Verdict) -> str:

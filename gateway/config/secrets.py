@@ -135,7 +135,8 @@ class Interpolation:
                 self.files[path] = data
         except (OSError, ValueError) as error:
             self._absent(folder / written)
-            faults.append((f"{written!r} cannot be read: {_reason(error)}", "let the gateway's user read it"))
+            reason = getattr(error, "strerror", "the path is malformed") or "it cannot be opened"
+            faults.append((f"{written!r} cannot be read: {reason}", "let the gateway's user read it"))
             return ""
         if len(data) > LARGEST_VALUE:
             faults.append(
@@ -161,39 +162,35 @@ def is_secret(path: KeyPath, value: str | None = None) -> bool:
     if names[:2] == ["gateway", "state"]:
         return value is None or not may_be_shown(value)
     if names[:2] == ["auth", "mtls"]:
-        return _is_secret_of_clients(names)
+        if names[:3] == _CLIENTS:
+            return len(names) < 5 or names[4] not in _PLAIN_CLIENT
+        return len(names) < 3 or names[2] not in _PLAIN_MTLS
     if names[0] == "auth":
         return len(names) < 4 or (names[3] not in _PLAIN_AUTH and names[3:] != _PLAIN_TRUST)
-    telling = _telling(names)
-    if _is_plain_oauth(telling):
+    keys = _keys_of_format(names)
+    if _is_plain_oauth(keys):
         return False
-    if _CARD_SIGN in (telling[-2:], telling[-3:-1]):
+    if _CARD_SIGN in (keys[-2:], keys[-3:-1]):
         # `true` and `false` may be shown; a key may have been pasted in their place.
-        return telling[-1] == "key" or (telling[-1] == "sign" and value not in (None, *_FLAGS))
-    if any(name in _HEADERS for name in telling):
+        return keys[-1] == "key" or (keys[-1] == "sign" and value not in (None, *_FLAGS))
+    if any(name in _HEADERS for name in keys):
         return True
-    return any(_SECRET_NAME.search(name) is not None and name not in _PLAIN_NAMES for name in telling)
+    return any(_SECRET_NAME.search(name) is not None and name not in _PLAIN_NAMES for name in keys)
 
 
-def _is_plain_oauth(telling: Sequence[str]) -> bool:
+def _is_plain_oauth(keys: Sequence[str]) -> bool:
     """Return whether the key is of a token endpoint and no secret."""
-    place = telling.index("upstream_auth") + 1 if "upstream_auth" in telling else len(telling)
-    if telling[place : place + 1] not in (["oauth2"], ["exchange"]):
+    place = keys.index("upstream_auth") + 1 if "upstream_auth" in keys else len(keys)
+    if keys[place : place + 1] not in (["oauth2"], ["exchange"]):
         return False
-    below = telling[place + 1 :]
+    below = keys[place + 1 :]
     return below == _PLAIN_TRUST or (len(below) == 1 and below[0] in _PLAIN_OAUTH)
-
-
-def _is_secret_of_clients(names: Sequence[str]) -> bool:
-    if names[:3] == _CLIENTS:
-        return len(names) < 5 or names[4] not in _PLAIN_CLIENT
-    return len(names) < 3 or names[2] not in _PLAIN_MTLS
 
 
 def is_unknown(path: KeyPath) -> bool:
     """Return whether a value stands below a key that is not of the format: it may be a misspelt `token`."""
     names = [step for step in path if isinstance(step, str)]
-    for name in _telling(names) if names else ():
+    for name in _keys_of_format(names) if names else ():
         if name in REMOVED_KEYS or name == "set":
             return False
         if name not in _KEYS:
@@ -206,7 +203,7 @@ def is_reference(text: str) -> bool:
     return _ONLY_REFERENCE.fullmatch(text) is not None
 
 
-def _telling(names: Sequence[str]) -> list[str]:
+def _keys_of_format(names: Sequence[str]) -> list[str]:
     """Return the keys of the format in a path, without the names that operators give to agents, tenants and claims."""
     given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
     given |= {3} if names[:3] == _CLIENTS else set()
@@ -233,7 +230,9 @@ class Masks:
 
     def __init__(self, written: Mapping[str, str], secret: Mapping[str, str]) -> None:
         # Longest first, so that a value that contains another is hidden whole.
-        self._anywhere = sorted(((value, shown) for value, shown in secret.items() if len(value) > 3), key=_by_length)
+        self._anywhere = sorted(
+            ((value, shown) for value, shown in secret.items() if len(value) > 3), key=lambda pair: -len(pair[0])
+        )
         self._quoted = [(f"'{value}'", f"'{shown}'") for value, shown in written.items() if value]
 
     def clean(self, text: str) -> str:
@@ -279,7 +278,8 @@ def guess(lines: Sequence[str], number: int) -> list[Span]:
     """
     line = lines[number - 1]
     whole = [Span(number, len(line) - len(line.lstrip()) + 1, len(line) + 1)]
-    if _is_inside_braces(lines[: number - 1]):
+    before = "".join(lines[: number - 1])
+    if before.count("{") + before.count("[") > before.count("}") + before.count("]"):
         # Indentation means nothing there.
         return whole
     ancestors = _ancestors(lines, number)
@@ -302,11 +302,6 @@ def guess(lines: Sequence[str], number: int) -> list[Span]:
     return spans
 
 
-def _is_inside_braces(lines: Sequence[str]) -> bool:
-    opened = sum(line.count("{") + line.count("[") for line in lines)
-    return opened > sum(line.count("}") + line.count("]") for line in lines)
-
-
 def _ancestors(lines: Sequence[str], number: int) -> list[str]:
     """Keys of the block mappings that a line stands in, outermost first, by indentation alone."""
     indent = len(lines[number - 1]) - len(lines[number - 1].lstrip(" \t-"))
@@ -320,11 +315,3 @@ def _ancestors(lines: Sequence[str], number: int) -> list[str]:
         if indent == 0:
             break
     return found[::-1]
-
-
-def _by_length(pair: tuple[str, str]) -> int:
-    return -len(pair[0])
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or "it cannot be opened") if isinstance(error, OSError) else "the path is malformed"

@@ -57,13 +57,18 @@ def every_part() -> tuple[type[Part], ...]:
 
 # ---- values ----------------------------------------------------------------------------------------------------------
 
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A whole name of a header (RFC 9110 §5.6.2)."""
+METADATA_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
+"""A whole key of metadata that is text and no key of gRPC's own (gRPC over HTTP/2, Requests)."""
+SCOPE = re.compile(r"[!#-\[\]-~]+")
+"""A whole scope (RFC 6749 §3.3)."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _FLAGS = {"true": True, "false": False}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST = 366 * 86400.0
-_LARGEST = 1024**3
-_MOST_MEMORY = 1024**5
 _MOST_BUCKETS = 50
 _MODE = re.compile(r"0?[0-7]{3}")
 _WHOLE = re.compile(r"[0-9]{1,15}")
@@ -84,20 +89,6 @@ def _file_mode(value: object) -> object:
     if isinstance(value, str) and _MODE.fullmatch(value) is not None:
         return int(value, 8)
     raise ValueError("is no file mode", 'write three octal digits in quotes, such as "0660"')
-
-
-def _size(value: object) -> object:
-    size = _bytes(value)
-    if size > _LARGEST:
-        raise ValueError("is more than the gateway would hold in memory", "write at most 1GiB")
-    return size
-
-
-def _memory(value: object) -> object:
-    size = _bytes(value)
-    if size > _MOST_MEMORY:
-        raise ValueError("is more memory than there is", "write at most 1048576GiB")
-    return size
 
 
 def _bytes(
@@ -171,10 +162,6 @@ def _sampled(value: object) -> object:
     raise ValueError("is no share", "write a number from 0 to 1, such as 0.1 for every tenth")
 
 
-def _latency(value: object) -> object:
-    return None if value == "measured" else _duration(value)
-
-
 def _skill(value: str) -> str:
     if value and value.isprintable() and len(value) <= 256:
         return value
@@ -186,12 +173,6 @@ def _field_number(value: int) -> int:
     if 3 < value < 2**29 and not 19_000 <= value <= 19_999:
         return value
     raise ValueError("can be no field's number here", "write one from 4 to 536870911, but not from 19000 to 19999")
-
-
-def _wait(value: float) -> float:
-    if value <= 0:
-        raise ValueError("is no time to wait", "write a duration above 0, such as 10s")
-    return value
 
 
 def _per_time(value: object) -> object:
@@ -237,10 +218,6 @@ def _name(value: str) -> str:
     if not fits_path(_unreserved(value)):
         raise ValueError("is no name", "a name has 1 to 64 characters of A-Z a-z 0-9 . _ -")
     return value
-
-
-def _tenant_name(value: str) -> str:
-    return value if value == "*" else _name(value)
 
 
 def _a2a_tenant(value: str) -> str:
@@ -312,7 +289,8 @@ FileMode = Annotated[
 """Permissions of a file, written as octal digits."""
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """Seconds, written with a unit."""
-Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
+_Bytes = Annotated[int, BeforeValidator(_bytes), WithJsonSchema(_SIZE_SCHEMA)]
+Size = Annotated[_Bytes, bounded("is more than the gateway would hold in memory", "write at most 1GiB", most=1024**3)]
 """Bytes, written as a number or with a unit; at most 1 GiB, for all that is bounded by one is held in memory."""
 Flag = Annotated[bool, BeforeValidator(read_flag)]
 """True or false, and no other word for it."""
@@ -335,10 +313,12 @@ Skill = Annotated[str, AfterValidator(_skill)]
 """The id of a skill, or a tag."""
 FieldNumber = Annotated[Count, AfterValidator(_field_number)]
 """The number of a protobuf field, of those that the requests of A2A leave free."""
-Wait = Annotated[Duration, AfterValidator(_wait)]
+Wait = Annotated[Duration, bounded("is no time to wait", "write a duration above 0, such as 10s", least=math.ulp(0))]
 """Seconds above 0, written with a unit."""
 Latency = Annotated[
-    float | None, BeforeValidator(_latency), WithJsonSchema({"anyOf": [{"const": "measured"}, _DURATION_SCHEMA]})
+    float | None,
+    BeforeValidator(lambda value: None if value == "measured" else _duration(value)),
+    WithJsonSchema({"anyOf": [{"const": "measured"}, _DURATION_SCHEMA]}),
 ]
 """Seconds, written with a unit; None for the word `measured`."""
 Seconds = Annotated[
@@ -355,13 +335,15 @@ SizeBuckets = Annotated[tuple[Size, ...], AfterValidator(_ascending)]
 """Upper bounds of the buckets of a histogram of sizes."""
 Room = Annotated[Size, _AT_LEAST_ONE]
 """Bytes from 1 on, written as a size."""
-Memory = Annotated[int, BeforeValidator(_memory), _AT_LEAST_ONE, WithJsonSchema(_SIZE_SCHEMA)]
+Memory = Annotated[
+    _Bytes, bounded("is more memory than there is", "write at most 1048576GiB", most=1024**5), _AT_LEAST_ONE
+]
 """Bytes that a process may have, from 1 on, written as a size; those of large machines, too."""
 Header = Annotated[str | None, BeforeValidator(_header), WithJsonSchema(_HEADER_SCHEMA)]
 """The name of a header; empty for none, which may be written as null or false."""
 Name = Annotated[str, AfterValidator(_name)]
 """A name of an agent, tenant, key or issuer."""
-TenantName = Annotated[str, AfterValidator(_tenant_name)]
+TenantName = Annotated[str, AfterValidator(lambda value: value if value == "*" else _name(value))]
 """A name of a tenant, or `*` for those that are not named."""
 A2aTenant = Annotated[str, AfterValidator(_a2a_tenant)]
 """A value of the A2A `tenant` field: any text of at most 256 bytes without control characters."""

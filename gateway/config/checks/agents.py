@@ -5,7 +5,7 @@ import ipaddress
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.a2a.paths import fits_path, is_tenant
 from gateway.config import effective
-from gateway.config.address import is_grpc, is_loopback, read_backend, read_url, same_place
+from gateway.config.address import is_exposed, is_grpc, read_backend, read_url, same_place
 from gateway.config.agent import (
     USUAL_HEADERS,
     Affinity,
@@ -27,7 +27,7 @@ from gateway.config.agent import (
     AgentTls,
     Backend,
     Card,
-    CardSign,
+    Defaults,
     Health,
     IdentityHeaders,
     Stdio,
@@ -45,6 +45,7 @@ from gateway.config.certificate import signing_key
 from gateway.config.checks.findings import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, nearest, printable
+from gateway.config.values import HEADER_NAME, METADATA_NAME, SCOPE
 
 # ---- backends --------------------------------------------------------------------------------------------------------
 
@@ -79,28 +80,35 @@ _SETTABLE: Mapping[str, tuple[str, type]] = {
 
 def check_agents(config: Config, findings: Findings) -> None:
     """Find mistakes in `agents` and `defaults`."""
-    _replication(config, findings)
-    _headers(config, findings)
-    _tls(config, findings)
-    _signs(config, findings)
+    _check_replication(config, findings)
+    _check_headers(config, findings)
+    _check_tls(config, findings)
+    _check_signing_keys(config, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
-        _presence(agent, at, findings)
-        insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+        _check_has_backend(agent, at, findings)
+        insecure = effective.allow_insecure(config, agent)
         for backend, here in backends(agent, at):
-            _backend(agent, backend, here, findings, insecure=insecure)
-        _upstream_tenant(agent.upstream_tenant, tuple(one for one, _ in backends(agent, at)), at, findings)
+            _check_backend(agent, backend, here, findings, insecure=insecure)
+        _check_upstream_tenant(agent.upstream_tenant, tuple(one for one, _ in backends(agent, at)), at, findings)
         for tenant, entry in agent.by_tenant.items():
-            _upstream_tenant(entry.upstream_tenant, entry.backend, (*at, "by_tenant", tenant), findings)
+            _check_upstream_tenant(entry.upstream_tenant, entry.backend, (*at, "by_tenant", tenant), findings)
         if agent.card is not None:
-            _card(agent.card, (*at, "card"), findings, insecure=insecure)
-            _verifies(agent, agent.card, (*at, "card", "verify"), findings)
+            _check_card(agent.card, (*at, "card"), findings, insecure=insecure)
+            _check_verification_keys(agent, agent.card, (*at, "card", "verify"), findings)
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
-        _exposed(config, agent, (*at, "expose"), findings)
+        _check_expose(config, agent, (*at, "expose"), findings)
 
 
-def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _defaults_and_agents(config: Config) -> Iterator[tuple[Defaults | Agent, KeyPath]]:
+    """Yield `defaults` and each agent, with the path."""
+    yield config.defaults, ("defaults",)
+    for name, agent in config.agents.items():
+        yield agent, ("agents", name)
+
+
+def _check_has_backend(agent: Agent, at: KeyPath, findings: Findings) -> None:
     if agent.backend and agent.by_tenant:
         remedy = "keep `backend` for one agent, or `by_tenant` for one per tenant"
         findings.error_at_key((*at, "by_tenant"), "the agent has a `backend` too", remedy)
@@ -108,13 +116,13 @@ def _presence(agent: Agent, at: KeyPath, findings: Findings) -> None:
         findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
 
 
-def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+def _check_backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
     if is_stdio(backend.url) or backend.stdio is not None or backend.card is not None:
-        _checked_command(agent, backend, at, findings)
+        _check_command(agent, backend, at, findings)
         return
     allowed = insecure if backend.allow_insecure is None else backend.allow_insecure
-    if _dialled(backend.url, (*at, "url"), findings, insecure=allowed, read=read_backend):
-        _binding(backend, at, findings)
+    if _check_url(backend.url, (*at, "url"), findings, insecure=allowed, read=read_backend):
+        _check_protocol(backend, at, findings)
     if backend.a2a_version is not None and backend.protocol is None:
         one = "`protocol: jsonrpc`"
         remedy = f"add {one}" if backend.a2a_version is Version.V0_1 else f"add {one} or `protocol: rest`"
@@ -125,7 +133,7 @@ def _backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *,
         findings.error((*at, "a2a_version"), "A2A 0.1 knows no gRPC", 'write "0.3" or "1.0"')
 
 
-def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
+def _check_protocol(backend: Backend, at: KeyPath, findings: Findings) -> None:
     """Check that the protocol fits the URL."""
     over_grpc = is_grpc(backend.url)
     if over_grpc and backend.protocol not in (None, "grpc"):
@@ -136,29 +144,26 @@ def _binding(backend: Backend, at: KeyPath, findings: Findings) -> None:
         findings.error((*at, "protocol"), "an http or https URL cannot speak gRPC", remedy)
 
 
-def _dialled(
+def _check_url(
     url: str, at: KeyPath, findings: Findings, *, insecure: bool, read: Callable[[str], SplitResult] = read_url
 ) -> bool:
     """Return whether a URL is valid; add an error if not, or if it must not be dialled."""
     parts = findings.read(at, url, read, subject="the URL")
     if parts is None:
         return False
-    plain = {"http": "https", "grpc": "grpcs"}
-    if parts.scheme in plain and not insecure and not is_loopback(parts.hostname or ""):
-        better = plain[parts.scheme]
-        remedy = f"use {better}, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
+    if is_exposed(parts) and not insecure:
+        remedy = (
+            f"use {parts.scheme}s, or write `allow_insecure: true` here or in `defaults` where the network is trusted"
+        )
         findings.error(at, f"the URL is plain {parts.scheme} to another machine", remedy)
     return True
 
 
-def _tls(config: Config, findings: Findings) -> None:
+def _check_tls(config: Config, findings: Findings) -> None:
     """Check the certificates, authorities and server names of `tls`."""
-    written: list[tuple[AgentTls | None, KeyPath]] = [(config.defaults.tls, ("defaults", "tls"))]
-    written += [(agent.tls, ("agents", name, "tls")) for name, agent in config.agents.items()]
-    for tls, at in written:
-        if tls is not None:
-            _shown(tls, at, findings)
-            findings.authorities((*at, "ca"), tls.ca)
+    for part, at in _defaults_and_agents(config):
+        if part.tls is not None:
+            _check_tls_settings(part.tls, (*at, "tls"), findings)
     for name, agent in config.agents.items():
         urls = [backend.url for backend, _ in backends(agent, ())]
         urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
@@ -168,7 +173,7 @@ def _tls(config: Config, findings: Findings) -> None:
             findings.warning(("agents", name, "tls"), fact, remedy)
 
 
-def _shown(tls: AgentTls, at: KeyPath, findings: Findings) -> None:
+def _check_tls_settings(tls: AgentTls, at: KeyPath, findings: Findings) -> None:
     if tls.server_name is not None and not _HOST.fullmatch(tls.server_name):
         fact = f"{printable(tls.server_name)!r} is no name of a host"
         findings.error((*at, "server_name"), fact, "write a name such as agent.example.com")
@@ -176,10 +181,11 @@ def _shown(tls: AgentTls, at: KeyPath, findings: Findings) -> None:
         there, missing = ("key", "cert") if tls.cert is None else ("cert", "key")
         findings.error_at_key((*at, there), f"it is of no use without `{missing}`", f"add `{missing}`, or remove it")
     elif tls.cert is not None and tls.key is not None:
-        findings.certificate(at, tls.cert, tls.key)
+        findings.check_certificate(at, tls.cert, tls.key)
+    findings.check_authorities((*at, "ca"), tls.ca)
 
 
-def _upstream_tenant(tenant: str | None, to: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
+def _check_upstream_tenant(tenant: str | None, to: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
     if tenant in (None, "strip", "keep"):
         return
     here: KeyPath = (*at, "upstream_tenant")
@@ -194,18 +200,18 @@ def _upstream_tenant(tenant: str | None, to: tuple[Backend, ...], at: KeyPath, f
 # ---- card -------------------------------------------------------------------------------------------------------
 
 
-def _card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
+def _check_card(card: Card, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
     if card.url is not None:
-        _dialled(card.url, (*at, "url"), findings, insecure=insecure, read=partial(read_url, query=True))
+        _check_url(card.url, (*at, "url"), findings, insecure=insecure, read=partial(read_url, query=True))
     if card.url is not None and card.file is not None:
         findings.error_at_key((*at, "file"), "the card has a `url` too", "keep one of the two")
     elif card.file is not None:
-        _card_file(card.file, (*at, "file"), findings)
+        _check_card_file(card.file, (*at, "file"), findings)
     for key, value in card.set.items():
-        _set(key, value, (*at, "set", key), findings)
+        _check_card_member(key, value, (*at, "set", key), findings)
 
 
-def _verifies(agent: Agent, card: Card, at: KeyPath, findings: Findings) -> None:
+def _check_verification_keys(agent: Agent, card: Card, at: KeyPath, findings: Findings) -> None:
     """Check the keys that verify an agent's card."""
     verify = card.verify
     if verify is None:
@@ -219,14 +225,14 @@ def _verifies(agent: Agent, card: Card, at: KeyPath, findings: Findings) -> None
     if verify.is_fetched:
         reading = partial(read_url, query=True, user="write the URL without credentials")
         parts = findings.read((*at, "keys"), verify.keys, reading, subject="the URL")
-        if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        if parts is not None and is_exposed(parts):
             fact = "over plain http anyone on the way could give out keys and sign cards"
             findings.error((*at, "keys"), fact, "use https, or name a file")
     else:
-        _key_file(verify.keys, (*at, "keys"), findings)
+        _check_key_file(verify.keys, (*at, "keys"), findings)
 
 
-def _key_file(file: str, at: KeyPath, findings: Findings) -> None:
+def _check_key_file(file: str, at: KeyPath, findings: Findings) -> None:
     folder = findings.marks.folder(at)
     path = folder / file
     try:
@@ -254,16 +260,12 @@ class _KeyFile(msgspec.Struct):
     keys: list[dict[str, Any]]
 
 
-def _signs(config: Config, findings: Findings) -> None:
+def _check_signing_keys(config: Config, findings: Findings) -> None:
     """Check the keys that cards are signed by."""
-    written: list[tuple[CardSign | None, KeyPath]] = [(config.defaults.card.sign, ("defaults", "card", "sign"))]
-    written += [
-        (agent.card.sign, ("agents", name, "card", "sign"))
-        for name, agent in config.agents.items()
-        if agent.card is not None
-    ]
     known: dict[str, tuple[str, KeyPath]] = {}
-    for sign, at in written:
+    for part, above in _defaults_and_agents(config):
+        at = (*above, "card", "sign")
+        sign = None if part.card is None else part.card.sign
         if sign is None:
             continue
         if (sign.key is None) != (sign.kid is None):
@@ -272,7 +274,11 @@ def _signs(config: Config, findings: Findings) -> None:
             findings.error_at_key((*at, there), f"it is of no use without `{missing}`", remedy)
         elif sign.key is not None and sign.kid is not None:
             pem = sign.key.get_secret_value()
-            _private_key(pem, (*at, "key"), findings)
+            try:
+                signing_key(pem)
+            except ValueError as error:
+                remedy = "make one: openssl ecparam -name prime256v1 -genkey -noout, and name its file: ${file:PATH}"
+                findings.error((*at, "key"), f"the key cannot be used: {error}", remedy)
             first, where = known.setdefault(sign.kid, (pem, (*at, "kid")))
             if first != pem:
                 fact = f"{printable(sign.kid)!r} is the name of another key, {findings.line(where)}"
@@ -282,15 +288,7 @@ def _signs(config: Config, findings: Findings) -> None:
                 findings.error((*at, "kid"), "it can be no name of a key", remedy)
 
 
-def _private_key(pem: str, at: KeyPath, findings: Findings) -> None:
-    try:
-        signing_key(pem)
-    except ValueError as error:
-        remedy = "make one: openssl ecparam -name prime256v1 -genkey -noout, and name its file: ${file:PATH}"
-        findings.error(at, f"the key cannot be used: {error}", remedy)
-
-
-def _set(key: str, value: object, at: KeyPath, findings: Findings) -> None:
+def _check_card_member(key: str, value: object, at: KeyPath, findings: Findings) -> None:
     """Check that the gateway can set a member of a card."""
     if key in _COMPUTED:
         findings.error_at_key(at, f"the gateway computes `{key}` itself", "remove it")
@@ -317,7 +315,7 @@ _SECURITY_REMEDY = (
 )
 
 
-def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_expose(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
     served = config.gateway.listen_grpc is not None
     if agent.expose == ():
         findings.error(at, "its cards would list no way to call it", "name some bindings, or leave `expose` out")
@@ -338,7 +336,7 @@ def _exposed(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> N
         before.add(binding)
 
 
-def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
+def _check_card_file(file: str, at: KeyPath, findings: Findings) -> None:
     folder = findings.marks.folder(at)
     path = folder / file
     try:
@@ -364,34 +362,38 @@ def _card_file(file: str, at: KeyPath, findings: Findings) -> None:
 
 # ---- replicas and health ---------------------------------------------------------------------------------------------
 
+_PATH_OF_CHECK = re.compile(r'/[!"$-~]*')
 _OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
 """Settings of requests that are only sent with a `path`."""
 
 
-def _replication(config: Config, findings: Findings) -> None:
-    _health(config.defaults.health, [config.defaults.health], ("defaults", "health"), findings)
-    _affinity(config.defaults.affinity, ("defaults", "affinity"), findings)
+def _check_replication(config: Config, findings: Findings) -> None:
+    _check_health(config.defaults.health, [config.defaults.health], ("defaults", "health"), findings)
+    _check_affinity(config.defaults.affinity, ("defaults", "affinity"), findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         for replicas, here in groups(agent, at):
-            _replicas(replicas, here, findings)
-        _health(agent.health, [config.defaults.health, agent.health], (*at, "health"), findings)
-        _commands(agent, at, findings)
-        _affinity(agent.affinity, (*at, "affinity"), findings)
-        _remembered(config, agent, at, findings)
+            _check_replicas(replicas, here, findings)
+        _check_health(agent.health, [config.defaults.health, agent.health], (*at, "health"), findings)
+        _check_settings_of_commands(agent, at, findings)
+        _check_affinity(agent.affinity, (*at, "affinity"), findings)
+        _check_affinity_is_shared(config, agent, at, findings)
 
 
-def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
+def _check_replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
     if not replicas:
         findings.error(at, "there is no replica", "name some, or write one URL")
     places: dict[str, int] = {}
     names: dict[str, int] = {}
     for number, one in enumerate(replicas):
         here: KeyPath = (*at, number) if len(replicas) > 1 else at
+        _check_dns(one, here, findings)
         if is_stdio(one.url):
-            _command(one, here, findings, several=len(replicas) > 1)
+            # `processes` keeps track of their tasks; replicas would not.
+            if len(replicas) > 1:
+                remedy = "write it alone, with `processes: N` in `stdio`; or make it another agent"
+                findings.error(here, "a command cannot be one of several replicas", remedy)
             continue
-        _headless(one, here, findings)
         if is_stdio(replicas[0].url):
             # Reported at the first replica.
             continue
@@ -411,16 +413,7 @@ def _replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) ->
         findings.error((*at, 0, "weight"), "no replica gets any call: every weight is 0", "give one a weight above 0")
 
 
-def _command(one: Backend, at: KeyPath, findings: Findings, *, several: bool) -> None:
-    """Check that a command is not one of several replicas; `processes` keeps track of tasks instead."""
-    if several:
-        remedy = "write it alone, with `processes: N` in `stdio`; or make it another agent"
-        findings.error(at, "a command cannot be one of several replicas", remedy)
-    elif one.dns is not None:
-        findings.error_at_key((*at, "dns"), "a command has no name that could be looked up", "remove it")
-
-
-def _commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_settings_of_commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
     """Check that an agent with commands alone has no settings that have no effect on commands."""
     replicas = [one for several, _ in groups(agent, at) for one in several]
     if not replicas or not all(is_stdio(one.url) for one in replicas):
@@ -432,8 +425,11 @@ def _commands(agent: Agent, at: KeyPath, findings: Findings) -> None:
         findings.error_at_key((*at, "retry"), "nothing is sent to a command again", "remove it")
 
 
-def _headless(one: Backend, at: KeyPath, findings: Findings) -> None:
+def _check_dns(one: Backend, at: KeyPath, findings: Findings) -> None:
     if one.dns is None:
+        return
+    if is_stdio(one.url):
+        findings.error_at_key((*at, "dns"), "a command has no name that could be looked up", "remove it")
         return
     try:
         ipaddress.ip_address(read_backend(one.url).hostname or "")
@@ -443,14 +439,14 @@ def _headless(one: Backend, at: KeyPath, findings: Findings) -> None:
     findings.error_at_key((*at, "dns"), "the host is an address already", "write a name that has several, or remove it")
 
 
-def _affinity(written: Affinity, at: KeyPath, findings: Findings) -> None:
+def _check_affinity(written: Affinity, at: KeyPath, findings: Findings) -> None:
     if written.by == "none" and (written.gone or written.wait):
         key = "gone" if written.gone else "wait"
         fact = "no call belongs to a replica: `by` is none"
         findings.error_at_key((*at, key), fact, "remove it, or write `by: task`")
 
 
-def _remembered(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_affinity_is_shared(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
     several = [here for replicas, here in groups(agent, at) if is_several(replicas)]
     if not several or config.gateway.replicas == 1 or effective.affinity(config, agent).by == "none":
         return
@@ -459,8 +455,8 @@ def _remembered(config: Config, agent: Agent, at: KeyPath, findings: Findings) -
         findings.warning(several[0], fact, "write `isolation: tenant` at the agent, or `affinity: none`")
 
 
-def _health(written: Health, holding: list[Health], at: KeyPath, findings: Findings) -> None:
-    if written.path is not None and (not written.path.startswith("/") or not _is_plain(written.path)):
+def _check_health(written: Health, holding: list[Health], at: KeyPath, findings: Findings) -> None:
+    if written.path is not None and _PATH_OF_CHECK.fullmatch(written.path) is None:
         fact = f"{printable(written.path)!r} is no path"
         findings.error((*at, "path"), fact, "start it with /, and write no spaces and no fragment")
     if not any(one.path is not None for one in holding):
@@ -473,10 +469,6 @@ def _health(written: Health, holding: list[Health], at: KeyPath, findings: Findi
         findings.error((*at, "eject", "longest"), "it is less than `time`", "write at least as much")
 
 
-def _is_plain(path: str) -> bool:
-    return path.isascii() and path.isprintable() and " " not in path and "#" not in path
-
-
 # ---- commands --------------------------------------------------------------------------------------------------------
 
 
@@ -485,7 +477,7 @@ _METHOD = re.compile(r"[A-Za-z0-9_./$-]{1,128}")
 _PATH = os.defpath
 
 
-def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Findings) -> None:
+def _check_command(agent: Agent, backend: Backend, at: KeyPath, findings: Findings) -> None:
     """Find mistakes in a backend that is a command."""
     below: KeyPath = (*at, "stdio")
     stdio = Stdio() if backend.stdio is None else backend.stdio
@@ -499,8 +491,10 @@ def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Find
     if backend.card is not None and stdio.command:
         findings.error((*below, "command"), "the card names the command too", "keep one of the two")
         return
-    _environment(stdio, below, findings)
-    _user(stdio, below, findings)
+    _check_environment(stdio, below, findings)
+    if stdio.uid is not None and os.geteuid() != 0:
+        remedy = "leave `uid` out, or run the gateway as root"
+        findings.error((*below, "uid"), "only root can run a command as another user", remedy)
     if _METHOD.fullmatch(stdio.card) is None:
         remedy = "write extended, printed, none, or the name of a method"
         findings.error((*below, "card"), f"{printable(stdio.card)!r} is no method", remedy)
@@ -509,13 +503,13 @@ def _checked_command(agent: Agent, backend: Backend, at: KeyPath, findings: Find
     if stdio.framing == "ndjson" and (agent.upstream_auth is not None or agent.forward_caller or agent.forward_headers):
         fact = "messages that are lines have no headers, so credentials and forwarded headers are not sent"
         findings.warning((*below, "framing"), fact, "write `framing: lsp`, if the agent reads that")
-    folder = _folder(stdio, below, findings)
-    line = _line(backend, stdio, at, findings)
+    folder = _check_folder(stdio, below, findings)
+    line = _check_command_line(backend, stdio, at, findings)
     if folder is None or line is None:
         return
     found = dict(line.assignments) | {name: value.get_secret_value() for name, value in stdio.env.items()}
     path = found.get("PATH", os.environ.get("PATH", _PATH))
-    if not _is_there(line.words[0], folder, path):
+    if not _is_installed(line.words[0], folder, path):
         where: KeyPath = (*at, "card") if backend.card is not None else (*below, "command")
         fact = f"there is no program {printable(line.words[0])!r} here"
         findings.warning(where, fact, "install it where the gateway runs, or write the whole path")
@@ -528,7 +522,7 @@ def _ordinary(path: Path) -> Path:
     return path
 
 
-def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> CommandLine | None:
+def _check_command_line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> CommandLine | None:
     if backend.card is None:
         here: KeyPath = (*at, "stdio", "command") if stdio.command else (*at, "stdio")
         if not stdio.command or not stdio.command[0]:
@@ -562,7 +556,7 @@ def _line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> Co
     return line
 
 
-def _environment(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
+def _check_environment(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
     for name in stdio.env:
         if _VARIABLE.fullmatch(name) is None:
             findings.error_at_key((*at, "env", name), f"{printable(name)!r} is no name of a variable", _AS_NAME)
@@ -580,13 +574,7 @@ def _environment(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
             findings.warning(here, f"there is no variable {name} here, so the command gets none", remedy)
 
 
-def _user(stdio: Stdio, at: KeyPath, findings: Findings) -> None:
-    if stdio.uid is not None and os.geteuid() != 0:
-        remedy = "leave `uid` out, or run the gateway as root"
-        findings.error((*at, "uid"), "only root can run a command as another user", remedy)
-
-
-def _folder(stdio: Stdio, at: KeyPath, findings: Findings) -> Path | None:
+def _check_folder(stdio: Stdio, at: KeyPath, findings: Findings) -> Path | None:
     here: KeyPath = (*at, "cwd")
     folder = findings.marks.folder(here if stdio.cwd is not None else at).absolute()
     if stdio.cwd is None:
@@ -597,7 +585,7 @@ def _folder(stdio: Stdio, at: KeyPath, findings: Findings) -> Path | None:
     return folder / stdio.cwd
 
 
-def _is_there(name: str, folder: Path, path: str) -> bool:
+def _is_installed(name: str, folder: Path, path: str) -> bool:
     if "/" in name:
         return os.access(folder / name, os.X_OK) and not (folder / name).is_dir()
     return shutil.which(name, path=path) is not None
@@ -608,11 +596,8 @@ _AS_NAME = "write letters, digits and _, such as API_TOKEN"
 
 # ---- headers ---------------------------------------------------------------------------------------------------------
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BEARER = re.compile(r"[!-~]+")
 _VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?")
-# gRPC HTTP/2 §Requests: what a key of metadata looks like, and which belong to gRPC; `-bin` holds what is no text.
-_METADATA = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
 # Names of upstream credentials. The rest of NEVER_FORWARDED frames messages or names callers, and TO_AGENT comes from
 # the client.
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
@@ -627,24 +612,24 @@ _IDENTITY = frozenset(
 _TAKEN = (b"a2a-", b"proxy-", b"sec-", b"x-forwarded-", b"access-control-", b"grpc-")
 
 
-def _headers(config: Config, findings: Findings) -> None:
-    _identity_headers(config, findings)
+def _check_headers(config: Config, findings: Findings) -> None:
+    _check_identity_headers(config, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
         for auth, here in upstream_auths(agent, at):
-            _upstream_auth(auth, here, findings)
-            _not_told(auth, _told(config, agent), here, findings)
+            _check_upstream_auth(auth, here, findings)
+            _check_no_identity_header(auth, _header_names(effective.identity_headers(config, agent)), here, findings)
             if over_grpc:
-                _metadata(auth, here, findings)
-            if agent.forward_caller and _names_credential(auth):
+                _check_metadata(auth, here, findings)
+            if agent.forward_caller and _sets_credential(auth):
                 fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
                 findings.error((*at, "forward_caller"), fact, "keep one of the two")
-        _token_endpoints(config, agent, at, findings)
-        _forward_headers(config, agent, (*at, "forward_headers"), findings)
+        _check_token_endpoints(config, agent, at, findings)
+        _check_forward_headers(config, agent, (*at, "forward_headers"), findings)
 
 
-def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
+def _check_upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
     by_token = auth.oauth2 is not None or auth.exchange is not None
     if [auth.bearer is not None, bool(auth.header), by_token].count(True) != 1:
         remedy = "write `bearer: …`, `header: {NAME: VALUE}`, `oauth2: {…}` or `exchange: {…}`"
@@ -656,9 +641,9 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
         findings.error((*at, "bearer"), "the token is empty or has characters that a token cannot have", remedy)
     for name, value in auth.header.items():
         here: KeyPath = (*at, "header", name)
-        if _TOKEN.fullmatch(name) is None:
+        if HEADER_NAME.fullmatch(name) is None:
             findings.error_at_key(here, f"{printable(name)!r} is no header name", "write it as X-Api-Key")
-        elif (_is_reserved(name) or _one_spelling(name) in TO_AGENT) and name.lower().encode() not in _CREDENTIALS:
+        elif (_is_reserved(name) or _normalized(name) in TO_AGENT) and name.lower().encode() not in _CREDENTIALS:
             findings.error_at_key(here, f"the gateway sets {name!r} itself", "use another header for the credential")
         elif _VALUE.fullmatch(value.get_secret_value()) is None:
             remedy = "use visible characters, with no space at the ends and no line end"
@@ -668,9 +653,9 @@ def _upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
         findings.error((*at, "header"), "two names differ in case only", "keep one of them")
 
 
-def _token_endpoints(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_token_endpoints(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
     """Check the token endpoints of an agent."""
-    insecure = config.defaults.allow_insecure if agent.allow_insecure is None else agent.allow_insecure
+    insecure = effective.allow_insecure(config, agent)
     for endpoint, here in token_endpoints(agent, at):
         if here[-1] == "exchange" and (config.auth is None or not config.auth.issuers):
             remedy = "name the issuer of the callers' tokens in `auth.issuers`, or use `oauth2`"
@@ -678,43 +663,40 @@ def _token_endpoints(config: Config, agent: Agent, at: KeyPath, findings: Findin
         if any(is_stdio(one.url) for one, _ in backends(agent, ())):
             remedy = "give the process a credential by its `env`"
             findings.error_at_key(here, "tokens are for agents that are reached by a URL", remedy)
-        _dialled(endpoint.token_url, (*here, "token_url"), findings, insecure=insecure)
-        _token_endpoint(endpoint, here, findings)
+        _check_url(endpoint.token_url, (*here, "token_url"), findings, insecure=insecure)
+        _check_token_endpoint(endpoint, here, findings)
 
 
-def _token_endpoint(endpoint: TokenEndpoint, at: KeyPath, findings: Findings) -> None:
+def _check_token_endpoint(endpoint: TokenEndpoint, at: KeyPath, findings: Findings) -> None:
     written = {"client_id": endpoint.client_id, "client_secret": endpoint.client_secret.get_secret_value()}
     for key, value in written.items():
         if not value:
             findings.error((*at, key), "it is empty", "write what the authorization server gave the gateway")
     for number, scope in enumerate(endpoint.scopes):
         # RFC 6749 §3.3: a space would make two of it.
-        if _SCOPE.fullmatch(scope) is None:
+        if SCOPE.fullmatch(scope) is None:
             findings.error((*at, "scopes", number), "this is no scope", "write each one by itself, without a space")
     for key in ("audience", "resource"):
         if "" in getattr(endpoint, key):
             findings.error((*at, key), "it is empty", f"write a value, or leave `{key}` out")
     if endpoint.tls is not None:
-        findings.authorities((*at, "tls", "ca"), endpoint.tls.ca)
+        findings.check_authorities((*at, "tls", "ca"), endpoint.tls.ca)
 
 
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-
-
-def _not_told(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
+def _check_no_identity_header(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
     """Check that the header of a credential is not an identity header."""
-    identity = {_one_spelling(name) for name in told.values()} - _IDENTITY
+    identity = {_normalized(name) for name in told.values()} - _IDENTITY
     for name in auth.header:
-        if _one_spelling(name) in identity:
+        if _normalized(name) in identity:
             fact = f"`identity_headers` names the caller in {name!r}"
             findings.error_at_key((*at, "header", name), fact, "use another header for the credential")
 
 
-def _metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
+def _check_metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
     """Check that gRPC, which calls headers metadata, can carry a credential."""
     for name, value in auth.header.items():
         here: KeyPath = (*at, "header", name)
-        if _TOKEN.fullmatch(name) is not None and _METADATA.fullmatch(name) is None:
+        if HEADER_NAME.fullmatch(name) is not None and METADATA_NAME.fullmatch(name) is None:
             findings.error_at_key(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
         elif "\t" in value.get_secret_value():
             findings.error(here, "the value has a tab, which metadata of gRPC cannot have", "write it without")
@@ -723,19 +705,19 @@ def _metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
 _METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at its start and -bin at its end"
 
 
-def _names_credential(auth: UpstreamAuth) -> bool:
+def _sets_credential(auth: UpstreamAuth) -> bool:
     if auth.oauth2 is not None or auth.exchange is not None:
         return True
     return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
 
 
-def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
-    credentials = {_one_spelling(name) for auth, _ in upstream_auths(agent, at[:-1]) for name in auth.header}
-    identity = {_one_spelling(name) for name in _told(config, agent).values()}
+def _check_forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    credentials = {_normalized(name) for auth, _ in upstream_auths(agent, at[:-1]) for name in auth.header}
+    identity = {_normalized(name) for name in _header_names(effective.identity_headers(config, agent)).values()}
     over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
     for number, name in enumerate(agent.forward_headers):
         here: KeyPath = (*at, number)
-        if _TOKEN.fullmatch(name) is None or "_" in name or "*" in name:
+        if HEADER_NAME.fullmatch(name) is None or "_" in name or "*" in name:
             # HTTP permits a * in a name, but here it is meant as a pattern.
             remedy = "write a whole header name such as X-Region, without an underscore"
             findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
@@ -745,14 +727,14 @@ def _forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findin
         elif _is_reserved(name):
             fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
             findings.error(here, fact, "remove it: an agent could be misled by it")
-        elif _one_spelling(name) in identity:
+        elif _normalized(name) in identity:
             fact = f"`identity_headers` names the caller in {name!r}: a client could say that it is another"
             findings.error(here, fact, "remove it")
         elif name.lower() == "content-type":
             findings.error(here, f"the gateway sets {name!r} itself", "remove it")
-        elif over_grpc and _METADATA.fullmatch(name) is None:
+        elif over_grpc and METADATA_NAME.fullmatch(name) is None:
             findings.error(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
-        elif _one_spelling(name) in credentials:
+        elif _normalized(name) in credentials:
             fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
             findings.error(here, fact, "remove it, or use another header for the credential")
 
@@ -761,7 +743,7 @@ _CERTIFICATES = ("client-cert", "ssl-client-", "x-client-cert", "x-ssl-client-",
 """By which proxies tell what is on a client's certificate."""
 
 
-def _one_spelling(name: str) -> bytes:
+def _normalized(name: str) -> bytes:
     """A header name as many servers see it, for which `X_Key` is `X-Key`."""
     return name.lower().replace("_", "-").encode("ascii", "replace")
 
@@ -769,7 +751,7 @@ def _one_spelling(name: str) -> bytes:
 def _is_reserved(name: str) -> bool:
     lower = name.lower().replace("_", "-")
     return (
-        _one_spelling(name) in NEVER_FORWARDED
+        _normalized(name) in NEVER_FORWARDED
         or lower.startswith(("x-forwarded-", "x-a2a-", "proxy-", "sec-", *_CERTIFICATES))
         or lower in ("x-real-ip", "x-original-url", "x-http-method-override")
     )
@@ -778,25 +760,25 @@ def _is_reserved(name: str) -> bool:
 # ---- identity ------------------------------------------------------------------------------------------------------
 
 
-def _identity_headers(config: Config, findings: Findings) -> None:
+def _check_identity_headers(config: Config, findings: Findings) -> None:
     """Check that identity headers have no other meaning."""
     at: KeyPath = ("defaults", "identity_headers")
-    _names(config.defaults.identity_headers, at, findings)
-    _once(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
+    _check_header_names(config.defaults.identity_headers, at, findings)
+    _check_header_names_differ(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
     for name, agent in config.agents.items():
         own: KeyPath = ("agents", name, "identity_headers")
-        _names(agent.identity_headers, own, findings)
+        _check_header_names(agent.identity_headers, own, findings)
         if agent.identity_headers.model_fields_set:
-            _once(effective.identity_headers(config, agent), agent.identity_headers, own, findings)
+            _check_header_names_differ(effective.identity_headers(config, agent), agent.identity_headers, own, findings)
         if not any(is_grpc(backend.url) for backend, _ in backends(agent, ())):
             continue
-        for key, header in _told(config, agent).items():
-            if _TOKEN.fullmatch(header) is not None and _METADATA.fullmatch(header) is None:
+        for key, header in _header_names(effective.identity_headers(config, agent)).items():
+            if HEADER_NAME.fullmatch(header) is not None and METADATA_NAME.fullmatch(header) is None:
                 here = own if key in agent.identity_headers.model_fields_set else at
                 findings.error((*here, key), f"{header!r} cannot be metadata of gRPC", _METADATA_REMEDY)
 
 
-def _names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
+def _check_header_names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
     for told, claim in headers.claims.items():
         if not claim:
             findings.error((*at, told), "no claim is named", "write claim: and the name of a claim, such as claim:sid")
@@ -804,7 +786,7 @@ def _names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
         name = getattr(headers, key) if key != "claims" else ""
         if not name:
             continue
-        if _TOKEN.fullmatch(name) is None or "_" in name:
+        if HEADER_NAME.fullmatch(name) is None or "_" in name:
             remedy = "write a header name such as X-Tenant, without an underscore; null for none"
             findings.error((*at, key), f"{printable(name)!r} is no header name", remedy)
         elif _has_meaning(name):
@@ -813,26 +795,23 @@ def _names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
 
 
 def _has_meaning(name: str) -> bool:
-    spelling = _one_spelling(name)
+    spelling = _normalized(name)
     if spelling in _IDENTITY:
         return False
     return spelling in TO_AGENT | NEVER_FORWARDED or spelling.startswith(_TAKEN)
 
 
-def _once(headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
+def _check_header_names_differ(
+    headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findings: Findings
+) -> None:
     seen: dict[bytes, str] = {}
-    for key, name in _names_of(headers).items():
-        first = seen.setdefault(_one_spelling(name), key)
-        if name and first != key:
+    for key, name in _header_names(headers).items():
+        first = seen.setdefault(_normalized(name), key)
+        if first != key:
             here, other = (key, first) if key in written.model_fields_set else (first, key)
             findings.error((*at, here), f"{name!r} is the header of `{other}` too", "give each a header of its own")
 
 
-def _told(config: Config, agent: Agent) -> dict[str, str]:
-    """Return the identity headers of an agent."""
-    return {key: name for key, name in _names_of(effective.identity_headers(config, agent)).items() if name}
-
-
-def _names_of(headers: IdentityHeaders) -> dict[str, str]:
-    """Return the names of headers that are whole, by their keys."""
-    return {key: getattr(headers, key) for key in USUAL_HEADERS}
+def _header_names(headers: IdentityHeaders) -> dict[str, str]:
+    """Return the names of the headers that are on, by their keys."""
+    return {key: name for key in USUAL_HEADERS if (name := getattr(headers, key))}

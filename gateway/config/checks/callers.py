@@ -1,7 +1,6 @@
 """Checks of `auth` and `tenants`: credentials, certificates of clients, rights, limits."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from functools import partial
@@ -9,14 +8,15 @@ from typing import TypeAlias
 
 from gateway.a2a.paths import fits_path
 from gateway.config import effective
-from gateway.config.address import is_loopback, read_url
-from gateway.config.certificate import CertificateUnusable, read_authorities
-from gateway.config.checks.findings import Findings
+from gateway.config.address import is_exposed, read_url
+from gateway.config.certificate import read_authorities
+from gateway.config.checks.findings import Findings, listed
 from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
 from gateway.config.limit import Limits
 from gateway.config.model import ApiKey, Auth, Config, Issuer, Tenant
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
+from gateway.config.values import SCOPE
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 
@@ -36,20 +36,28 @@ def check_callers(config: Config, findings: Findings, today: date) -> None:
     Args:
         today: The day in UTC.
     """
-    _clients(config, findings, today)
-    _tenancy(config, findings)
-    _limits(config, findings)
+    _check_clients(config, findings, today)
+    _check_tenant_names(config, findings)
+    _check_agent_names(config, findings)
+    _check_requirements(config, findings)
+    _check_access_lists_agree(config, findings)
+    reached = reach(config)
+    _check_match_credentials(config, reached, findings)
+    _check_agents_are_reachable(config, reached, findings)
+    _check_unknown_tasks(config, reached, findings)
+    _check_shared_backends(config, reached, findings)
+    _check_limits(config, findings)
     auth = config.auth
     if auth is None:
         return
     if not auth.issuers and not auth.api_keys and auth.mtls is None:
         remedy = "add `api_keys`, `issuers` or `mtls`, or remove `auth` to serve anonymous callers"
         findings.error_at_key(("auth",), "no caller can sign in: there is no key and no issuer", remedy)
-    _keys(auth, findings, today)
-    _issuers(auth, findings)
+    _check_api_keys(auth, findings, today)
+    _check_issuers(auth, findings)
 
 
-def _keys(auth: Auth, findings: Findings, today: date) -> None:
+def _check_api_keys(auth: Auth, findings: Findings, today: date) -> None:
     seen: dict[str, KeyPath] = {}
     for name, key in auth.api_keys.items():
         at: KeyPath = ("auth", "api_keys", name)
@@ -79,7 +87,7 @@ def _keys(auth: Auth, findings: Findings, today: date) -> None:
             findings.warning((*at, "expires"), f"the key expires soon: its last day is {key.expires}", remedy)
 
 
-def _issuers(auth: Auth, findings: Findings) -> None:
+def _check_issuers(auth: Auth, findings: Findings) -> None:
     seen: dict[str, KeyPath] = {}
     for name, issuer in auth.issuers.items():
         at: KeyPath = ("auth", "issuers", name)
@@ -87,8 +95,8 @@ def _issuers(auth: Auth, findings: Findings) -> None:
         if first is not at:
             fact = f"{first[-1]!r} has the same issuer ({findings.line(first)})"
             findings.error((*at, "issuer"), fact, "make one of the two, with all audiences in its list")
-        _urls(issuer, at, findings)
-        _tls(issuer, at, findings)
+        _check_issuer_urls(issuer, at, findings)
+        _check_issuer_tls(issuer, at, findings)
         if (issuer.tenant is None) == (issuer.tenant_claim is None):
             remedy = "write `tenant_claim` where a claim names the tenant, or `tenant` where all tokens have the same"
             findings.error_at_key(at, "it needs exactly one of `tenant` and `tenant_claim`", remedy)
@@ -96,7 +104,7 @@ def _issuers(auth: Auth, findings: Findings) -> None:
             if getattr(issuer, key) == "":
                 remedy = "write the name of a claim, such as org_id"
                 findings.error((*at, key), "no claim is named", remedy)
-        _tenant_map(issuer, (*at, "tenant_map"), findings)
+        _check_tenant_map(issuer, (*at, "tenant_map"), findings)
         if not issuer.audience or "" in issuer.audience:
             remedy = "write what tokens for this gateway have in `aud`"
             findings.error((*at, "audience"), "an empty audience would accept tokens made for others", remedy)
@@ -106,7 +114,7 @@ def _issuers(auth: Auth, findings: Findings) -> None:
             findings.error((*at, "leeway"), "expired tokens would be good for too long", "write at most 30s")
 
 
-def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+def _check_tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
     if issuer.tenant_map and issuer.tenant_claim is None:
         findings.error_at_key(at, "no claim has its values", "name the claim: `tenant_claim: tid`")
     if "tenant_map" in issuer.model_fields_set and not issuer.tenant_map:
@@ -115,28 +123,28 @@ def _tenant_map(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
         findings.error_at_key(at, "the map is empty", remedy)
 
 
-def _urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+def _check_issuer_urls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
     if issuer.issuer == "":
         findings.error((*at, "issuer"), "no issuer is named", "write the exact `iss` of its tokens")
     elif issuer.jwks is None:
-        _fetched(issuer.issuer, (*at, "issuer"), findings, "its keys are found below this URL: ", query=False)
+        _check_fetched_url(issuer.issuer, (*at, "issuer"), findings, "its keys are found below this URL: ", query=False)
     if issuer.jwks is not None:
-        _fetched(issuer.jwks, (*at, "jwks"), findings, "", query=True)
+        _check_fetched_url(issuer.jwks, (*at, "jwks"), findings, "", query=True)
 
 
-def _tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
+def _check_issuer_tls(issuer: Issuer, at: KeyPath, findings: Findings) -> None:
     if issuer.tls is None:
         return
-    findings.authorities((*at, "tls", "ca"), issuer.tls.ca)
+    findings.check_authorities((*at, "tls", "ca"), issuer.tls.ca)
     if not (issuer.jwks or issuer.issuer).lower().startswith("https:"):
         fact = "the issuer is not reached over TLS: `tls` has no effect"
         findings.warning((*at, "tls"), fact, "write its URL with https, or remove `tls`")
 
 
-def _fetched(url: str, at: KeyPath, findings: Findings, why: str, *, query: bool) -> None:
+def _check_fetched_url(url: str, at: KeyPath, findings: Findings, why: str, *, query: bool) -> None:
     reading = partial(read_url, query=query, user="write the exact URL, without credentials")
     parts = findings.read(at, url, reading, subject=f"{why}the URL")
-    if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    if parts is not None and is_exposed(parts):
         fact = f"{why}over plain http anyone on the way could give out keys and sign tokens"
         findings.error(at, fact, "use https")
 
@@ -148,7 +156,7 @@ _Found: TypeAlias = tuple[KeyPath, str, ClientPattern]
 """A pattern with its place and its client."""
 
 
-def _clients(config: Config, findings: Findings, today: date) -> None:
+def _check_clients(config: Config, findings: Findings, today: date) -> None:
     auth = config.auth
     if auth is not None and METHOD in auth.issuers:
         # Also before there are certificates: what such tokens own would be owned by names on them some day.
@@ -160,31 +168,28 @@ def _clients(config: Config, findings: Findings, today: date) -> None:
         fact = "without `gateway.tls` no client shows a certificate"
         remedy = "add `gateway.tls: { cert: …, key: … }`; certificates in a proxy's headers are never trusted"
         findings.error_at_key(_MTLS, fact, remedy)
-    _authorities(auth.mtls, findings, today)
-    _required(config, auth, auth.mtls, findings)
+    _check_client_authorities(auth.mtls, findings, today)
+    _check_required_certificates(config, auth, auth.mtls, findings)
     if not auth.mtls.clients:
         remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
         findings.error_at_key(_MTLS, "no certificate belongs to a client: there are no `clients`", remedy)
     found: list[_Found] = []
     for name, client in auth.mtls.clients.items():
-        found += ((at, name, pattern) for at, pattern in _patterns(name, client, findings))
-    _told_apart(found, findings)
+        found += ((at, name, pattern) for at, pattern in _check_patterns(name, client, findings))
+    _check_patterns_differ(found, findings)
 
 
-def _authorities(mtls: Mtls, findings: Findings, today: date) -> None:
-    try:
-        authorities = read_authorities(findings.marks.folder(_MTLS) / mtls.ca)
-    except CertificateUnusable as error:
-        findings.unusable((*_MTLS, "ca"), mtls.ca, error)
-        return
-    for name, last in authorities.ends:
+def _check_client_authorities(mtls: Mtls, findings: Findings, today: date) -> None:
+    at: KeyPath = (*_MTLS, "ca")
+    authorities = findings.read_file(at, mtls.ca, read_authorities)
+    for name, last in () if authorities is None else authorities.ends:
         if last < today:
             fact = f"{printable(mtls.ca)!r} has an authority that expired: {last}: {printable(name)}"
-            findings.warning((*_MTLS, "ca"), fact, "remove it, or put in the one that has taken its place")
+            findings.warning(at, fact, "remove it, or put in the one that has taken its place")
             return
 
 
-def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> None:
+def _check_required_certificates(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> None:
     others = "`issuers` and `api_keys`" if auth.issuers and auth.api_keys else "`issuers`" if auth.issuers else ""
     others = others or ("`api_keys`" if auth.api_keys else "")
     if not mtls.require:
@@ -205,7 +210,7 @@ def _required(config: Config, auth: Auth, mtls: Mtls, findings: Findings) -> Non
         findings.warning(at, fact, "give them one, remove `require`, or write `push.mode: passthrough`")
 
 
-def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[KeyPath, ClientPattern]]:
+def _check_patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[KeyPath, ClientPattern]]:
     at: KeyPath = (*_MTLS, "clients", name)
     found: list[tuple[KeyPath, ClientPattern]] = []
     broken = False
@@ -230,7 +235,7 @@ def _patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[K
     yield from found
 
 
-def _told_apart(found: list[_Found], findings: Findings) -> None:
+def _check_patterns_differ(found: list[_Found], findings: Findings) -> None:
     """Check that of two patterns that fit one name, one is the narrower.
 
     A pattern without wildcards is narrower than all others, so only equal ones of these meet.
@@ -243,38 +248,20 @@ def _told_apart(found: list[_Found], findings: Findings) -> None:
             alike = whole.setdefault((pattern.kind, pattern.segments), [])
         else:
             alike = wild.setdefault((pattern.kind, len(pattern.segments)), [])
-        first = next((one for one in alike if _are_rivals(each, one)), None)
+        first = next((one for one in alike if _conflict(each, one)), None)
         if first is not None:
-            _same(each[0], first[0], first[1], findings)
+            where = findings.line(first[0])
+            fact = f"{first[1]!r} fits some of the same certificates ({where}), and neither is the narrower"
+            findings.error(each[0], fact, "write the names more exactly, or make one entry of the two")
         alike.append(each)
 
 
-def _are_rivals(one: _Found, other: _Found) -> bool:
+def _conflict(one: _Found, other: _Found) -> bool:
     """Return whether a name may fit both patterns, of different clients or tenants, and neither is the narrower."""
     pattern, rival = one[2], other[2]
     if one[1] == other[1] and not pattern.has_tenant and not rival.has_tenant:
         return False
     return pattern.meets(rival) and not pattern.is_narrower(rival) and not rival.is_narrower(pattern)
-
-
-def _same(at: KeyPath, first: KeyPath, client: str, findings: Findings) -> None:
-    fact = f"{client!r} fits some of the same certificates ({findings.line(first)}), and neither is the narrower"
-    findings.error(at, fact, "write the names more exactly, or make one entry of the two")
-
-
-# ---- tenants ---------------------------------------------------------------------------------------------------------
-
-
-def _tenancy(config: Config, findings: Findings) -> None:
-    _tenant_names(config, findings)
-    _agent_names(config, findings)
-    reached = reach(config)
-    _matched_keys(config, reached, findings)
-    _requirements(config, findings)
-    _agreement(config, findings)
-    _unreached(config, reached, findings)
-    _adoption(config, reached, findings)
-    _two_names(config, reached, findings)
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------
@@ -292,36 +279,36 @@ def _credential_tenants(auth: Auth) -> Iterator[tuple[KeyPath, str | None]]:
         yield ("auth", "mtls", "clients", name, "tenant"), client.tenant
 
 
-def _tenant_names(config: Config, findings: Findings) -> None:
+def _check_tenant_names(config: Config, findings: Findings) -> None:
     auth = config.auth
     for at, tenant in () if auth is None else _credential_tenants(auth):
         if tenant == ANONYMOUS_TENANT:
             fact = f"{ANONYMOUS_TENANT!r} is the tenant of callers without a credential"
             findings.error(at, fact, "name another tenant")
         elif tenant is not None:
-            findings.known(at, tenant, config.tenants, "tenant")
+            findings.check_known(at, tenant, config.tenants, "tenant")
     # A key of `by_tenant` may be a tenant without a valid name, for callers that act for it.
-    acted = _unnameable(config, (entry.act_for for entry in config.tenants.values()))
-    divided = _unnameable(config, (agent.by_tenant for agent in config.agents.values()))
+    acted = _known_tenants(config, (entry.act_for for entry in config.tenants.values()))
+    divided = _known_tenants(config, (agent.by_tenant for agent in config.agents.values()))
     for name, entry in config.tenants.items():
         for number, other in enumerate(entry.act_for):
-            findings.known(("tenants", name, "act_for", number), other, divided, "tenant")
+            findings.check_known(("tenants", name, "act_for", number), other, divided, "tenant")
     # Without `auth` and `tenants` anyone names any tenant: the keys of `by_tenant` are all the names there are.
     closed = auth is not None or bool(config.tenants)
     for name, agent in config.agents.items():
         for number, other in enumerate(agent.allow or ()):
             if other not in (EVERYONE, ANONYMOUS_TENANT):
-                findings.known(("agents", name, "allow", number), other, config.tenants, "tenant")
+                findings.check_known(("agents", name, "allow", number), other, config.tenants, "tenant")
         for other in agent.by_tenant if closed else ():
-            findings.known(("agents", name, "by_tenant", other), other, acted, "tenant", at_key=True)
+            findings.check_known(("agents", name, "by_tenant", other), other, acted, "tenant", at_key=True)
 
 
-def _unnameable(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
+def _known_tenants(config: Config, written: Iterable[Iterable[str]]) -> frozenset[str]:
     """Return the names of tenants, and of what is written the A2A tenants that can be no such name."""
     return frozenset(config.tenants).union(each for one in written for each in one if not fits_path(each))
 
 
-def _agent_names(config: Config, findings: Findings) -> None:
+def _check_agent_names(config: Config, findings: Findings) -> None:
     auth = config.auth
     holders: list[tuple[KeyPath, Mapping[str, Tenant | ApiKey | Client]]] = [(("tenants",), config.tenants)]
     if auth is not None:
@@ -331,10 +318,10 @@ def _agent_names(config: Config, findings: Findings) -> None:
         for name, entry in entries.items():
             for number, agent in enumerate(entry.agents or ()):
                 if agent != EVERYONE or at != ("tenants",):
-                    findings.known((*at, name, "agents", number), agent, config.agents, "agent")
+                    findings.check_known((*at, name, "agents", number), agent, config.agents, "agent")
 
 
-def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _check_match_credentials(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     for name, agent in config.agents.items():
         for number, match in enumerate(agent.match):
             at: KeyPath = ("agents", name, "match", number)
@@ -344,7 +331,7 @@ def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findin
                     remedy = "add `auth`, or match by path, host or tenant"
                     findings.error((*at, written), "without `auth` no caller has a key or a claim", remedy)
                 continue
-            if match.key is None or not findings.known((*at, "key"), match.key, config.auth.api_keys, "API key"):
+            if match.key is None or not findings.check_known((*at, "key"), match.key, config.auth.api_keys, "API key"):
                 continue
             key = config.auth.api_keys.get(match.key)
             if key is None:
@@ -359,11 +346,7 @@ def _matched_keys(config: Config, reached: Mapping[str, Reach], findings: Findin
                 )
 
 
-_SCOPE = re.compile(r"[!#-\[\]-~]+")
-"""RFC 6749 §3.3; it stands in a challenge, too."""
-
-
-def _requirements(config: Config, findings: Findings) -> None:
+def _check_requirements(config: Config, findings: Findings) -> None:
     """Find requirements that no caller can meet."""
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name, "require")
@@ -373,7 +356,7 @@ def _requirements(config: Config, findings: Findings) -> None:
         if not require.scope and not require.role and not require.claim:
             findings.error(at, "it requires nothing", "write a `scope`, `role` or `claim`, or remove `require`")
         for number, scope in enumerate(require.scope):
-            if _SCOPE.fullmatch(scope) is None:
+            if SCOPE.fullmatch(scope) is None:
                 remedy = "write one scope without spaces and quotes; several are a list"
                 findings.error((*at, "scope", number), f"{printable(scope)!r} is no scope", remedy)
         if "" in require.role:
@@ -392,7 +375,7 @@ def _requirements(config: Config, findings: Findings) -> None:
 # ---- what tenants may call -----------------------------------------------------------------------------------------
 
 
-def _agreement(config: Config, findings: Findings) -> None:
+def _check_access_lists_agree(config: Config, findings: Findings) -> None:
     """Check that `allow` and `tenants.X.agents` agree where both are given."""
     listed = {name: frozenset(entry.agents) for name, entry in config.tenants.items() if entry.agents is not None}
     for name, agent in config.agents.items():
@@ -413,7 +396,7 @@ def _agreement(config: Config, findings: Findings) -> None:
             findings.error(("tenants", tenant, "agents", number), fact, remedy)
 
 
-def _unreached(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _check_agents_are_reachable(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     called = frozenset[str]().union(*(one.agents for one in reached.values()))
     for name, agent in config.agents.items():
         if name not in called and agent.allow != ():
@@ -428,7 +411,7 @@ def _unreached(config: Config, reached: Mapping[str, Reach], findings: Findings)
 # ---- owners of tasks -----------------------------------------------------------------------------------------------
 
 
-def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _check_unknown_tasks(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     """Warn if the first caller that names a task may not be its owner."""
     for parts in places(config, reached):
         for part in parts if is_shared(config, parts) else ():
@@ -438,11 +421,11 @@ def _adoption(config: Config, reached: Mapping[str, Reach], findings: Findings) 
             at: KeyPath = (
                 ("agents", part.agent, "unknown_tasks") if agent.unknown_tasks else ("defaults", "unknown_tasks")
             )
-            fact = f"{_told(parts, part)}: the first caller that names an unknown task owns it"
+            fact = f"{_sharing_fact(parts, part)}: the first caller that names an unknown task owns it"
             findings.warning(at, fact, "write deny as soon as the tasks from before the gateway have ended")
 
 
-def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
+def _check_shared_backends(config: Config, reached: Mapping[str, Reach], findings: Findings) -> None:
     """Warn if what is known by one name of a place is not known by the other."""
     for first, *others in places(config, reached):
         callers = first.callers.union(*(part.callers for part in others))
@@ -455,10 +438,10 @@ def _two_names(config: Config, reached: Mapping[str, Reach], findings: Findings)
                 findings.warning(part.at, fact, "make one agent of them, with a `match` for each, or two backends")
 
 
-def _told(parts: tuple[Share, ...], part: Share) -> str:
+def _sharing_fact(parts: tuple[Share, ...], part: Share) -> str:
     callers = frozenset[str]().union(*(one.callers for one in parts))
-    named = sorted(callers - {EVERYONE})
-    who = ", ".join([*named[:4], *(["…"] if len(named) > 4 else []), *(["others"] if EVERYONE in callers else [])])
+    named = listed(sorted(callers - {EVERYONE}), 4)
+    who = ", ".join([*([named] if named else []), *(["others"] if EVERYONE in callers else [])])
     others = sorted({one.agent for one in parts if one.agent != part.agent})
     also = f", which is the backend of {', '.join(others[:3])} too" if others else ""
     return f"several callers share the backend of {part.key!r} ({who}){also}"
@@ -472,14 +455,14 @@ _MOST = 1_000_000_000
 """Calls that may come at once, as `requests` has no more either: Redis counts millionths of them."""
 
 
-def _limits(config: Config, findings: Findings) -> None:
+def _check_limits(config: Config, findings: Findings) -> None:
     """Find limits that limit nothing."""
     for written, holding, at in _written_limits(config):
         for key, needed in _NEEDED.items():
             if key not in written.model_fields_set or any(needed in one.model_fields_set for one in holding):
                 continue
             findings.error_at_key((*at, key), f"it limits nothing without `{needed}`", f"add `{needed}`, or remove it")
-        _futile(config, written, at, findings)
+        _check_limit_values(config, written, at, findings)
     agents = config.agents.values()
     if any(effective.isolation(config, agent) != "none" for agent in agents) or not config.agents:
         return
@@ -489,7 +472,7 @@ def _limits(config: Config, findings: Findings) -> None:
             findings.warning(("tenants", name, "limits", "open_tasks"), fact, "write `isolation: tenant`, or remove it")
 
 
-def _futile(config: Config, written: Limits, at: KeyPath, findings: Findings) -> None:
+def _check_limit_values(config: Config, written: Limits, at: KeyPath, findings: Findings) -> None:
     gateway = config.gateway
     if written.burst is not None and written.burst > _MOST:
         fact = f"{written.burst} calls are more than {_MOST}"

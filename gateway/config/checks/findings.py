@@ -1,7 +1,7 @@
 """The problems that the checks of meaning find."""
 
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ class Findings:
         self.marks = marks
         self.problems: list[Problem] = []
         # Many agents may name one file.
-        self._authorities: dict[Path, CertificateUnusable | None] = {}
+        self._check_authorities = cache(check_authorities)
 
     def error(self, path: KeyPath, fact: str, remedy: str) -> None:
         """Add a mistake in the value at a path: the configuration cannot be used."""
@@ -52,7 +52,7 @@ class Findings:
             self.error(path, f"{subject or repr(printable(text))} {fact}", remedy)
             return None
 
-    def known(self, path: KeyPath, name: str, names: Collection[str], what: str, *, at_key: bool = False) -> bool:
+    def check_known(self, path: KeyPath, name: str, names: Collection[str], what: str, *, at_key: bool = False) -> bool:
         """Return whether the name at a path is one of `names`; add an error if not.
 
         Args:
@@ -61,27 +61,32 @@ class Findings:
         """
         if name not in names:
             add = self.error_at_key if at_key else self.error
-            add(path, f"there is no {what} {name!r}", _instead(name, names, what))
+            others = f"known are: {listed(sorted(names), 8)}" if names else f"the file has no {what} at all"
+            add(path, f"there is no {what} {name!r}", nearest(name, names) or others)
         return name in names
 
-    def authorities(self, path: KeyPath, ca: str) -> None:
+    def check_authorities(self, path: KeyPath, ca: str) -> None:
         """Check that a file of authorities can be used; `system` always can."""
-        file = self.marks.folder(path) / ca
-        if ca != SYSTEM and file not in self._authorities:
-            self._authorities[file] = _unusable(partial(check_authorities, file))
-        error = self._authorities.get(file)
-        if error is not None:
-            self.unusable(path, ca, error)
+        if ca != SYSTEM:
+            self.read_file(path, ca, self._check_authorities)
 
-    def certificate(self, path: KeyPath, cert: str, key: str) -> None:
+    def check_certificate(self, path: KeyPath, cert: str, key: str) -> None:
         """Check that the certificate and the private key that `cert` and `key` below a path name can be used."""
         folder = self.marks.folder(path)
-        error = _unusable(partial(server_context, folder / cert, folder / key))
-        if error is not None:
-            self.unusable((*path, error.key), cert if error.key == "cert" else key, error)
+        try:
+            server_context(folder / cert, folder / key)
+        except CertificateUnusable as error:
+            self._add_unusable((*path, error.key), cert if error.key == "cert" else key, error)
 
-    def unusable(self, path: KeyPath, file: str, error: CertificateUnusable) -> None:
-        """Add the reason why a file of certificates or keys cannot be used; the file is written at the path."""
+    def read_file(self, path: KeyPath, file: str, read: Callable[[Path], T]) -> T | None:
+        """Return `read(file)`; where it raises `CertificateUnusable`, add an error and return None."""
+        try:
+            return read(self.marks.folder(path) / file)
+        except CertificateUnusable as error:
+            self._add_unusable(path, file, error)
+            return None
+
+    def _add_unusable(self, path: KeyPath, file: str, error: CertificateUnusable) -> None:
         remedy = f"{error.remedy}; it is relative to {self.marks.folder(path)}"
         self.error(path, f"{printable(file)!r} {error.fact}", remedy)
 
@@ -94,14 +99,7 @@ class Findings:
         return f"line {place.line}" if place.file == self.marks.start.file else str(place)
 
 
-def _unusable(read: Callable[[], object]) -> CertificateUnusable | None:
-    try:
-        read()
-    except CertificateUnusable as error:
-        return error
-    return None
-
-
-def _instead(name: str, names: Collection[str], what: str) -> str:
-    listed = ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else "")
-    return nearest(name, names) or (f"known are: {listed}" if names else f"the file has no {what} at all")
+def listed(names: Iterable[str], most: int) -> str:
+    """Return the first names for a message, with commas between them."""
+    names = list(names)
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

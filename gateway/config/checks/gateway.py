@@ -10,14 +10,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.config import effective
-from gateway.config.address import Listen, is_loopback, read_authority, read_listen, read_url
+from gateway.config.address import Listen, is_exposed, is_loopback, read_authority, read_listen, read_url
 from gateway.config.agent import backends, is_stdio
-from gateway.config.certificate import CertificateUnusable, read_authorities, read_certificate
+from gateway.config.certificate import read_authorities, read_certificate
 from gateway.config.checks.findings import Findings
 from gateway.config.limit import Cors
 from gateway.config.model import AdminTls, Config, Gateway
 from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.push import Push, WebhookPattern
+from gateway.config.values import HEADER_NAME, METADATA_NAME
 from gateway.config.yaml import Marks
 from gateway.principal import ANONYMOUS_TENANT
 
@@ -32,34 +33,34 @@ _SHORTEST_TOKEN = 16
 
 def check_gateway(config: Config, findings: Findings) -> None:
     """Find mistakes in `gateway`, `push` and `observe`."""
-    _browsers(config, findings)
-    _storage(config, findings)
-    _notifications(config, findings)
-    _validity(config, findings)
-    _tracing(config, findings)
+    _check_cors(config, findings)
+    _check_state(config, findings)
+    _check_push(config, findings)
+    _check_validity(config, findings)
+    _check_tracing(config, findings)
     gateway = config.gateway
     admin_at: KeyPath = (*_AT, "admin", "listen")
     admin = findings.read(admin_at, gateway.admin.listen, read_listen)
-    listens = _listens(config, admin, findings)
+    listens = _check_listen(config, admin, findings)
     if gateway.listen_grpc is not None:
-        _grpc(config, gateway.listen_grpc, listens, admin, findings)
-    _public_grpc(gateway, findings)
+        _check_listen_grpc(config, gateway.listen_grpc, listens, admin, findings)
+    _check_public_grpc(gateway, findings)
     if admin is not None:
-        _admin(gateway, admin, findings)
+        _check_admin(gateway, admin, findings)
     if gateway.admin.tls is not None:
-        _admin_tls(gateway.admin.tls, findings)
-    _public_url(config, findings)
-    _anonymous(config, findings)
+        _check_admin_tls(gateway.admin.tls, findings)
+    _check_public_url(config, findings)
+    _check_anonymous(config, findings)
     if gateway.request_id == "keep" and not gateway.trusted_proxies:
         remedy = "add `trusted_proxies` with the networks of the proxies that give ids, or remove `request_id`"
         findings.error((*_AT, "request_id"), "no id is kept: there is no proxy to trust with it", remedy)
-    _proxies("trusted_proxies", gateway.trusted_proxies, "by X-Forwarded-For", findings)
-    _proxies("proxy_protocol", gateway.proxy_protocol, "by a PROXY header", findings)
+    _check_networks("trusted_proxies", gateway.trusted_proxies, "by X-Forwarded-For", findings)
+    _check_networks("proxy_protocol", gateway.proxy_protocol, "by a PROXY header", findings)
     if gateway.tls is not None:
-        findings.certificate(_TLS, gateway.tls.cert, gateway.tls.key)
+        findings.check_certificate(_TLS, gateway.tls.cert, gateway.tls.key)
 
 
-def _listens(config: Config, admin: Listen | None, findings: Findings) -> list[tuple[str, Listen]]:
+def _check_listen(config: Config, admin: Listen | None, findings: Findings) -> list[tuple[str, Listen]]:
     """Check the addresses for clients over HTTP; return those that can be read, each with its text."""
     gateway = config.gateway
     found: list[tuple[str, Listen]] = []
@@ -73,7 +74,7 @@ def _listens(config: Config, admin: Listen | None, findings: Findings) -> list[t
         if any(listen.collides(other) for _, other in found):
             findings.error(at, "another address of `gateway.listen` is there already", "remove one of the two")
         if admin is not None and listen.collides(admin):
-            _collision(text, at, gateway, findings)
+            _report_collision(text, at, gateway, findings)
         if not listen.is_loopback:
             _open(config, at, findings)
         found.append((text, listen))
@@ -83,7 +84,7 @@ def _listens(config: Config, admin: Listen | None, findings: Findings) -> list[t
     return found
 
 
-def _collision(text: str, at: KeyPath, gateway: Gateway, findings: Findings) -> None:
+def _report_collision(text: str, at: KeyPath, gateway: Gateway, findings: Findings) -> None:
     written = "listen" in gateway.admin.model_fields_set
     if written:
         fact = f"clients are served there too: `gateway.listen` is {printable(text)}"
@@ -95,19 +96,21 @@ def _collision(text: str, at: KeyPath, gateway: Gateway, findings: Findings) -> 
 
 def _open(config: Config, at: KeyPath, findings: Findings) -> None:
     """Check the settings that a listener needs if other machines can reach it."""
-    _guarded(config, at, findings)
+    _check_callers_are_known(config, at, findings)
     if config.gateway.public_url is None:
         remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
         findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
 
 
-def _guarded(config: Config, at: KeyPath, findings: Findings) -> None:
+def _check_callers_are_known(config: Config, at: KeyPath, findings: Findings) -> None:
     if config.auth is None and not config.gateway.anonymous:
         remedy = "add `auth`, listen on 127.0.0.1, or write `gateway.anonymous: true` where everyone may call"
         findings.error(at, "without `auth` every machine that reaches this address could call every agent", remedy)
 
 
-def _grpc(config: Config, text: str, http: list[tuple[str, Listen]], admin: Listen | None, findings: Findings) -> None:
+def _check_listen_grpc(
+    config: Config, text: str, http: list[tuple[str, Listen]], admin: Listen | None, findings: Findings
+) -> None:
     """The listener for clients of gRPC."""
     at: KeyPath = (*_AT, "listen_grpc")
     listen = findings.read(at, text, read_listen)
@@ -128,14 +131,14 @@ def _grpc(config: Config, text: str, http: list[tuple[str, Listen]], admin: List
             findings.error(at, f"{fact} there too: {where}", "choose another port for one of the two")
     if listen.is_loopback:
         return
-    _guarded(config, at, findings)
+    _check_callers_are_known(config, at, findings)
     listed = any("grpc" in agent.expose for agent in config.agents.values())
     if listed and gateway.public_grpc is None:
         remedy = "add `gateway.public_grpc: HOST:PORT`, which clients dial: cards advertise it"
         findings.error(at, "there is no `public_grpc`, and it cannot be guessed for this address", remedy)
 
 
-def _public_grpc(gateway: Gateway, findings: Findings) -> None:
+def _check_public_grpc(gateway: Gateway, findings: Findings) -> None:
     at: KeyPath = (*_AT, "public_grpc")
     if gateway.public_grpc is None:
         return
@@ -144,7 +147,7 @@ def _public_grpc(gateway: Gateway, findings: Findings) -> None:
         findings.error_at_key(at, "there is no `listen_grpc` that it could lead to", remedy)
 
 
-def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
+def _check_admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
     at: KeyPath = (*_AT, "admin")
     token = gateway.admin.token
     if token is not None and not token.get_secret_value().strip():
@@ -157,18 +160,13 @@ def _admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
         findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
 
 
-def _admin_tls(tls: AdminTls, findings: Findings) -> None:
-    findings.certificate(_ADMIN_TLS, tls.cert, tls.key)
-    if tls.client_ca is None:
-        return
-    at = (*_ADMIN_TLS, "client_ca")
-    try:
-        read_authorities(findings.marks.folder(at) / tls.client_ca)
-    except CertificateUnusable as error:
-        findings.unusable(at, tls.client_ca, error)
+def _check_admin_tls(tls: AdminTls, findings: Findings) -> None:
+    findings.check_certificate(_ADMIN_TLS, tls.cert, tls.key)
+    if tls.client_ca is not None:
+        findings.read_file((*_ADMIN_TLS, "client_ca"), tls.client_ca, read_authorities)
 
 
-def _public_url(config: Config, findings: Findings) -> None:
+def _check_public_url(config: Config, findings: Findings) -> None:
     url = config.gateway.public_url
     at: KeyPath = (*_AT, "public_url")
     if url is None:
@@ -177,14 +175,12 @@ def _public_url(config: Config, findings: Findings) -> None:
             findings.error_at_key((*_AT, "prefix_stripped"), "there is no path in front that could be removed", remedy)
         return
     parts = findings.read(at, url, partial(read_url, user="remove it"), subject="the URL")
-    if parts is None:
-        return
-    if parts.scheme == "http" and config.auth is not None and not is_loopback(parts.hostname or ""):
+    if parts is not None and config.auth is not None and is_exposed(parts):
         fact = "cards would send clients here with their keys and tokens over plain http"
         findings.warning(at, fact, "write the https URL, and let the platform or `gateway.tls` end TLS")
 
 
-def _anonymous(config: Config, findings: Findings) -> None:
+def _check_anonymous(config: Config, findings: Findings) -> None:
     named = ANONYMOUS_TENANT in config.tenants
     at: KeyPath = ("tenants", ANONYMOUS_TENANT)
     if config.auth is not None and config.gateway.anonymous and not named:
@@ -204,7 +200,7 @@ def _anonymous(config: Config, findings: Findings) -> None:
         findings.warning(("tenants", "*"), fact, "list the agents that are for everyone")
 
 
-def _proxies(key: str, networks: Sequence[str], how: str, findings: Findings) -> None:
+def _check_networks(key: str, networks: Sequence[str], how: str, findings: Findings) -> None:
     for number, text in enumerate(networks):
         at: KeyPath = (*_AT, key, number)
         try:
@@ -220,7 +216,6 @@ def _proxies(key: str, networks: Sequence[str], how: str, findings: Findings) ->
 # ---- browsers --------------------------------------------------------------------------------------------------------
 
 _CORS: KeyPath = ("gateway", "cors")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DEFAULT_PORT = {"http": 80, "https": 443}
 # Headers that browsers never let a page set, and those that never pass here.
 _NEVER = re.compile(
@@ -228,22 +223,22 @@ _NEVER = re.compile(
 )
 
 
-def _browsers(config: Config, findings: Findings) -> None:
+def _check_cors(config: Config, findings: Findings) -> None:
     cors = config.gateway.cors
     if cors is None:
         return
     if not cors.origins:
         findings.error((*_CORS, "origins"), "no origin may call", "name some, or remove `cors`")
     for number, origin in enumerate(cors.origins):
-        _origin(origin, (*_CORS, "origins", number), findings)
-    _anyone(cors, findings)
+        _check_origin(origin, (*_CORS, "origins", number), findings)
+    _check_any_origin(cors, findings)
     for number, name in enumerate(cors.headers):
-        if _TOKEN.fullmatch(name) is None or name == "*" or "_" in name or _NEVER.fullmatch(name) is not None:
+        if HEADER_NAME.fullmatch(name) is None or name == "*" or "_" in name or _NEVER.fullmatch(name) is not None:
             fact = f"{printable(name)!r} is no header that a page can send to an agent"
             findings.error((*_CORS, "headers", number), fact, "write a header name such as X-Region")
 
 
-def _origin(origin: str, at: KeyPath, findings: Findings) -> None:
+def _check_origin(origin: str, at: KeyPath, findings: Findings) -> None:
     if origin == "*":
         return
     if origin == "null":
@@ -263,7 +258,7 @@ def _origin(origin: str, at: KeyPath, findings: Findings) -> None:
         findings.error(at, f"no browser writes the origin {printable(origin)!r} so", f"write {written}")
 
 
-def _anyone(cors: Cors, findings: Findings) -> None:
+def _check_any_origin(cors: Cors, findings: Findings) -> None:
     if "*" not in cors.origins:
         return
     if cors.credentials:
@@ -282,7 +277,7 @@ _AUDIT: KeyPath = ("observe", "audit", "file")
 _LONGEST_NAME = 255
 
 
-def _storage(config: Config, findings: Findings) -> None:
+def _check_state(config: Config, findings: Findings) -> None:
     """Check the places that the gateway writes to.
 
     Missing folders are not reported, because the file may be checked on another machine.
@@ -297,35 +292,31 @@ def _storage(config: Config, findings: Findings) -> None:
         kept = "memory" if gateway.state is not None and gateway.state.kind == "memory" else "a file"
         fact = f"each of {gateway.replicas} gateways would keep a ledger of its own in {kept}"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
-    _ledger(config, findings)
-    _logs(config, findings)
-
-
-def _ledger(config: Config, findings: Findings) -> None:
-    kept = config.gateway.ledger
+    _check_logs(config, findings)
+    kept = gateway.ledger
     if kept.ended > kept.open:
         key = "ended" if "ended" in kept.model_fields_set else "open"
         fact = "ended tasks are remembered for longer than open ones and than their contexts"
         findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
 
 
-def _logs(config: Config, findings: Findings) -> None:
+def _check_logs(config: Config, findings: Findings) -> None:
     log = config.observe.log
     access, audit = effective.access_log(config, findings.marks), effective.audit(config, findings.marks)
     if audit is None and log.level in ("warning", "error"):
         fact = "audit events are logged at level info, so that they are lost"
         findings.warning(("observe", "log", "level"), fact, "name a file in `observe.audit`, or write `level: info`")
     if access is not None:
-        _log_file(config, _ACCESS, log.file or "", access, findings)
+        _check_log_file(config, _ACCESS, log.file or "", access, findings)
     if audit is None or audit == effective.STANDARD_OUTPUT:
         return
-    _log_file(config, _AUDIT, "" if config.observe.audit is None else config.observe.audit.file, audit, findings)
+    _check_log_file(config, _AUDIT, "" if config.observe.audit is None else config.observe.audit.file, audit, findings)
     if access is not None and os.path.normpath(access) == os.path.normpath(audit):
         fact = f"the access log is written there ({findings.line(_ACCESS)})"
         findings.error(_AUDIT, fact, "name another file")
 
 
-def _log_file(config: Config, at: KeyPath, written: str, file: Path, findings: Findings) -> None:
+def _check_log_file(config: Config, at: KeyPath, written: str, file: Path, findings: Findings) -> None:
     example = "audit" if at == _AUDIT else "access"
     remedy = f"name a file, such as /var/log/a2a-gateway/{example}.jsonl, or " + (
         "- for standard output" if at == _AUDIT else "remove it for standard output"
@@ -351,12 +342,10 @@ _PACKAGES = {
 }
 _OTHER_PORT = {"grpc": 4318, "http/protobuf": 4317}
 """The port at which collectors speak the other protocol."""
-# Lower-case names of gRPC metadata are names of HTTP headers, too.
-_METADATA_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
 _METADATA_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
-def _tracing(config: Config, findings: Findings) -> None:
+def _check_tracing(config: Config, findings: Findings) -> None:
     written = effective.tracing(config)
     if written is None:
         return
@@ -368,7 +357,8 @@ def _tracing(config: Config, findings: Findings) -> None:
     parts = findings.read(at, written.otlp, read, subject="the URL")
     for name, value in written.headers.items():
         here: KeyPath = (*_TRACING, "headers", name)
-        if _METADATA_NAME.fullmatch(name) is None:
+        # Keys of gRPC metadata are names of HTTP headers, too.
+        if METADATA_NAME.fullmatch(name) is None:
             remedy = "use letters, digits and . _ -, without grpc- at its start and -bin at its end"
             findings.error_at_key(here, f"{printable(name)!r} is no header name", remedy)
         elif _METADATA_VALUE.fullmatch(value.get_secret_value()) is None:
@@ -381,7 +371,7 @@ def _tracing(config: Config, findings: Findings) -> None:
         findings.warning(at, fact, "write the `protocol` that the collector speaks there, or its other port")
     if written.protocol == "grpc" and parts.path not in ("", "/"):
         findings.error(at, "the URL has a path, and gRPC has none", "remove it, or write `protocol: http/protobuf`")
-    if written.headers and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    if written.headers and is_exposed(parts):
         findings.warning((*_TRACING, "headers"), "they go to the collector over plain http", "write the https URL")
 
 
@@ -400,12 +390,12 @@ _ALLOW: KeyPath = (*_PUSH, "allow")
 _RELAYED = frozenset({"deliver", "max_per_task", "max_per_tenant", "sign", "tls"})
 
 
-def _notifications(config: Config, findings: Findings) -> None:
+def _check_push(config: Config, findings: Findings) -> None:
     push = config.push
     if "allow" in push.model_fields_set and not push.allow:
         findings.error(_ALLOW, "no webhook may be named", "write `mode: none` for that, or name some")
     for number, pattern in enumerate(push.allow):
-        _pattern(pattern, push, (*_ALLOW, number), findings)
+        _check_webhook_pattern(pattern, push, (*_ALLOW, number), findings)
     if not push.block_private_networks and not push.allow:
         fact = "it opens nothing: only webhooks that `allow` lists may have private addresses"
         findings.warning((*_PUSH, "block_private_networks"), fact, "list them in `allow`, or remove it")
@@ -416,7 +406,7 @@ def _notifications(config: Config, findings: Findings) -> None:
     if push.mode == "none" and push.allow:
         findings.warning(_ALLOW, "no webhook may be named: `push.mode` is none", "remove one of the two")
     if push.tls is not None:
-        findings.authorities((*_PUSH, "tls", "ca"), push.tls.ca)
+        findings.check_authorities((*_PUSH, "tls", "ca"), push.tls.ca)
     deliver = push.deliver
     if deliver.longest_pause < deliver.first_pause:
         written = "longest_pause" if "longest_pause" in deliver.model_fields_set else "first_pause"
@@ -424,7 +414,7 @@ def _notifications(config: Config, findings: Findings) -> None:
         findings.error((*_PUSH, "deliver", written), fact, "make `longest_pause` the longer one")
 
 
-def _pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
+def _check_webhook_pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
     if _is_never_called(pattern.host):
         findings.error(at, "no webhook is called at this address, even if listed", "name a machine's own address")
         return
@@ -459,7 +449,7 @@ def _is_private(host: str) -> bool:
 _RENEW = "renew it; the gateway reads the new one without a restart"
 
 
-def _validity(config: Config, findings: Findings) -> None:
+def _check_validity(config: Config, findings: Findings) -> None:
     """Warn of certificates of the gateway that have expired or are not valid yet."""
     # Many certificates are valid for hours only.
     now = datetime.now(UTC)
@@ -467,12 +457,12 @@ def _validity(config: Config, findings: Findings) -> None:
     for at, file in effective.certificates(config).items():
         path = findings.marks.folder(at) / file
         if path not in known:
-            known[path] = _why(path, now)
+            known[path] = _validity_fact(path, now)
         if why := known[path]:
             findings.warning((*at, "cert"), f"{printable(file)!r} {why}", _RENEW)
 
 
-def _why(file: Path, now: datetime) -> str:
+def _validity_fact(file: Path, now: datetime) -> str:
     """Return the fact about the dates of the first certificate of a file; empty if it is good or cannot be read."""
     found = read_certificate(file)
     if found is None:

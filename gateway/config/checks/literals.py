@@ -15,7 +15,7 @@ from gateway.config.problem import KeyPath, Problem
 from gateway.config.secrets import REFERENCE
 from gateway.config.yaml import Marks, Value
 
-_FILLED = "\0"
+_REFERENCE = "\0"
 """Stands for what a reference is filled in with."""
 _REMEDY = "write ${NAME} and set it in the environment, or ${file:PATH} and keep it in a file of its own"
 _COMMANDS = (("command",), ("stdio",))
@@ -37,34 +37,34 @@ def literal_secrets(tree: Mapping[str, Value], marks: Marks) -> Iterator[Problem
     Args:
         tree: The content of the files, references filled in.
     """
-    for path, fact in _found(dict(tree), Config, (), marks):
+    for path, fact in _literals(dict(tree), Config, (), marks):
         if is_variable(marks.place(path)):
             continue
         yield Problem(marks.place(path), marks.find(path), fact, _REMEDY, "warning")
 
 
-def _found(value: Value, annotation: Any, path: KeyPath, marks: Marks) -> Iterator[tuple[KeyPath, str]]:  # noqa: ANN401 - type annotations have no type of their own
+def _literals(value: Value, annotation: Any, path: KeyPath, marks: Marks) -> Iterator[tuple[KeyPath, str]]:  # noqa: ANN401 - type annotations have no type of their own
     if isinstance(value, dict):
         # A header may be written as { name: …, value: … }.
         named = value.keys() == {"name", "value"}
         for key, below in value.items():
             kind = None if named and key == "name" else annotation_below(annotation, key)
-            yield from _found(below, kind, (*path, key), marks)
+            yield from _literals(below, kind, (*path, key), marks)
     elif isinstance(value, list):
         # An agent may be written as the list of its replicas.
         annotation = annotation_below(annotation, "backend") or annotation
         for number, below in enumerate(value):
-            yield from _found(below, annotation_below(annotation, number), (*path, number), marks)
+            yield from _literals(below, annotation_below(annotation, number), (*path, number), marks)
         if path[-1:] in _COMMANDS:
-            words = [_written(word, (*path, number), marks) for number, word in enumerate(value)]
-            yield from (((*path, number), _ARGUMENT) for number in _arguments(words))
+            words = [_without_references(word, (*path, number), marks) for number, word in enumerate(value)]
+            yield from (((*path, number), _ARGUMENT) for number in _secret_arguments(words))
     elif value is not None:
-        fact = _fact(_written(value, path, marks), bare(annotation), path)
+        fact = _fact_about(_without_references(value, path, marks), bare(annotation), path)
         if fact:
             yield path, fact
 
 
-def _fact(written: str, kind: object, path: KeyPath) -> str:
+def _fact_about(written: str, kind: object, path: KeyPath) -> str:
     """Return the fact about a secret in one value; empty for none."""
     if kind is SecretStr and _is_literal(written) and (path[-2:-1] != ("env",) or _VARIABLE.fullmatch(str(path[-1]))):
         return "a secret is written out"
@@ -75,8 +75,8 @@ def _fact(written: str, kind: object, path: KeyPath) -> str:
     return ""
 
 
-def _arguments(words: Sequence[str]) -> Iterator[int]:
-    """Which words of a command line are secret: `--token=VALUE`, or the `VALUE` behind `--token`."""
+def _secret_arguments(words: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the secret words of a command line: `--token=VALUE`, or the `VALUE` behind `--token`."""
     for number, word in enumerate(words):
         option = _OPTION.fullmatch(word)
         if option is None:
@@ -88,7 +88,7 @@ def _arguments(words: Sequence[str]) -> Iterator[int]:
             yield number + 1
 
 
-def _written(value: Value, path: KeyPath, marks: Marks) -> str:
+def _without_references(value: Value, path: KeyPath, marks: Marks) -> str:
     """Return the text in the file without its references; defaults of references stay."""
     return REFERENCE.sub(_default, marks.written.get(path, str(value)))
 
@@ -97,8 +97,8 @@ def _default(found: re.Match[str]) -> str:
     if found[0] == "$${":
         return "${"
     _, default, text = (found[1] or "").partition(":-")
-    return text if default and text else _FILLED
+    return text if default and text else _REFERENCE
 
 
 def _is_literal(written: str) -> bool:
-    return written != "" and _FILLED not in written
+    return written != "" and _REFERENCE not in written

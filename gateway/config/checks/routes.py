@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 
 from gateway.a2a.fault import REASONS
 from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.agent import Agent
-from gateway.config.checks.findings import Findings
+from gateway.config.checks.findings import Findings, listed
 from gateway.config.client import UnknownClient
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
@@ -21,6 +20,9 @@ from gateway.routing.table import GrpcRules
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 
+_SHOWN = 5
+"""Agents or tenants that a message names."""
+
 Found = tuple[Rule, KeyPath]
 """A rule, and the path in the file that it comes from."""
 
@@ -31,20 +33,20 @@ def check_routes(config: Config, findings: Findings) -> None:
     found: list[Found] = []
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
-        _grammar(agent, at, findings)
+        _check_matches(agent, at, findings)
         agents[name] = agent_rules(name, agent, findings.marks)
         paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
         found += zip(agents[name].rules, paths, strict=True)
-        _own_tenants(agent, at, findings)
+        _check_own_tenants(agent, at, findings)
     reached = reach(config)
-    _overlaps(agents, found, findings)
-    _disclosure(config, agents, found, reached, findings)
+    _check_overlaps(agents, found, findings)
+    _check_disclosure(config, agents, found, reached, findings)
     if config.gateway.listen_grpc is not None:
-        _grpc(config, agents, reached, findings)
-    _tests(config, findings)
+        _check_grpc(config, agents, reached, findings)
+    _check_tests(config, findings)
 
 
-def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_matches(agent: Agent, at: KeyPath, findings: Findings) -> None:
     if not agent.match and "match" in agent.model_fields_set:
         findings.error((*at, "match"), "there is no match in the list", "write one, or leave `match` out")
     for number, match in enumerate(agent.match):
@@ -53,7 +55,7 @@ def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
             remedy = "write `path: /` where it is meant to take everything that no other match takes"
             findings.error(here, "the match is empty", remedy)
         if match.path is not None:
-            _path(_before_skill(match.path), (*here, "path"), findings)
+            _check_path(match.path.removesuffix(f"/skills/{SKILL}") or "/", (*here, "path"), findings)
         if match.host is not None and (len(match.host) > 253 or _HOST.fullmatch(match.host) is None):
             remedy = "write a name in lower case without a port: `agents.example.com` or `*.example.com`"
             findings.error((*here, "host"), f"{printable(match.host)!r} is no host", remedy)
@@ -64,12 +66,7 @@ def _grammar(agent: Agent, at: KeyPath, findings: Findings) -> None:
             findings.warning(here, fact, "make two matches of it, one with `key`, one with `claim`")
 
 
-def _before_skill(path: str) -> str:
-    """Return a path without `/skills/{skill}` at its end."""
-    return path.removesuffix(f"/skills/{SKILL}") or "/"
-
-
-def _path(path: str, at: KeyPath, findings: Findings) -> None:
+def _check_path(path: str, at: KeyPath, findings: Findings) -> None:
     if path == "/":
         return
     shown = f"{printable(path)!r}"
@@ -100,7 +97,7 @@ def _path(path: str, at: KeyPath, findings: Findings) -> None:
         return
 
 
-def _own_tenants(agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_own_tenants(agent: Agent, at: KeyPath, findings: Findings) -> None:
     """Matches and `by_tenant` entries of one agent that cannot meet."""
     if not agent.by_tenant or not agent.match:
         return
@@ -122,7 +119,7 @@ def _own_tenants(agent: Agent, at: KeyPath, findings: Findings) -> None:
 # ---- matches of several agents -------------------------------------------------------------------------------------
 
 
-def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findings) -> None:
+def _check_overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findings) -> None:
     first: dict[tuple[object, ...], Found] = {}
     by_path: dict[tuple[str, ...], list[Found]] = {}
     by_parent: dict[tuple[str, ...], list[Found]] = {}
@@ -132,23 +129,24 @@ def _overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findi
         same = first.setdefault((rule.host, rule.path, rule.conditions, of), (rule, at))
         if same[0] is not rule:
             other = "another match of its own" if same[0].agent == rule.agent else f"'{same[0].agent}'"
-            fact = f"{_spelled(rule)} is also what {other} matches ({findings.line(same[1])})"
+            shown = f"'{rule.host or ''}/{'/'.join(rule.path)}'" + (" with the same keys" if rule.conditions else "")
+            fact = f"{shown} is also what {other} matches ({findings.line(same[1])})"
             findings.error(at, fact, "give one of them another path or host, or a `key`, `claim` or `tenant`")
         by_path.setdefault(rule.path, []).append((rule, at))
         if rule.path:
             by_parent.setdefault(rule.path[:-1], []).append((rule, at))
-    _skills(found, findings)
+    _check_skills(found, findings)
     for rule, at in found:
         agent = agents[rule.agent]
-        for tenant in _tenants(rule, agent):
-            _hidden(rule, at, tenant, first, findings)
+        for tenant in _tenants_of(rule, agent):
+            _check_hidden_backend(rule, at, tenant, first, findings)
             if fits_path(tenant):
-                _taken(rule, at, tenant, by_path.get((*rule.path, tenant), []), findings)
+                _check_path_of_tenant(rule, at, tenant, by_path.get((*rule.path, tenant), []), findings)
         if agent.tenanted and rule.tenant is None and not agent.by_tenant:
-            _maybe_taken(rule, at, by_parent.get(rule.path, []), findings)
+            _check_paths_of_tenants(rule, at, by_parent.get(rule.path, []), findings)
 
 
-def _skills(found: list[Found], findings: Findings) -> None:
+def _check_skills(found: list[Found], findings: Findings) -> None:
     """Find matches for two skills at one place: no request says there which one is meant."""
     first: dict[tuple[object, ...], Found] = {}
     for rule, at in found:
@@ -162,7 +160,7 @@ def _skills(found: list[Found], findings: Findings) -> None:
             findings.error((*at, "skill"), fact, "give each skill a path of its own, or write `path: /skills/{skill}`")
 
 
-def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
+def _tenants_of(rule: Rule, agent: AgentRules) -> Iterator[str]:
     """Return the tenants that the rule is for."""
     if rule.tenant is not None:
         yield rule.tenant
@@ -170,7 +168,7 @@ def _tenants(rule: Rule, agent: AgentRules) -> Iterator[str]:
         yield from (tenant for tenant in agent.routes if tenant is not None)
 
 
-def _hidden(
+def _check_hidden_backend(
     rule: Rule, at: KeyPath, tenant: str, first: dict[tuple[object, ...], Found], findings: Findings
 ) -> None:  # fmt: skip
     if rule.tenant is not None:
@@ -182,24 +180,24 @@ def _hidden(
         findings.error_at_key(entry, fact, "remove one of the two, or give them different paths")
 
 
-def _taken(rule: Rule, at: KeyPath, tenant: str, others: list[Found], findings: Findings) -> None:
+def _check_path_of_tenant(rule: Rule, at: KeyPath, tenant: str, others: list[Found], findings: Findings) -> None:
     for other, where in others:
-        if other.agent != rule.agent and _hosts_meet(rule.host, other.host):
+        if other.agent != rule.agent and _hosts_overlap(rule.host, other.host):
             path = "/" + "/".join(other.path)
             fact = f"{path!r} is also the path of tenant {tenant!r} of '{rule.agent}' ({findings.line(at)})"
             place = (*where, "path") if len(where) > 2 else where
             findings.error(place, fact, "give one of the two another path, or the tenant another name")
 
 
-def _maybe_taken(rule: Rule, at: KeyPath, others: list[Found], findings: Findings) -> None:
-    names = sorted({one.agent for one, _ in others if one.agent != rule.agent and _hosts_meet(rule.host, one.host)})
+def _check_paths_of_tenants(rule: Rule, at: KeyPath, others: list[Found], findings: Findings) -> None:
+    names = sorted({one.agent for one, _ in others if one.agent != rule.agent and _hosts_overlap(rule.host, one.host)})
     if names:
-        listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        fact = f"its tenants share their paths with other agents ({listed}): a tenant of such a name is not reached"
+        others = listed(names, _SHOWN)
+        fact = f"its tenants share their paths with other agents ({others}): a tenant of such a name is not reached"
         findings.warning(at, fact, "give the agent a path of its own, below which there is no other")
 
 
-def _hosts_meet(one: str | None, other: str | None) -> bool:
+def _hosts_overlap(one: str | None, other: str | None) -> bool:
     if one is None or other is None or one == other:
         return True
     for pattern, name in ((one, other), (other, one)):
@@ -208,17 +206,10 @@ def _hosts_meet(one: str | None, other: str | None) -> bool:
     return False
 
 
-def _spelled(rule: Rule) -> str:
-    path = "/" + "/".join(rule.path)
-    return f"'{rule.host or ''}{path}'" + (" with the same keys" if rule.conditions else "")
-
-
 # ---- gRPC ------------------------------------------------------------------------------------------------------------
 
-_SHOWN = 5
 
-
-def _grpc(
+def _check_grpc(
     config: Config, agents: Mapping[str, AgentRules], reached_by: Mapping[str, Reach], findings: Findings
 ) -> None:
     """Find agents that list gRPC on their cards but cannot be reached over it, for some tenant, for want of paths."""
@@ -229,17 +220,17 @@ def _grpc(
         alike.setdefault(rule.conditions, []).append(rule)
     named = [rule for rule in found.rules() if rule.tenant is not None]
     for agent in agents.values():
-        _picked(config, agent, named, reached_by, findings)
-        _hosts(agent, found, findings, listed=agent.name in listing)
-    reached = {name for name in listing & agents.keys() if _is_reached(agents[name], found, findings)}
+        _check_grpc_credentials(config, agent, named, reached_by, findings)
+        _check_grpc_host(agent, found, findings, listed=agent.name in listing)
+    reached = {name for name in listing & agents.keys() if _check_grpc_reachable(agents[name], found, findings)}
     for rule in found.rules():
         if rule.agent in reached and agents[rule.agent].by_tenant and found.written(rule).tenant is None:
-            _disputed(rule, alike[rule.conditions], found, findings)
+            _check_grpc_tenant(rule, alike[rule.conditions], found, findings)
     for name in (name for name in config.agents if name in reached):
-        _shared(agents[name], found, named, findings)
+        _check_grpc_any_tenant(agents[name], found, named, findings)
 
 
-def _is_reached(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool:
+def _check_grpc_reachable(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool:
     """Return whether some match of an agent has an address; warn where none has."""
     obstacles = [found.obstacle(rule) for rule in agent.rules]
     first = obstacles[0]
@@ -259,7 +250,7 @@ def _is_reached(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool
     return False
 
 
-def _hosts(agent: AgentRules, found: GrpcRules, findings: Findings, *, listed: bool) -> None:
+def _check_grpc_host(agent: AgentRules, found: GrpcRules, findings: Findings, *, listed: bool) -> None:
     """Warn of a host that picks an agent over HTTP and would be expected to over gRPC."""
     number = next((at for at, rule in enumerate(agent.rules) if rule.host is not None), None)
     if number is None or not (listed or all(rule.host and not rule.conditions for rule in agent.rules)):
@@ -275,7 +266,7 @@ def _hosts(agent: AgentRules, found: GrpcRules, findings: Findings, *, listed: b
     findings.warning(("agents", agent.name, "match", number, "host"), fact, remedy)
 
 
-def _disputed(rule: Rule, there: list[Rule], found: GrpcRules, findings: Findings) -> None:
+def _check_grpc_tenant(rule: Rule, there: list[Rule], found: GrpcRules, findings: Findings) -> None:
     """Warn of a tenant of a `by_tenant` agent that another agent's match asks for."""
     rival = next((other for other in there if other.agent != rule.agent), None)
     if rule.tenant is None or rival is None:
@@ -286,22 +277,21 @@ def _disputed(rule: Rule, there: list[Rule], found: GrpcRules, findings: Finding
     findings.warning(("agents", rule.agent, "by_tenant", rule.tenant), fact, remedy)
 
 
-def _shared(agent: AgentRules, found: GrpcRules, named: list[Rule], findings: Findings) -> None:
+def _check_grpc_any_tenant(agent: AgentRules, found: GrpcRules, named: list[Rule], findings: Findings) -> None:
     """Warn of an agent that takes any tenant, and is found beside others that tenants pick."""
     if agent.by_tenant or not agent.tenanted:
         return
     addresses = [address for rule in agent.rules if (address := found.address(rule)) is not None]
     if all(address.tenant is not None for address in addresses):
         return
-    names = [str(rule.tenant) for rule in islice((one for one in named if one.agent != agent.name), _SHOWN + 1)]
+    names = listed((str(rule.tenant) for rule in named if rule.agent != agent.name), _SHOWN)
     if names:
-        listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-        fact = f"over gRPC its tenants share the field with other agents ({listed}): one of such a name is not reached"
+        fact = f"over gRPC its tenants share the field with other agents ({names}): one of such a name is not reached"
         remedy = "give the agent a `key` or `claim`, or leave `grpc` out of `expose`"
         findings.warning(("agents", agent.name, "expose"), fact, remedy)
 
 
-def _picked(
+def _check_grpc_credentials(
     config: Config,
     agent: AgentRules,
     named: list[Rule],
@@ -315,7 +305,7 @@ def _picked(
         rule = agent.rules[number]
         if not rule.path or rule.tenant is not None or not rule.conditions:
             continue
-        may = _reached_with(config, match.key, reached)
+        may = _agents_of_key(config, match.key, reached)
         others = dict.fromkeys(
             other.agent
             for other in named
@@ -324,15 +314,14 @@ def _picked(
             and (may is None or other.agent in may)
         )
         if others:
-            names = list(others)
-            listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
             written = "claim" if match.key is None else "key"
-            fact = f"over gRPC it picks {agent.name!r} for every tenant name: it cannot reach other agents ({listed})"
+            names = listed(others, _SHOWN)
+            fact = f"over gRPC it picks {agent.name!r} for every tenant name: it cannot reach other agents ({names})"
             remedy = "give its callers another credential for the others"
             findings.warning(("agents", agent.name, "match", number, written), fact, remedy)
 
 
-def _reached_with(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
+def _agents_of_key(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
     """Return the agents that the callers with an API key may call; None if unknown."""
     found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
     if found is None:
@@ -349,7 +338,7 @@ _FEW = 3
 """Tenants that a message names."""
 
 
-def _disclosure(
+def _check_disclosure(
     config: Config,
     agents: Mapping[str, AgentRules],
     written: list[Found],
@@ -367,20 +356,20 @@ def _disclosure(
         for agent in may.agents:
             callers.setdefault(agent, set()).add(tenant)
     told = set()
-    for rule, at, hidden in _told_apart(config, written, callers, reached):
+    for rule, at, hidden in _disclosing_rules(config, written, callers, reached):
         told.add(rule.agent)
-        findings.warning(at, _fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
+        findings.warning(at, _disclosure_fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
     if config.gateway.listen_grpc is None:
         return
     endpoints = GrpcRules.build(agents)
     paths = dict(written)
     found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
-    for rule, at, hidden in _told_apart(config, found, callers, reached):
+    for rule, at, hidden in _disclosing_rules(config, found, callers, reached):
         if agents[rule.agent].tenanted and rule.agent not in told:
-            findings.warning(at, f"over gRPC {_fact(hidden)}", "give this agent a `key` or `claim`")
+            findings.warning(at, f"over gRPC {_disclosure_fact(hidden)}", "give this agent a `key` or `claim`")
 
 
-def _told_apart(
+def _disclosing_rules(
     config: Config,
     found: Iterable[Found],
     callers: Mapping[str, set[str]],
@@ -400,13 +389,14 @@ def _told_apart(
         hidden = [
             one
             for one in tenanted.get((rule.host, rule.path), ())
-            if one.agent != rule.agent and not here <= _answered(config, one, callers.get(one.agent, set()), reached)
+            if one.agent != rule.agent
+            and not here <= _answered_callers(config, one, callers.get(one.agent, set()), reached)
         ]
         if hidden:
             yield rule, at, hidden
 
 
-def _answered(config: Config, rule: Rule, callers: set[str], reached: Mapping[str, Reach]) -> set[str]:
+def _answered_callers(config: Config, rule: Rule, callers: set[str], reached: Mapping[str, Reach]) -> set[str]:
     """Return the callers of an agent that it answers for the tenant of the rule."""
     if not config.agents[rule.agent].by_tenant:
         return callers
@@ -417,12 +407,9 @@ def _answered(config: Config, rule: Rule, callers: set[str], reached: Mapping[st
     }
 
 
-def _fact(hidden: list[Rule]) -> str:
-    names = ", ".join(f"{printable(str(rule.tenant))!r} of {rule.agent!r}" for rule in hidden[:_FEW])
-    more = ", …" if len(hidden) > _FEW else ""
-    return (
-        f"callers can tell that tenants exist which they may not reach ({names}{more}): an unknown one is answered here"
-    )
+def _disclosure_fact(hidden: list[Rule]) -> str:
+    names = listed((f"{printable(str(rule.tenant))!r} of {rule.agent!r}" for rule in hidden), _FEW)
+    return f"callers can tell that tenants exist which they may not reach ({names}): an unknown one is answered here"
 
 
 # ---- tests ----------------------------------------------------------------------------------------------------------
@@ -430,12 +417,12 @@ def _fact(hidden: list[Rule]) -> str:
 _METHODS = ("GET", "HEAD", "POST", "DELETE")
 
 
-def _tests(config: Config, findings: Findings) -> None:
+def _check_tests(config: Config, findings: Findings) -> None:
     for number, test in enumerate(config.tests):
         at: KeyPath = ("tests", number)
         _check_caller(config, test, at, findings)
         if test.expect.agent is not None:
-            findings.known((*at, "expect", "agent"), test.expect.agent, config.agents, "agent")
+            findings.check_known((*at, "expect", "agent"), test.expect.agent, config.agents, "agent")
         if test.expect.reason is not None and test.expect.reason not in REASONS:
             remedy = nearest(test.expect.reason, REASONS) or f"reasons are: {', '.join(REASONS)}"
             findings.error((*at, "expect", "reason"), f"{printable(test.expect.reason)!r} is no reason", remedy)
@@ -456,7 +443,7 @@ def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findin
     if test.certificate is not None:
         _check_certificate(config, test, at, findings)
     elif test.key is not None:
-        findings.known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
+        findings.check_known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
         if test.tenant is not None or test.claim:
             findings.error((*at, "key"), "a caller shows a key or a token, not both", "remove `tenant` and `claim`")
     elif test.claim and test.tenant is None:
