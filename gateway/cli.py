@@ -21,6 +21,7 @@ from gateway.commands.config_file import (
     STANDARD_INPUT,
     ConfigOption,
     agent_names,
+    examine_file,
     examine_own,
     find_file,
     key_names,
@@ -370,14 +371,9 @@ def stdio_command(
     """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
     from gateway.a2a.framing import lsp
     from gateway.commands.stdio import address, bridge, run
-    from gateway.config.check import examine
-    from gateway.config.problem import as_text
 
     if "://" not in agent:
-        examined = examine(find_file(config), os.environ)
-        if examined.config is None:
-            raise CommandFailed(as_text(examined.errors))
-        agent = address(examined, agent, tenant)
+        agent = address(examine_file(find_file(config), os.environ), agent, tenant)
     elif config is not None:
         raise CommandFailed("give the URL of an agent, or a file and the name of one in it", code=2)
     raise typer.Exit(run(bridge(agent, key=key, token=token, tenant=tenant), lsp.Framing(framing)))

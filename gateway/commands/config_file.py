@@ -53,13 +53,28 @@ def find_file(given: Path | None, *, needed: bool = True) -> Path:
     )
 
 
+def examine_file(path: Path, environ: Mapping[str, str]) -> "Examined":
+    """Check the configuration in a file.
+
+    Raises:
+        CommandFailed: It has errors.
+    """
+    from gateway.config.check import examine  # noqa: PLC0415 - half a second that most commands do not need
+    from gateway.config.problem import as_text  # noqa: PLC0415 - as above
+
+    examined = examine(path, environ)
+    if examined.config is None:
+        raise CommandFailed(as_text(examined.errors))
+    return examined
+
+
 def examine_own(text: str, command: str, environ: Mapping[str, str]) -> "Examined":
     """Check a configuration that a command generated; messages quote no line of it.
 
     Raises:
         CommandFailed: The arguments make no valid configuration.
     """
-    from gateway.config.check import examine  # noqa: PLC0415 - half a second that most commands do not need
+    from gateway.config.check import examine  # noqa: PLC0415 - as above
 
     examined = examine(Path(f"({command})"), environ, text=text)
     if examined.config is None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway.a2a.fault import StateUnavailable
+from gateway.commands.config_file import examine_file
 from gateway.commands.output import CommandFailed, aligned
 from gateway.config import effective
-from gateway.config.check import examine
-from gateway.config.problem import as_text
 from gateway.config.secrets import Interpolation
 from gateway.config.state import StateUrl, read_state
 from gateway.tasks import opening
@@ -64,12 +63,12 @@ def configured_state(file: Path, environ: Mapping[str, str]) -> StatePlace:
     Raises:
         CommandFailed: The configuration has errors.
     """
-    examined = examine(file, environ)
-    if examined.config is None:
-        raise CommandFailed(as_text(examined.errors))
-    state = effective.state(examined.config, examined.marks, environ, Path.cwd())
-    audit = effective.audit(examined.config, examined.marks)
-    place = examined.marks.place(("gateway", "state")) if examined.config.gateway.state is not None else ""
+    examined = examine_file(file, environ)
+    config, marks = examined.config, examined.marks
+    assert config is not None
+    state = effective.state(config, marks, environ, Path.cwd())
+    audit = effective.audit(config, marks)
+    place = marks.place(("gateway", "state")) if config.gateway.state is not None else ""
     return StatePlace(state, str(place), None if audit == effective.STANDARD_OUTPUT else audit)
 
 

@@ -3,7 +3,6 @@
 The third pass, meaning, is `check.examine`.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,7 +84,7 @@ def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None
         config=config,
         marks=marks,
         problems=dress(problems, (*sources, templates.source)),
-        text_hash=_hash([*(source.data for source in sources), *interpolation.files.values()]),
+        text_hash=stamp(b"".join(map(stamp, (*(each.data for each in sources), *interpolation.files.values())))).hex(),
         files=(*paths, *interpolation.files),
         stamps=_stamps(paths, sources, interpolation),
         unmatched=tuple(unmatched),
@@ -123,13 +122,6 @@ def _dressed(problem: Problem, source: Source | None, masks: Masks, spans: Seque
     hidden = guess(source.lines, line) if source.spans is None else spans
     text, caret = quote(source.lines[line - 1], problem.place.column, hidden)
     return replace(clean, quote=text, caret=caret)
-
-
-def _hash(files: Iterable[bytes]) -> str:
-    whole = hashlib.sha256()
-    for data in files:
-        whole.update(hashlib.sha256(data).digest())
-    return whole.hexdigest()
 
 
 def _stamps(paths: Sequence[Path], sources: Sequence[Source], interpolation: Interpolation) -> dict[Path, bytes]:

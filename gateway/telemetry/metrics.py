@@ -61,12 +61,8 @@ class _Reader(Collector):
 
     def collect(self) -> Iterable[Metric]:
         for sample in self._read():
-            counts = sample.name.endswith("_total")
-            family: CounterMetricFamily | GaugeMetricFamily
-            if counts:
-                family = CounterMetricFamily(_PREFIX + sample.name, sample.help, labels=sample.labels)
-            else:
-                family = GaugeMetricFamily(_PREFIX + sample.name, sample.help, labels=sample.labels)
+            make = CounterMetricFamily if sample.name.endswith("_total") else GaugeMetricFamily
+            family = make(_PREFIX + sample.name, sample.help, labels=sample.labels)
             for values, figure in sample.values:
                 family.add_metric(values, figure)
             yield family
