@@ -14,7 +14,7 @@ from gateway.commands.find_agent import WELL_KNOWN, CardDenied, Found, OnlyGrpc,
 from gateway.commands.key import scalar
 from gateway.commands.output import CommandFailed
 from gateway.commands.send import safe
-from gateway.config.address import is_loopback
+from gateway.config.address import is_exposed
 
 _LONGEST_COMMENT = 80
 
@@ -144,7 +144,7 @@ def _command(found: Found) -> CommandLine | None:
     else:
         return None
     origin = urlsplit(found.url)
-    if origin.scheme == "http" and not is_loopback(origin.hostname or ""):
+    if is_exposed(origin):
         fact = "the card names a command, and over plain http anyone on the network path could have written it"
         raise CommandFailed(f"{found.url}: {fact}\nUse https.")
     if not all(text.isprintable() for text in (*command.words, *(value for _, value in command.assignments))):
@@ -171,7 +171,7 @@ def entry(name: str, card_url: str) -> list[str]:
     """Return the lines below `agents:` for the agent of the card at a URL."""
     backend = _backend(card_url)
     address = [f"    backend: {_quoted(backend)}"]
-    if urlsplit(backend).scheme == "http" and not is_loopback(urlsplit(backend).hostname or ""):
+    if is_exposed(urlsplit(backend)):
         address = ["    backend:", f"      url: {_quoted(backend)}", "      allow_insecure: true    # plain http"]
     elsewhere = not any(card_url == backend.rstrip("/") + path for path in WELL_KNOWN)
     return [f"  {scalar(name)}:", *address, *([f"    card: {_quoted(card_url)}"] if elsewhere else [])]

@@ -69,10 +69,8 @@ def _bound(host: str) -> tuple[Address, ...] | None:
     """Return the addresses that a listener at a host may have, or None for a name that only the system knows."""
     if host.lower().rstrip(".") == "localhost":
         return ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1")
-    try:
-        return (ipaddress.ip_address(host),)
-    except ValueError:
-        return None
+    address = ip_of(host)
+    return None if address is None else (address,)
 
 
 def read_listen(text: str) -> Listen:
@@ -109,14 +107,18 @@ def _unix(path: str) -> Listen:
     return Listen("", 0, path)
 
 
+def ip_of(host: str) -> Address | None:
+    """Return the IP address that a host is, or None for a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host, as a URL or an address writes it, is this machine alone."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    address = ip_of(host)
+    return host.lower().rstrip(".") == "localhost" if address is None else address.is_loopback
 
 
 def is_exposed(url: SplitResult) -> bool:

@@ -67,7 +67,7 @@ def changes(old: Config, new: Config) -> tuple[Change, ...]:
 def _between(old: object, new: object, path: KeyPath) -> Iterator[Change]:
     # The values themselves are compared, and not their masked forms: another secret is a change.
     if isinstance(old, Part | Mapping) and isinstance(new, Part | Mapping):
-        before, after = _members(old), _members(new)
+        before, after = _by_key(old), _by_key(new)
         for key in dict.fromkeys((*before, *after)):
             at = (*path, key)
             if key not in before:
@@ -76,13 +76,13 @@ def _between(old: object, new: object, path: KeyPath) -> Iterator[Change]:
                 yield Change(Sort.REMOVED, at)
             else:
                 yield from _between(before[key], after[key], at)
-    elif _are(old, Backend) and _are(new, Backend):
+    elif _is_tuple_of(old, Backend) and _is_tuple_of(new, Backend):
         yield from _between_replicas(old, new, path)
-    elif _are(old, Part) and _are(new, Part):
+    elif _is_tuple_of(old, Part) and _is_tuple_of(new, Part):
         yield from _between_lists(old, new, path)
     elif old != new:
         whole = isinstance(old, Part | Mapping) or isinstance(new, Part | Mapping)
-        words = ("", "") if whole else _apart(_text(old, path), _text(new, path))
+        words = ("", "") if whole else _cut_alike(_text(old, path), _text(new, path))
         if old is None:
             yield Change(Sort.ADDED, path, new=words[1])
         elif new is None:
@@ -138,17 +138,17 @@ def _text(value: object, path: KeyPath) -> str:
     return msgspec.json.encode(shown).decode()
 
 
-def _are(value: object, kind: type[P]) -> TypeGuard[tuple[P, ...]]:
+def _is_tuple_of(value: object, kind: type[P]) -> TypeGuard[tuple[P, ...]]:
     return isinstance(value, tuple) and value != () and all(isinstance(each, kind) for each in value)
 
 
-def _members(value: Part | Mapping[str, object]) -> Mapping[str, object]:
+def _by_key(value: Part | Mapping[str, object]) -> Mapping[str, object]:
     if isinstance(value, Part):
         return {field.alias or name: getattr(value, name) for name, field in type(value).model_fields.items()}
     return value
 
 
-def _apart(old: str, new: str) -> tuple[str, str]:
+def _cut_alike(old: str, new: str) -> tuple[str, str]:
     """Return two texts, cut to where they differ; empty texts if they look alike."""
     if old == new:
         return "", ""
@@ -234,21 +234,21 @@ def until_restart(
         stay[_PUBLIC] = "agents have been given URLs below it, for notifications"
     merged, waiting = written, []
     for path, why in stay.items():
-        kept = _value(running, path)
-        if kept != _value(written, path):
-            merged = _with(merged, path, kept)
+        kept = _value_at(running, path)
+        if kept != _value_at(written, path):
+            merged = _replaced(merged, path, kept)
             waiting.append(Waiting(marks.place(path), path, why))
     return merged, tuple(waiting)
 
 
-def _value(part: Part, path: KeyPath) -> object:
+def _value_at(part: Part, path: KeyPath) -> object:
     value: object = part
     for step in path:
         value = getattr(value, str(step))
     return value
 
 
-def _with(part: Any, path: KeyPath, value: object) -> Any:  # noqa: ANN401 - whichever part has the key
+def _replaced(part: Any, path: KeyPath, value: object) -> Any:  # noqa: ANN401 - whichever part has the key
     name, *rest = path
-    new = _with(getattr(part, str(name)), tuple(rest), value) if rest else value
+    new = _replaced(getattr(part, str(name)), tuple(rest), value) if rest else value
     return part.model_copy(update={str(name): new})

@@ -5,14 +5,13 @@ Without a port it is the scheme's own, and `*` is any. Without a path every path
 with `*` at its end.
 """
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from gateway.config.address import read_url
+from gateway.config.address import ip_of, read_url
 from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Wait, bounded
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
@@ -59,7 +58,7 @@ class WebhookPattern:
     def _is_host(self, host: str) -> bool:
         if not self.host.startswith("*."):
             return host == self.host
-        return host.endswith(self.host[1:]) and not host.startswith(".") and not _is_address(host)
+        return host.endswith(self.host[1:]) and not host.startswith(".") and ip_of(host) is None
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -94,7 +93,7 @@ def read_pattern(text: str) -> WebhookPattern:
         raise ValueError("has a / for its path", "leave it out where every path is meant")
     scheme: Literal["http", "https"] = "http" if parts.scheme == "http" else "https"
     host = _plain(parts.hostname or "")
-    if wildcard is not None and _is_address(host):
+    if wildcard is not None and ip_of(host) is not None:
         raise ValueError("has a * before an address", "write the address alone, or a name")
     if any_port and parts.port is not None:
         raise ValueError("has two ports", _REMEDY)
@@ -105,18 +104,7 @@ def read_pattern(text: str) -> WebhookPattern:
 def _plain(host: str) -> str:
     """A host in the one spelling in which it is compared."""
     host = host.lower().removesuffix(".")
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        return host
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return str(ip_of(host) or host)
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------

@@ -125,9 +125,18 @@ def reach(config: Config) -> Mapping[str, Reach]:
     whose own list does not say otherwise. Without `auth:` the anonymous tenant reaches every agent that does not keep
     it out, and may name any tenant, unless `tenants.anonymous` says less.
     """
-    named = _Named(config)
-    tenants = config.tenants.items()
-    found = {name: Reach(named.agents(name), frozenset(tenant.act_for)) for name, tenant in tenants}
+    without_allow = frozenset(name for name, agent in config.agents.items() if agent.allow is None)
+    allowing: dict[str, set[str]] = {}
+    for name, agent in config.agents.items():
+        for tenant in agent.allow or ():
+            allowing.setdefault(tenant, set()).add(name)
+    found: dict[str, Reach] = {}
+    for tenant, entry in config.tenants.items():
+        allowed = frozenset(allowing.get(tenant, ())).union(allowing.get(EVERYONE, ()))
+        if entry.agents is not None:
+            every = without_allow | allowed
+            allowed = every if EVERYONE in entry.agents else every.intersection(entry.agents)
+        found[tenant] = Reach(allowed, frozenset(entry.act_for))
     if config.auth is None and ANONYMOUS_TENANT not in config.tenants:
         every = frozenset(name for name, agent in config.agents.items() if lets_in(agent, ANONYMOUS_TENANT))
         found[ANONYMOUS_TENANT] = Reach(every, None)
@@ -137,27 +146,6 @@ def reach(config: Config) -> Mapping[str, Reach]:
 def lets_in(agent: Agent, tenant: str) -> bool:
     """Return whether the agent's own `allow` keeps a tenant out or not."""
     return agent.allow is None or tenant in agent.allow or EVERYONE in agent.allow
-
-
-class _Named:
-    """The agents of each tenant, with the file read once and not once for each tenant."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._open = frozenset(name for name, agent in config.agents.items() if agent.allow is None)
-        self._allowing: dict[str, set[str]] = {}
-        for name, agent in config.agents.items():
-            for tenant in agent.allow or ():
-                self._allowing.setdefault(tenant, set()).add(name)
-
-    def agents(self, tenant: str) -> frozenset[str]:
-        listed = self._config.tenants[tenant].agents
-        allowing = self._allowing.get(tenant, set())
-        allowing = allowing | self._allowing.get(EVERYONE, set())
-        if listed is None:
-            return frozenset(allowing)
-        letting_in = self._open | allowing
-        return letting_in if EVERYONE in listed else frozenset(listed) & letting_in
 
 
 # ---- shared backends -------------------------------------------------------------------------------------------------

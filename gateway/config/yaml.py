@@ -121,32 +121,34 @@ def read(path: Path, interpolation: Interpolation, text: str | bytes | None = No
     start = Place(str(path), 1, 1)
     if isinstance(text, str):
         data = text.encode("utf-8", "replace")
-        return replace(_source(path, text, interpolation, data), stamp=stamp(data))
+        return replace(_read_text(path, text, interpolation, data), stamp=stamp(data))
     try:
-        data, regular = (text, False) if text is not None else _bytes(path)
+        data, regular = (text, False) if text is not None else _read_bytes(path)
     except (OSError, ValueError) as error:
-        return replace(_unread(start, *_unreadable(error)), stamp=NOTHING)
+        return replace(_source_without_tree(start, *_unreadable(error)), stamp=NOTHING)
     if len(data) > LARGEST_FILE:
-        return _unread(start, f"the file is larger than {LARGEST_FILE // 1024**2} MiB", "split it with `include:`")
+        return _source_without_tree(
+            start, f"the file is larger than {LARGEST_FILE // 1024**2} MiB", "split it with `include:`"
+        )
     try:
         decoded = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
         place = Place(start.file, line, column)
-        source = replace(_unread(place, "this byte is not UTF-8", "save the file as UTF-8"), data=data)
+        source = replace(_source_without_tree(place, "this byte is not UTF-8", "save the file as UTF-8"), data=data)
     else:
-        source = _source(path, decoded, interpolation, data)
+        source = _read_text(path, decoded, interpolation, data)
     return replace(source, stamp=stamp(data) if regular else NOTHING)
 
 
-def _bytes(path: Path) -> tuple[bytes, bool]:
+def _read_bytes(path: Path) -> tuple[bytes, bool]:
     """Return the contents of a file, one byte beyond the bound at most, and whether it is a regular file."""
     with path.open("rb") as stream:
         return stream.read(LARGEST_FILE + 1), stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 
-def _unread(place: Place, fact: str, remedy: str) -> Source:
+def _source_without_tree(place: Place, fact: str, remedy: str) -> Source:
     start = Place(place.file, 1, 1)
     return Source(place.file, None, Marks(start=start), (Problem(place, (), fact, remedy),))
 
@@ -182,7 +184,7 @@ class _Loader(Composer, yaml.CSafeLoader):
         no_anchor: Any = None
         if self.check_event(yaml.AliasEvent):
             self.get_event()
-            return _placed(yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark))
+            return _place_node(yaml.ScalarNode(f"*{event.anchor}", "", event.start_mark, event.end_mark))
         words = [] if event.anchor is None else [f"&{event.anchor}"]
         words += [] if event.tag is None else [_spell_tag(event.tag)]
         node: yaml.Node
@@ -198,14 +200,14 @@ class _Loader(Composer, yaml.CSafeLoader):
             node = self.compose_sequence_node(no_anchor) if is_list else self.compose_mapping_node(no_anchor)
             self._depth -= 1
         node.tag = " ".join(words)
-        return _placed(node)
+        return _place_node(node)
 
     def resolve(self, *_: object) -> str:
         """Resolve no tag: scalars are read by `plain`."""
         return ""
 
 
-def _placed(node: yaml.Node) -> yaml.Node:
+def _place_node(node: yaml.Node) -> yaml.Node:
     """Replace the marks of a node by line and column, which the garbage collector need not visit."""
     marks: Any = node
     marks.start_mark, marks.end_mark = _position(node.start_mark), _position(node.end_mark)
@@ -218,15 +220,15 @@ def _spell_tag(tag: str) -> str:
     return short if short.startswith("!") else f"!<{short}>"
 
 
-def _source(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
+def _read_text(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
     lines = tuple(_LINE_BREAK.split(text))
     reader = _Reader(str(path), lines, path.parent, interpolation)
     start = Place(str(path), 1, 1)
     try:
-        root = _composed(text, lines)
+        root = _compose(text, lines)
     except _Refused as refused:
         line, column, fact, remedy = refused.args
-        return replace(_unread(Place(str(path), line, column), fact, remedy), lines=lines, data=data)
+        return replace(_source_without_tree(Place(str(path), line, column), fact, remedy), lines=lines, data=data)
     tree = reader.value(root, ())
     return Source(
         file=str(path),
@@ -241,7 +243,7 @@ def _source(path: Path, text: str, interpolation: Interpolation, data: bytes) ->
     )
 
 
-def _composed(text: str, lines: Sequence[str]) -> yaml.MappingNode:
+def _compose(text: str, lines: Sequence[str]) -> yaml.MappingNode:
     """Return the root mapping.
 
     Raises:
@@ -255,7 +257,7 @@ def _composed(text: str, lines: Sequence[str]) -> yaml.MappingNode:
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        raise _Refused(*_explained(error, lines)) from error
+        raise _Refused(*_explain(error, lines)) from error
     except yaml.YAMLError as error:
         raise _Refused(1, 1, "this is no YAML", "save the file as UTF-8 text") from error
     if root is None or (isinstance(root, yaml.ScalarNode) and not root.value and not root.style):
@@ -310,7 +312,7 @@ class _Reader:
         self.values[path] = place
         self.keys.setdefault(path, place)
         if node.tag:
-            self._decorated(node, path)
+            self._refuse_decoration(node, path)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -333,16 +335,16 @@ class _Reader:
         key: str = node.value
         path = (*above, key)
         if is_odd(key):
-            self._cover(node)
+            self._hide_node(node)
         if node.tag:
-            self._decorated(node, path)
+            self._refuse_decoration(node, path)
         if not node.style and key == "<<":
             self._problem(node, path, "<< is a merge key", "write the keys out: merge keys are not used in this format")
         elif not node.style and not isinstance(plain(key), str):
             shown = spell_key(key) or "nothing"
             self._problem(node, path, f"the key {shown} is not text", f'keys are text; quote it: "{key}"')
         elif not node.style:
-            self._surprise(node, path)
+            self._refuse_surprise(node, path)
         if "${" in key:
             self._problem(node, path, "references are not filled in in keys", "write the key out")
         if key in before:
@@ -360,11 +362,11 @@ class _Reader:
         elif not node.style:
             value = plain(text)
             if isinstance(value, str):
-                self._surprise(node, path)
+                self._refuse_surprise(node, path)
             elif value is not None:
                 self.written[path] = text
         if value is not None:
-            self._hide(node, text, str(value), path)
+            self._hide_secret(node, text, str(value), path)
         return value
 
     def _filled_in(self, node: yaml.Node, text: str, path: KeyPath) -> str:
@@ -379,7 +381,7 @@ class _Reader:
         self.filled.setdefault(value, text)
         return value
 
-    def _hide(self, node: yaml.Node, text: str, value: str, path: KeyPath) -> None:
+    def _hide_secret(self, node: yaml.Node, text: str, value: str, path: KeyPath) -> None:
         secret = is_secret(path, value)
         if not secret and not is_unknown(path):
             return
@@ -387,9 +389,9 @@ class _Reader:
         if secret:
             self.secret[value] = shown
         if shown is not text:
-            self._cover(node)
+            self._hide_node(node)
 
-    def _cover(self, node: yaml.Node) -> None:
+    def _hide_node(self, node: yaml.Node) -> None:
         """Keep a scalar out of quotes."""
         (first, first_column), (last, last_column) = _lines_of(node)
         for line in range(first, min(last, len(self._lines)) + 1):
@@ -398,16 +400,16 @@ class _Reader:
             if end > start:
                 self.spans.append(Span(line, start, end))
 
-    def _decorated(self, node: yaml.Node, path: KeyPath) -> None:
+    def _refuse_decoration(self, node: yaml.Node, path: KeyPath) -> None:
         """Refuse an anchor, a tag or an alias; a secret that starts with `&`, `!` or `*` looks like one."""
         hidden = is_secret(path) or is_unknown(path)
         if hidden:
-            self._cover(node)
+            self._hide_node(node)
         for word in node.tag.split():
             what, remedy = _DECORATIONS[word[0]]
             self._problem(node, path, f"{'this' if hidden else printable(word)} is {what}", remedy)
 
-    def _surprise(self, node: yaml.Node, path: KeyPath) -> None:
+    def _refuse_surprise(self, node: yaml.Node, path: KeyPath) -> None:
         told = surprise(node.value)
         if told is not None:
             fact = f"{printable(node.value)!r} is text here and {told[0]} to other YAML tools"
@@ -492,7 +494,7 @@ def surprise(text: str) -> tuple[str, str] | None:
 # ---- syntax errors -------------------------------------------------------------------------------------------------
 
 _ALIKE = "indent the keys of one mapping alike; quote values that end early"
-_TOLD = (
+_SYNTAX_ERRORS = (
     (
         "but found another document",
         "a second document starts here",
@@ -524,7 +526,7 @@ _TOLD = (
 """Parts of the messages of libyaml, with a fact and a remedy; the first that is found counts."""
 
 
-def _explained(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[int, int, str, str]:
+def _explain(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[int, int, str, str]:
     """Return line and column (from 1), fact and remedy of a syntax error."""
     line, column = _position(error.problem_mark or error.context_mark)
     line = min(line, len(lines))
@@ -532,7 +534,7 @@ def _explained(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[int, 
     if "cannot start any token" in said:
         return line, column, *_odd_start(lines[line - 1][column - 1 : column])
     fact, remedy = next(
-        ((fact, remedy) for part, fact, remedy in _TOLD if part in said),
+        ((fact, remedy) for part, fact, remedy in _SYNTAX_ERRORS if part in said),
         ("this is no YAML", "look at this line and the one above"),
     )
     # In { } and [ ] a brace ends a plain word, so that ${VAR} falls apart.

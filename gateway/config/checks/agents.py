@@ -1,11 +1,11 @@
 """Checks of `agents` and `defaults`: backends, replicas, commands, cards, headers."""
 
 import errno
-import ipaddress
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.a2a.paths import fits_path, is_tenant
 from gateway.config import effective
-from gateway.config.address import is_exposed, is_grpc, read_backend, read_url, same_place
+from gateway.config.address import ip_of, is_exposed, is_grpc, read_backend, read_url, same_place
 from gateway.config.agent import (
     USUAL_HEADERS,
     Affinity,
@@ -431,12 +431,11 @@ def _check_dns(one: Backend, at: KeyPath, findings: Findings) -> None:
     if is_stdio(one.url):
         findings.error_at_key((*at, "dns"), "a command has no name that could be looked up", "remove it")
         return
-    try:
-        ipaddress.ip_address(read_backend(one.url).hostname or "")
-    except ValueError:
-        # It is a name; an invalid URL is reported elsewhere.
-        return
-    findings.error_at_key((*at, "dns"), "the host is an address already", "write a name that has several, or remove it")
+    # An invalid URL is reported elsewhere.
+    with suppress(ValueError):
+        if ip_of(read_backend(one.url).hostname or "") is not None:
+            remedy = "write a name that has several, or remove it"
+            findings.error_at_key((*at, "dns"), "the host is an address already", remedy)
 
 
 def _check_affinity(written: Affinity, at: KeyPath, findings: Findings) -> None:

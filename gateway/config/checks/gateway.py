@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.config import effective
-from gateway.config.address import Listen, is_exposed, is_loopback, read_authority, read_listen, read_url
+from gateway.config.address import Listen, ip_of, is_exposed, is_loopback, read_authority, read_listen, read_url
 from gateway.config.agent import backends, is_stdio
 from gateway.config.certificate import read_authorities, read_certificate
 from gateway.config.checks.findings import Findings
@@ -293,9 +293,9 @@ def _check_state(config: Config, findings: Findings) -> None:
         fact = f"each of {gateway.replicas} gateways would keep a ledger of its own in {kept}"
         findings.error(("gateway", "replicas"), fact, "write `gateway.state: redis://HOST:PORT/DB`, for all of them")
     _check_logs(config, findings)
-    kept = gateway.ledger
-    if kept.ended > kept.open:
-        key = "ended" if "ended" in kept.model_fields_set else "open"
+    ledger = gateway.ledger
+    if ledger.ended > ledger.open:
+        key = "ended" if "ended" in ledger.model_fields_set else "open"
         fact = "ended tasks are remembered for longer than open ones and than their contexts"
         findings.warning(("gateway", "ledger", key), fact, "write an `open` that is as long as `ended`, or longer")
 
@@ -430,18 +430,13 @@ def _check_webhook_pattern(pattern: WebhookPattern, push: Push, at: KeyPath, fin
 
 def _is_never_called(host: str) -> bool:
     """Return whether it is an address where clouds hand out credentials, or that is no machine's."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_link_local or address.is_multicast or address.is_unspecified
+    address = ip_of(host)
+    return address is not None and (address.is_link_local or address.is_multicast or address.is_unspecified)
 
 
 def _is_private(host: str) -> bool:
-    try:
-        return not ipaddress.ip_address(host).is_global
-    except ValueError:
-        return is_loopback(host)
+    address = ip_of(host)
+    return is_loopback(host) if address is None else not address.is_global
 
 
 # ---- certificates ----------------------------------------------------------------------------------------------------

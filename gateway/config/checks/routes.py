@@ -192,8 +192,7 @@ def _check_path_of_tenant(rule: Rule, at: KeyPath, tenant: str, others: list[Fou
 def _check_paths_of_tenants(rule: Rule, at: KeyPath, others: list[Found], findings: Findings) -> None:
     names = sorted({one.agent for one, _ in others if one.agent != rule.agent and _hosts_overlap(rule.host, one.host)})
     if names:
-        others = listed(names, _SHOWN)
-        fact = f"its tenants share their paths with other agents ({others}): a tenant of such a name is not reached"
+        fact = f"its tenants share their paths with other agents ({listed(names, _SHOWN)}): a tenant of such a name is not reached"
         findings.warning(at, fact, "give the agent a path of its own, below which there is no other")
 
 
