@@ -221,7 +221,7 @@ class BackendFactory:
         limits, bounds = _connections(effective.connections(config, agent), config.gateway.heartbeat)
         trusting = Trusting(
             effective.authorities(config, name, marks),
-            effective.shown_certificate(config, name, marks),
+            effective.client_certificate(config, name, marks),
             effective.server_name(config, name),
         )
         timeouts = _timeouts(effective.timeouts(config, agent))

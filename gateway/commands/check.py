@@ -31,7 +31,7 @@ from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
 from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
-from gateway.config.routes import routing_table, untested
+from gateway.config.routes import routing_table, untested_matches
 from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
@@ -354,7 +354,7 @@ class Report:
         config = self.examined.config
         if not self.coverage or config is None:
             return ""
-        found = untested(config, routing_table(config, self.examined.marks))
+        found = untested_matches(config, routing_table(config, self.examined.marks))
         return "\n".join(f"{agent}: no test takes its match at {', '.join(places)}" for agent, places in found.items())
 
     def _count(self) -> str:

@@ -182,7 +182,7 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
     for name, agent in config.agents.items():
         at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
         found[*at, "ca"] = effective.authorities(config, name, marks)
-        found[*at, "cert"], found[*at, "key"] = effective.shown_certificate(config, name, marks) or (None, None)
+        found[*at, "cert"], found[*at, "key"] = effective.client_certificate(config, name, marks) or (None, None)
         found |= {path: marks.folder(path) / file for path, file in _card_files(agent, ("agents", name, "card"))}
         for endpoint, path in token_endpoints(agent, ("agents", name)):
             found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)

@@ -1,4 +1,7 @@
-"""The settings that hold for an agent: its own, else those of `defaults`, else what is built in."""
+"""The settings that hold for an agent: its own, else those of `defaults`, else what is built in.
+
+`program` has the process of a backend that is a command, and `masked` the whole configuration for operators.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -234,7 +237,7 @@ def tracing(config: Config) -> Tracing | None:
     return written if written is not None and written.otlp else None
 
 
-def shown_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:
+def client_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:
     """Return the PEM files of the certificate that an agent is shown, and of its key; None for none."""
     written, at = _tls(config, name)
     if written is None or written.cert is None or written.key is None:
@@ -356,7 +359,7 @@ def program(backend: Backend, file: str, environ: Mapping[str, str]) -> Program:
 # ---- the whole configuration ----------------------------------------------------------------------------------------
 
 
-def shown(config: Config) -> dict[str, Any]:
+def masked(config: Config) -> dict[str, Any]:
     """Return the configuration in its long form, with every credential, key hash and token masked.
 
     Settings that an agent leaves out have the value that holds: that of `defaults`, or the built-in one.

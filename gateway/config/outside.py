@@ -113,7 +113,7 @@ def sources(config: Config, marks: Marks, shown: Mapping[str, Any]) -> list[dict
     """Return each setting with its value and its source, for `/-/config`.
 
     Args:
-        shown: The configuration as `effective.shown` returns it, secrets masked.
+        shown: The configuration as `effective.masked` returns it.
     """
     return [_described(setting, config, marks, shown) for setting in SETTINGS]
 

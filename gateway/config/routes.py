@@ -194,12 +194,12 @@ def places(config: Config, reached: Mapping[str, Reach]) -> list[tuple[Share, ..
         reached: The agents that each tenant may call.
     """
     by_place: dict[str, list[Share]] = {}
-    for place, part in _parts(config, reached):
+    for place, part in _shares(config, reached):
         by_place.setdefault(place, []).append(part)
     return [tuple(parts) for parts in by_place.values()]
 
 
-def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, Share]]:
+def _shares(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, Share]]:
     callers: dict[str, set[str]] = {}
     for tenant, may in reached.items():
         for name in may.agents:
@@ -208,14 +208,14 @@ def _parts(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, 
         may_call = frozenset(callers.get(name, ()))
         for backend, at in backends(agent, ("agents", name)):
             own = str(at[3]) if at[2] == "by_tenant" else None
-            who = may_call if own is None else frozenset(_who(own, may_call, reached))
+            who = may_call if own is None else frozenset(_callers_of(own, may_call, reached))
             # A command is run for each that has it.
             place = str(at) if is_stdio(backend.url) else same_place(backend.url)
             key, here = (name, ("agents", name)) if own is None else (backend_key(name, own), at[:4])
             yield place, Share(name, key, here, who)
 
 
-def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) -> Iterator[str]:
+def _callers_of(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) -> Iterator[str]:
     """Yield the tenants that may use the `by_tenant` backend of a tenant: itself, and those that act for it."""
     for caller in may_call:
         act_for = reached[caller].act_for
@@ -229,7 +229,7 @@ def _who(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) ->
 
 
 def public_prefix(config: Config) -> tuple[str, ...]:
-    """Segments of the path that incoming requests carry before anything of the gateway's."""
+    """Return the segments that the paths of incoming requests have before anything of the gateway's."""
     if config.gateway.prefix_stripped or config.gateway.public_url is None:
         return ()
     return path_segments(urlsplit(config.gateway.public_url).path)
@@ -282,7 +282,7 @@ def caller(
         UnknownClient: No client has a certificate with this name.
     """
     if certificate is not None:
-        return certified(config, certificate)
+        return caller_with_certificate(config, certificate)
     if key is not None:
         known = {} if config.auth is None else config.auth.api_keys
         shown = known[key]
@@ -295,15 +295,15 @@ def caller(
     return None
 
 
-def certified(config: Config, subject: str) -> Principal:
+def caller_with_certificate(config: Config, subject: str) -> Principal:
     """Return the caller with a certificate that has only this name."""
     mtls = None if config.auth is None else config.auth.mtls
     if mtls is None:
         raise UnknownClient("there is no `auth.mtls`")
     name = ClientName.read(subject)
-    whose = Clients(mtls.clients).find([name])
+    found = Clients(mtls.clients).find([name])
     san = () if name.kind == "common_name" else (name.text,)
-    return whose.principal({"san": san, "client": whose.client})
+    return found.principal({"san": san, "client": found.client})
 
 
 # ---- the tests of the file -----------------------------------------------------------------------------------------
@@ -315,25 +315,25 @@ def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem
     The configuration has no errors: every name that a test has is known.
     """
     for number, test in enumerate(config.tests):
-        answer = _asked(config, table, test)
+        answer = _run_test(config, table, test)
         request, verdict = test.request, answer.verdict
         if answer.endpoint is not None and answer.endpoint.skills:
             at: KeyPath = ("tests", number, "request")
             fact = f"the test {printable(test.name)!r} cannot run: a skill picks the agent, and cards are not read here"
             remedy = "remove the test; ask the gateway that runs, by `POST /-/route`"
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
-        elif not _as_expected(test, verdict):
+        elif not _is_expected(test, verdict):
             at = ("tests", number, "expect")
             wanted = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
             expected = test.expect.reason or wanted
-            fact = f"the test {printable(test.name)!r} fails: expected {expected}, got {_got(verdict)}"
-            remedy = advice(config, request.path) or _why(verdict)
+            fact = f"the test {printable(test.name)!r} fails: expected {expected}, got {_describe(verdict)}"
+            remedy = advice(config, request.path) or _explain_candidates(verdict)
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
 
 
-def untested(config: Config, table: Table) -> dict[str, list[str]]:
+def untested_matches(config: Config, table: Table) -> dict[str, list[str]]:
     """Return the agents that a caller can reach by a match that no test of the file takes, with the matches' places."""
-    found_by = (_asked(config, table, test).verdict.rule for test in config.tests)
+    found_by = (_run_test(config, table, test).verdict.rule for test in config.tests)
     taken = {table.written(rule) for rule in found_by if rule is not None}
     found: dict[str, list[str]] = {}
     for rule in table.rules():
@@ -342,14 +342,14 @@ def untested(config: Config, table: Table) -> dict[str, list[str]]:
     return found
 
 
-def _asked(config: Config, table: Table, test: RouteTest) -> Answer:
+def _run_test(config: Config, table: Table, test: RouteTest) -> Answer:
     who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
     request = test.request
     question = Question(request.path, request.method, request.host or "", request.tenant, who)
     return ask(table, question, prefix=public_prefix(config))
 
 
-def _as_expected(test: RouteTest, verdict: Verdict) -> bool:
+def _is_expected(test: RouteTest, verdict: Verdict) -> bool:
     expect, route = test.expect, verdict.route
     if route is None:
         return expect.reason == verdict.reason
@@ -360,13 +360,13 @@ def _as_expected(test: RouteTest, verdict: Verdict) -> bool:
     }
 
 
-def _got(verdict: Verdict) -> str:
+def _describe(verdict: Verdict) -> str:
     if verdict.signs_in:
         return "a card that says how to sign in"
     return f"{verdict.route.agent} at {verdict.route.url}" if verdict.route is not None else str(verdict.reason)
 
 
-def _why(verdict: Verdict) -> str:
+def _explain_candidates(verdict: Verdict) -> str:
     told = [f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4]]
     return "; ".join(told) or "no agent is found at this path; `a2a-gateway route --explain` shows all"
 
@@ -399,7 +399,7 @@ class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
 def explain_request(
     config: Config, table: Table, inquiry: Inquiry, *, everything: bool = False, ranking: Ranking = NO_RANKING
 ) -> dict[str, Any]:
-    """Which agent and backend answer, or the reason why none does, with every candidate explained.
+    """Return the agent and the backend that answer, or the reason why none does, with every candidate explained.
 
     Args:
         everything: Explain every match of every agent, not only those at the endpoint.
@@ -414,8 +414,8 @@ def explain_request(
         raise LookupError(f"no client has this certificate: {error}") from error
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
-    _agree(inquiry, who)
-    _refuse_odd(inquiry)
+    _check_caller(inquiry, who)
+    _check_request(inquiry)
     question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
     answer = ask(table, question, prefix=public_prefix(config), everything=everything, ranking=ranking)
     verdict = answer.verdict
@@ -449,7 +449,7 @@ def _hint(config: Config, inquiry: Inquiry, answer: Answer) -> str:
     return advice(config, inquiry.path) or answer.fact
 
 
-def _agree(inquiry: Inquiry, who: Principal | None) -> None:
+def _check_caller(inquiry: Inquiry, who: Principal | None) -> None:
     """Check that all that is said of the caller can be true of one.
 
     Raises:
@@ -467,7 +467,7 @@ def _agree(inquiry: Inquiry, who: Principal | None) -> None:
         raise LookupError("no caller has these claims: they come with a token, so name the tenant that it is of")
 
 
-def _refuse_odd(inquiry: Inquiry) -> None:
+def _check_request(inquiry: Inquiry) -> None:
     """Check that a client could send such a request at all.
 
     Raises:

@@ -23,7 +23,7 @@ from gateway.a2a.headers import Pairs
 from gateway.backend.backend import Backend
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.config.address import is_loopback
-from gateway.config.effective import shown
+from gateway.config.effective import masked
 from gateway.config.outside import sources
 from gateway.config.routes import Inquiry, explain_request
 from gateway.listener.admin_api import LogLevel, document, routes
@@ -307,7 +307,7 @@ class _Pages:
         last = None if reloader is None else reloader.last
         refused = last is not None and last.result is Result.REFUSED
         # A thousand agents are 2 MB, and a tenth of a second of work.
-        running = await asyncio.to_thread(shown, snapshot.config)
+        running = await asyncio.to_thread(masked, snapshot.config)
         page = {
             "hash": examined.text_hash,
             "files": [str(path) for path in examined.files],

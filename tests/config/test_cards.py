@@ -1,7 +1,7 @@
 """How an agent's card is read: its own words, else those of `defaults`."""
 
 from gateway.config import effective
-from gateway.config.effective import shown
+from gateway.config.effective import masked
 from tests.config.reading import good
 from tests.table import for_each
 
@@ -30,4 +30,4 @@ def test_an_agents_own_words_go_before_the_defaults(defaults: str, own: str, exp
     found = effective.cards(config, config.agents["a"])
     assert (found.refresh, found.keep, found.size) == expected
     assert effective.cards(config, config.agents["b"]) == config.defaults.cards == effective.cards(config)
-    assert shown(config)["agents"]["a"]["cards"] == dict(zip(("ttl", "keep", "size"), expected, strict=True))
+    assert masked(config)["agents"]["a"]["cards"] == dict(zip(("ttl", "keep", "size"), expected, strict=True))

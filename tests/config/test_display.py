@@ -1,6 +1,6 @@
 import json
 
-from gateway.config.effective import shown
+from gateway.config.effective import masked
 from tests.config.reading import HASH, good
 
 
@@ -22,16 +22,16 @@ def test_no_secret_is_shown_and_everything_else_is() -> None:
             "STATE": "rediss://gateway:state-secret-4@redis/2",
         },
     )
-    text = json.dumps(shown(config))
+    text = json.dumps(masked(config))
     for secret in ("admin-secret-1", "bearer-secret-2", "header-secret-3", "state-secret-4", HASH):
         assert secret not in text
-    assert shown(config)["agents"]["a"]["backend"][0]["url"] == "http://127.0.0.1:1"
-    assert shown(config)["auth"]["api_keys"]["bot"]["tenant"] == "acme"
-    assert shown(config)["gateway"]["state"] == "rediss://redis/2"
+    assert masked(config)["agents"]["a"]["backend"][0]["url"] == "http://127.0.0.1:1"
+    assert masked(config)["auth"]["api_keys"]["bot"]["tenant"] == "acme"
+    assert masked(config)["gateway"]["state"] == "rediss://redis/2"
 
 
 def test_a_configuration_without_auth_can_be_shown() -> None:
-    assert shown(good("version: 1\nagents: { a: http://127.0.0.1:1 }\n"))["auth"] is None
+    assert masked(good("version: 1\nagents: { a: http://127.0.0.1:1 }\n"))["auth"] is None
 
 
 def test_what_holds_is_shown_where_nothing_is_written() -> None:
@@ -41,7 +41,7 @@ def test_what_holds_is_shown_where_nothing_is_written() -> None:
         agents:
           a: { backend: http://127.0.0.1:1, timeouts: { send: 2s }, connections: { max: 3 } }
         """
-    tree = shown(good(text))
+    tree = masked(good(text))
     [agent] = tree["agents"].values()
     assert (agent["timeouts"]["connect"], agent["timeouts"]["send"], agent["timeouts"]["total"]) == (1.0, 2.0, 900.0)
     assert (agent["connections"]["max"], agent["connections"]["queue"]) == (3, 100)
@@ -65,7 +65,7 @@ def test_limits_and_owners_are_shown_as_they_hold() -> None:
           a: { backend: http://127.0.0.1:1, limits: { requests: 5/s }, identity_headers: { subject: null } }
           b: { by_tenant: { acme: { backend: http://127.0.0.1:2, limits: { concurrency: 9 } } } }
         """
-    tree = shown(good(text))
+    tree = masked(good(text))
     a, b = tree["agents"].values()
     assert (tree["tenants"]["acme"]["limits"]["streams"], tree["tenants"]["acme"]["limits"]["weight"]) == (2, 1)
     assert (a["limits"]["concurrency"], a["limits"]["requests"], a["limits"]["body"]) == (5, [5.0, 1.0], None)

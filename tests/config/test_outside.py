@@ -41,7 +41,7 @@ def found(name: str, data: bytes, environ: Mapping[str, str]) -> tuple[object, s
     config = examined.config
     assert config is not None
     flag = f"--{name}"
-    told = next(each for each in sources(config, examined.marks, effective.shown(config)) if each["flag"] == flag)
+    told = next(each for each in sources(config, examined.marks, effective.masked(config)) if each["flag"] == flag)
     return told["value"], told["source"], told["place"]
 
 

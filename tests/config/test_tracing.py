@@ -77,7 +77,7 @@ def test_an_empty_url_is_off_and_needs_no_extra(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_headers_of_the_exports_are_never_shown() -> None:
     config = good(file("otlp: 'https://c', headers: { k: 'of-the-collector' }"))
-    shown = json.dumps(effective.shown(config))
+    shown = json.dumps(effective.masked(config))
     assert '"tracing": {"otlp": "https://c", "sample": 1.0' in shown
     assert "of-the-collector" not in shown
     assert "of-the-collector" not in str(examined(file("otlp: 'https://c', headers: { k: of-the-collector, 'é': 1 }")))

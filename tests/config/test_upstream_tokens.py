@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.effective import shown
+from gateway.config.effective import masked
 from tests.config.reading import HASH, errors, good
 
 AUTH = "auth: { issuers: { corp: { issuer: 'https://idp.example', audience: a, tenant: acme } } }"
@@ -68,6 +68,6 @@ def test_an_exchange_needs_callers_with_tokens() -> None:
 
 def test_the_secret_is_shown_nowhere() -> None:
     config = good(agent(f"exchange: {{ {GOOD} }}"))
-    told = str(shown(config)["agents"]["a"]["upstream_auth"])
+    told = str(masked(config)["agents"]["a"]["upstream_auth"])
     assert "s3cret" not in told
     assert "https://idp.example/token" in told

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.operation import Operation
-from gateway.config.effective import shown as shown_config
+from gateway.config.effective import masked
 from gateway.reload import Result
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import issuer, key_header, shown
@@ -294,6 +294,6 @@ async def test_another_configuration_keeps_the_token_and_another_secret_gets_ano
             assert (await served.running.post("/echo")).status == 200
             assert [asked.client for asked in tokens.asked] == [("gw", "s3cret"), ("gw", "0ther")]
             told = (await served.running.get("/-/config", admin=True)).body
-            told += json.dumps(shown_config(served.running.gateway.snapshot.config)).encode()
+            told += json.dumps(masked(served.running.gateway.snapshot.config)).encode()
             assert b"0ther" not in told
             assert tokens.url.encode() in told

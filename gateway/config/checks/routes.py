@@ -10,7 +10,7 @@ from gateway.config.checks.findings import Findings, listed
 from gateway.config.client import UnknownClient
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, nearest, printable
-from gateway.config.routes import EVERYONE, agent_rules, certified, reach
+from gateway.config.routes import EVERYONE, agent_rules, caller_with_certificate, reach
 from gateway.routing.endpoint import host_named
 from gateway.routing.route import SKILL, AgentRules, Reach, Rule
 from gateway.routing.table import GrpcRules
@@ -192,7 +192,10 @@ def _check_path_of_tenant(rule: Rule, at: KeyPath, tenant: str, others: list[Fou
 def _check_paths_of_tenants(rule: Rule, at: KeyPath, others: list[Found], findings: Findings) -> None:
     names = sorted({one.agent for one, _ in others if one.agent != rule.agent and _hosts_overlap(rule.host, one.host)})
     if names:
-        fact = f"its tenants share their paths with other agents ({listed(names, _SHOWN)}): a tenant of such a name is not reached"
+        others_shown = listed(names, _SHOWN)
+        fact = (
+            f"its tenants share their paths with other agents ({others_shown}): a tenant of such a name is not reached"
+        )
         findings.warning(at, fact, "give the agent a path of its own, below which there is no other")
 
 
@@ -456,7 +459,7 @@ def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: F
         return
     try:
         if test.certificate is not None:
-            certified(config, test.certificate)
+            caller_with_certificate(config, test.certificate)
     except UnknownClient as error:
         remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
         findings.error((*at, "certificate"), f"no client has this certificate: {error}", remedy)
