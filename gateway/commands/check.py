@@ -134,12 +134,12 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
     async def one(key: str, backend: Backend) -> Answer:
         source = backend.source
         async with at_once:
-            silent = await _silent(backend)
+            silent = await _unreachable_replicas(backend)
         if silent:
             return Answer(key, good=False, fact=silent, missed="no answer from a replica")
         if is_grpc(backend.url):
             async with at_once:
-                why = await _unanswered(backend)
+                why = await _grpc_failure(backend)
             if why:
                 return Answer(key, good=False, fact=why, missed="no answer")
         # A card in the file needs no request.
@@ -249,7 +249,7 @@ async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPol
 # ---- Agents ----------------------------------------------------------------------------------------------------------
 
 
-async def _silent(backend: Backend) -> str:
+async def _unreachable_replicas(backend: Backend) -> str:
     """Return the replicas that do not answer, with reasons; empty if all answer, with any status."""
     found = []
     for replica in backend.replicas if backend.balancer.only is None else ():
@@ -279,7 +279,7 @@ def _connections(upstream: Upstream) -> "ConnectionPool | GrpcChannel | None":
     return upstream.pool if isinstance(upstream, HttpUpstream) else cast("GrpcUpstream", upstream).channel
 
 
-async def _unanswered(backend: Backend) -> str:
+async def _grpc_failure(backend: Backend) -> str:
     """Return the reason why an agent behind gRPC does not answer; empty if it does, with any status."""
     from gateway.upstream.grpc import GrpcUpstream  # noqa: PLC0415 - grpcio is loaded only if it is used
 
@@ -330,7 +330,7 @@ class Report:
         return 3 if examined.failed else 0
 
     @property
-    def told(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Problem, ...]:
         """Return the problems of the file and its failed routing tests."""
         return (*self.examined.problems, *self._divided, *self.examined.failed)
 
@@ -343,7 +343,7 @@ class Report:
     def as_text(self) -> str:
         """Return the report for people: problems, the servers' answers as a table, and a line that counts."""
         parts = [
-            as_text(self.told),
+            as_text(self.problems),
             aligned([answer.as_row() for answer in self.answers or ()]),
             self._untested(),
             self._count(),
@@ -359,10 +359,10 @@ class Report:
 
     def _count(self) -> str:
         """Return the last line: the files, and how many problems of each kind they have."""
-        examined, told = self.examined, self.told
-        errors = [problem for problem in told if problem.severity == "error" and problem not in examined.failed]
+        examined, problems = self.examined, self.problems
+        errors = [problem for problem in problems if problem.severity == "error" and problem not in examined.failed]
         down = [answer for answer in self.answers or () if not answer.good]
-        warnings = len(told) - len(errors) - len(examined.failed)
+        warnings = len(problems) - len(errors) - len(examined.failed)
         counts = (
             (len(errors), "error"),
             (len(examined.failed), "failed test"),
@@ -381,7 +381,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs."""
-        report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.told)}
+        report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.problems)}
         if self.answers is not None:
             report["agents"] = self._answers(Target.AGENT)
             others = {"issuers": Target.ISSUER, "state": Target.STATE, "webhooks": Target.WEBHOOK}
@@ -394,4 +394,4 @@ class Report:
     def as_github(self) -> str:
         """Return the report as workflow commands, which GitHub shows beside the lines; empty without problems."""
         bad = [answer.problem(self.examined.marks) for answer in self.answers or () if not answer.good]
-        return as_github((*self.told, *bad))
+        return as_github((*self.problems, *bad))

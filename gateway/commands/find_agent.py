@@ -27,7 +27,7 @@ _SPOKEN = (
 
 # A URL without its scheme.
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+\.[A-Za-z0-9-]+|localhost|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?(?:/\S*)?\Z")
-_NUMBER = re.compile(r"^\[Errno -?[0-9]+\] ")
+_ERRNO = re.compile(r"^\[Errno -?[0-9]+\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def explain(error: httpx.HTTPError | httpx.InvalidURL, url: str) -> CommandFaile
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         # "[Errno 111] Connection refused"
-        return CommandFailed(f"cannot connect to {origin}: {_NUMBER.sub('', str(error)) or 'no answer'}")
+        return CommandFailed(f"cannot connect to {origin}: {_ERRNO.sub('', str(error)) or 'no answer'}")
     if isinstance(error, httpx.TimeoutException):
         return CommandFailed(f"{origin} did not answer in time")
     return CommandFailed(f"{origin}: {str(error) or type(error).__name__}")
@@ -189,12 +189,12 @@ def _fetch(client: httpx.Client, url: str) -> httpx.Response:
                 body += piece
                 if len(body) > MAX_CARD:
                     raise CommandFailed(f"{url}: the card is longer than {MAX_CARD // 1024} KiB")
-            return httpx.Response(answer.status_code, headers=_plain(answer.headers), content=body)
+            return httpx.Response(answer.status_code, headers=_without_encoding(answer.headers), content=body)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise explain(error, url) from error
 
 
-def _plain(headers: httpx.Headers) -> list[tuple[str, str]]:
+def _without_encoding(headers: httpx.Headers) -> list[tuple[str, str]]:
     # The body is decoded and complete by now.
     gone = {"content-encoding", "content-length", "transfer-encoding"}
     return [(name, value) for name, value in headers.items() if name not in gone]

@@ -26,10 +26,10 @@ def first_configuration(urls: Sequence[str]) -> str:
         CommandFailed: There is no agent at one of them, or it cannot be called.
     """
     with open_client() as client:
-        return compose([_find(client, url) for url in urls])
+        return compose([_find_agent(client, url) for url in urls])
 
 
-def _find(client: httpx.Client, url: str) -> Found:
+def _find_agent(client: httpx.Client, url: str) -> Found:
     try:
         found = find_card(client, url)
         _command(found)
@@ -76,7 +76,7 @@ def compose(found: Sequence[Found]) -> str:
     names: list[str] = []
     entries: list[str] = []
     for one in found:
-        name = _other_than(names, name_from(str(one.card.get("name", ""))))
+        name = _unused_name(names, name_from(str(one.card.get("name", ""))))
         names.append(name)
         command = _command(one)
         spoken = "stdio" if command is not None else str(one.interface.dialect)
@@ -85,7 +85,7 @@ def compose(found: Sequence[Found]) -> str:
     return _TEXT.replace("ENTRIES", "\n".join(entries)).replace("FIRST", scalar(names[0]))
 
 
-def _other_than(names: Sequence[str], name: str) -> str:
+def _unused_name(names: Sequence[str], name: str) -> str:
     """Return the name, or the name with a number, if another agent has it."""
     number = 2
     other = name

@@ -133,10 +133,10 @@ def served_path(found: Found) -> str:
         except ValueError:
             continue
         advertised = _segments(offered.path) if is_clean_path(offered.path) else []
-        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _agree(advertised, given):
+        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _is_prefix(advertised, given):
             continue
         for start in range(1, len(advertised)):
-            if _agree(advertised[start:], given):
+            if _is_prefix(advertised[start:], given):
                 return "/" + "/".join(advertised[start:])
     return ""
 
@@ -145,7 +145,7 @@ def _segments(path: str) -> list[str]:
     return [segment for segment in path.split("/") if segment]
 
 
-def _agree(one: list[str], other: list[str]) -> bool:
+def _is_prefix(one: list[str], other: list[str]) -> bool:
     """Return whether one path begins with the other: a tenant or an interface's own path may follow."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
@@ -219,9 +219,9 @@ class Session:
         snapshot = Snapshot.build(self._examined, Metrics(__version__), _PUBLIC, webhooks=webhooks)
         try:
             snapshot.open(background)
-            await _either(snapshot.backends[_NAME].source.settled, self._stop)
+            await _wait_for_any(snapshot.backends[_NAME].source.settled, self._stop)
             if not self._stop.is_set():
-                _see_to_card(snapshot)
+                _check_card(snapshot)
                 pipeline = Pipeline(lambda: snapshot, access, lambda *_: None)
                 await self._serve(pipeline, snapshot, background, _Ends(source, target, framing))
         finally:
@@ -239,7 +239,7 @@ class Session:
             self._stop.set()
 
         command = command_line(self._examined, ends.framing)
-        dresses = {method: partial(_dress, snapshot, command) for method in _CARD_METHODS}
+        dresses = {method: partial(_own_card, snapshot, command) for method in _CARD_METHODS}
         pipes = Pipes(ends.source, ends.target, broke)
         client = StdioClient(pipes, pipeline.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
         ended = asyncio.Event()
@@ -255,7 +255,7 @@ class Session:
             ended.set()
 
         background.start("host", read)
-        await _either(ended, self._stop)
+        await _wait_for_any(ended, self._stop)
         pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         await client.ended(_LAST_WORDS)
         await pipes.flushed(_LAST_WORDS)
@@ -271,7 +271,7 @@ class _Ends:
     framing: Framing
 
 
-async def _either(*events: asyncio.Event) -> None:
+async def _wait_for_any(*events: asyncio.Event) -> None:
     """Wait until one of them is set."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
@@ -281,7 +281,7 @@ async def _either(*events: asyncio.Event) -> None:
             each.cancel()
 
 
-def _see_to_card(snapshot: Snapshot) -> None:
+def _check_card(snapshot: Snapshot) -> None:
     """Check that the way to call the agent is known.
 
     Raises:
@@ -311,7 +311,7 @@ def command_line(examined: Examined, framing: Framing) -> str:
     return shlex.join(words)
 
 
-async def _dress(snapshot: Snapshot, command: str, body: bytes) -> bytes:
+async def _own_card(snapshot: Snapshot, command: str, body: bytes) -> bytes:
     """Return the answer to a request for the extended card, with this program as the only interface.
 
     An agent without one gets its public card returned, because stdio has no other way to read it.

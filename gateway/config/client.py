@@ -63,8 +63,8 @@ class Mtls(Part):
 LONGEST_NAME = 2048
 """Longest name that is matched: SPIFFE ID §2.3."""
 
-_ANY, _TENANT = "*", "{tenant}"
-_CUTS = {"uri": "/", "dns": "."}
+_WILDCARD, _TENANT = "*", "{tenant}"
+_SEPARATORS = {"uri": "/", "dns": "."}
 # RFC 3986 §3.3 without escapes, which one reader undoes and another does not; SPIFFE ID §2.2 allows less.
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~!$&'()+,;=:@-]+")
 # RFC 1123 §2.1, with the underscore that some have. A wildcard on a certificate is not a name.
@@ -96,7 +96,7 @@ class ClientName:
     @property
     def segments(self) -> tuple[str, ...]:
         """The parts of the name."""
-        return _cut(self.kind, self.text)
+        return _split(self.kind, self.text)
 
     @classmethod
     def read(cls, subject: str) -> Self:
@@ -126,9 +126,9 @@ class ClientPattern:
         """
         if kind == "dns":
             text = text.lower()
-        segments = _cut(kind, text)
+        segments = _split(kind, text)
         for segment in segments:
-            if segment not in (_ANY, _TENANT) and not {*"*{}"}.isdisjoint(segment):
+            if segment not in (_WILDCARD, _TENANT) and not {*"*{}"}.isdisjoint(segment):
                 what = {"uri": "a whole segment of the path", "dns": "a whole label"}.get(kind, "the whole name")
                 raise ValueError("has a wildcard that is a part of something", f"let * or {{tenant}} stand for {what}")
         if segments.count(_TENANT) > 1:
@@ -139,12 +139,12 @@ class ClientPattern:
     @property
     def fixed(self) -> tuple[int, ...]:
         """The numbers of the segments that are texts."""
-        return tuple(number for number, each in enumerate(self.segments) if each not in (_ANY, _TENANT))
+        return tuple(number for number, each in enumerate(self.segments) if each not in (_WILDCARD, _TENANT))
 
     @property
     def is_whole(self) -> bool:
         """Whether it fits one name only."""
-        return _ANY not in self.segments and not self.has_tenant
+        return _WILDCARD not in self.segments and not self.has_tenant
 
     @property
     def has_tenant(self) -> bool:
@@ -165,7 +165,7 @@ class ClientPattern:
                 if not fits_path(found) or found == ANONYMOUS_TENANT:
                     return None
                 tenant = found
-            if wanted in (_ANY, _TENANT):
+            if wanted in (_WILDCARD, _TENANT):
                 if whole.fullmatch(found) is None or not found.isprintable():
                     return None
             elif wanted != found:
@@ -175,7 +175,7 @@ class ClientPattern:
     def meets(self, other: "ClientPattern") -> bool:
         """Return whether there may be a name that both fit."""
         return (self.kind, len(self.segments)) == (other.kind, len(other.segments)) and all(
-            one == another or one in (_ANY, _TENANT) or another in (_ANY, _TENANT)
+            one == another or one in (_WILDCARD, _TENANT) or another in (_WILDCARD, _TENANT)
             for one, another in zip(self.segments, other.segments, strict=True)
         )
 
@@ -184,14 +184,14 @@ class ClientPattern:
         if not self.meets(other):
             return False
         pairs = [
-            (one in (_ANY, _TENANT), another in (_ANY, _TENANT))
+            (one in (_WILDCARD, _TENANT), another in (_WILDCARD, _TENANT))
             for one, another in zip(self.segments, other.segments, strict=True)
         ]
         return all(another or not one for one, another in pairs) and any(another and not one for one, another in pairs)
 
 
-def _cut(kind: str, text: str) -> tuple[str, ...]:
-    return tuple(text.split(_CUTS[kind])) if kind in _CUTS else (text,)
+def _split(kind: str, text: str) -> tuple[str, ...]:
+    return tuple(text.split(_SEPARATORS[kind])) if kind in _SEPARATORS else (text,)
 
 
 def _check(kind: str, text: str, segments: tuple[str, ...]) -> None:
@@ -205,12 +205,12 @@ def _check(kind: str, text: str, segments: tuple[str, ...]) -> None:
     if kind == "uri":
         if _URI.fullmatch(text) is None:
             raise ValueError("is no URI", "write it whole, as in spiffe://mesh.example/ns/{tenant}/sa/*")
-        if not {_ANY, _TENANT}.isdisjoint(segments[:_AUTHORITY]):
+        if not {_WILDCARD, _TENANT}.isdisjoint(segments[:_AUTHORITY]):
             raise ValueError("has a wildcard before its path", "write scheme and authority; wildcards are for the path")
     elif kind == "dns":
-        if any(segment not in (_ANY, _TENANT) and _LABEL.fullmatch(segment) is None for segment in segments):
+        if any(segment not in (_WILDCARD, _TENANT) and _LABEL.fullmatch(segment) is None for segment in segments):
             raise ValueError("is no DNS name", "write it whole, as in batch.acme.example or *.acme.example")
-        if segments[-1] in (_ANY, _TENANT):
+        if segments[-1] in (_WILDCARD, _TENANT):
             raise ValueError("leaves its domain open", "write the domain: wildcards are for the labels before it")
     elif _COMMON.fullmatch(text) is None or not text.isprintable():
         raise ValueError("is no common name", "write 1 to 64 visible characters")
@@ -223,14 +223,14 @@ METHOD = "mtls"
 """The method of such callers, and the name of their issuer: no issuer of tokens may have this name."""
 
 _SPIFFE = "spiffe:"
-_MOST_TOLD = 4
+_MOST_SHOWN = 4
 
 
 class UnknownClient(Exception):  # noqa: N818 - operators read it as a fact
     """The names are those of no client, or of several."""
 
 
-_Filed: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
+_ByTexts: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +285,10 @@ class Clients:
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self._clients = clients
         # By kind and length, then by which segments are texts, then by those: thousands of entries are no search.
-        self._filed: dict[tuple[str, int], dict[tuple[int, ...], _Filed]] = {}
+        self._by_shape: dict[tuple[str, int], dict[tuple[int, ...], _ByTexts]] = {}
         for client, entry in clients.items():
             for pattern in patterns(entry):
-                alike = self._filed.setdefault((pattern.kind, len(pattern.segments)), {})
+                alike = self._by_shape.setdefault((pattern.kind, len(pattern.segments)), {})
                 texts = tuple(pattern.segments[number] for number in pattern.fixed)
                 alike.setdefault(pattern.fixed, {}).setdefault(texts, []).append((pattern, client))
 
@@ -312,10 +312,10 @@ class Clients:
             if fit is not None:
                 found.setdefault((fit.client, fit.tenant), []).append(name)
         if not found:
-            shown = ", ".join(printable(name.subject) for name in telling[:_MOST_TOLD])
+            shown = ", ".join(printable(name.subject) for name in telling[:_MOST_SHOWN])
             raise UnknownClient(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
         if len(found) > 1:
-            told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_TOLD])
+            told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_SHOWN])
             raise UnknownClient(f"the names on the certificate match several clients: {told}")
         (client, tenant), mine = next(iter(found.items()))
         entry = self._clients[client]
@@ -337,7 +337,7 @@ class Clients:
 
     def _fits(self, name: ClientName) -> Iterator[_PatternMatch]:
         segments = name.segments
-        for fixed, by_texts in self._filed.get((name.kind, len(segments)), {}).items():
+        for fixed, by_texts in self._by_shape.get((name.kind, len(segments)), {}).items():
             for pattern, client in by_texts.get(tuple(segments[number] for number in fixed), ()):
                 tenant = pattern.tenant_of(name)
                 if tenant is not None:

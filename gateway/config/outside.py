@@ -17,7 +17,7 @@ from gateway.routing.route import Place
 
 _OTHERS = (f"{PREFIX}CONFIG", f"{PREFIX}PROGRAM")
 """The file of `gateway.asgi:app`, and the name of the program in its own messages."""
-_OF_SERVICE = re.compile(
+_SERVICE_VARIABLE = re.compile(
     rf"{PREFIX}(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
 _SERVICE_URL = re.compile(r"(?:tcp|udp|sctp)://.*")
@@ -59,7 +59,7 @@ def overlaid(tree: dict[str, Value], marks: Marks, environ: Mapping[str, str]) -
             continue
         value = environ[name]
         below[str(setting.path[-1])] = value.split(",") if setting.several and "," in value else value  # type: ignore[assignment]
-        marks = _marked(marks, setting.path, (name, 0, 0))
+        marks = _marks_with(marks, setting.path, (name, 0, 0))
     return marks
 
 
@@ -76,7 +76,7 @@ def _mapping(tree: dict[str, Value], path: KeyPath) -> dict[str, Value] | None:
     return tree
 
 
-def _marked(marks: Marks, path: KeyPath, place: Position) -> Marks:
+def _marks_with(marks: Marks, path: KeyPath, place: Position) -> Marks:
     """Return the marks with another place for a path, and for those above it that the file does not have."""
     above = {path[:end]: place for end in range(1, len(path))}
     keys, values, written = (
@@ -96,7 +96,7 @@ def unknown(environ: Mapping[str, str], used: frozenset[str]) -> Iterator[Proble
     """
     known = (*(setting.variable for setting in SETTINGS), *_OTHERS)
     for name, value in environ.items():
-        if not name.startswith(PREFIX) or name in known or name in used or _is_of_service(name, value):
+        if not name.startswith(PREFIX) or name in known or name in used or _is_service_variable(name, value):
             continue
         # Without the prefix, which makes all names alike.
         close = nearest(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known])
@@ -104,9 +104,9 @@ def unknown(environ: Mapping[str, str], used: frozenset[str]) -> Iterator[Proble
         yield Problem(Place(printable(name), 0, 0), (), "unknown variable", remedy)
 
 
-def _is_of_service(name: str, value: str) -> bool:
+def _is_service_variable(name: str, value: str) -> bool:
     by_url = name.endswith("_PORT") and _SERVICE_URL.fullmatch(value) is not None
-    return by_url or _OF_SERVICE.fullmatch(name) is not None
+    return by_url or _SERVICE_VARIABLE.fullmatch(name) is not None
 
 
 def sources(config: Config, marks: Marks, shown: Mapping[str, Any]) -> list[dict[str, Any]]:

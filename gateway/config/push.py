@@ -18,8 +18,8 @@ from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Wait
 
 _REMEDY = "write it as https://hooks.example.com, https://*.example.com or https://hooks.example.com/a2a/*"
 _DEFAULT_PORT = {"http": 80, "https": 443}
-_ODD = re.compile(r"(?i)\\|%2f|%5c")
-_ABOVE = re.compile(r"(?i)(?:\.|%2e){1,2}(?:;.*)?")
+_ESCAPED_SLASH = re.compile(r"(?i)\\|%2f|%5c")
+_DOT_SEGMENT = re.compile(r"(?i)(?:\.|%2e){1,2}(?:;.*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,13 @@ class WebhookPattern:
             path: As the URL has it, without its query. With dot segments or escaped slashes nobody knows where it
                 leads: a pattern with a path is not matched by it.
         """
-        if scheme != self.scheme or self.port not in (None, port) or not self._is_host(_plain(host)):
+        if scheme != self.scheme or self.port not in (None, port) or not self._is_host(_canonical_host(host)):
             return False
         if not self.path:
             return True
-        if _ODD.search(path) is not None or any(_ABOVE.fullmatch(segment) for segment in path.split("/")):
+        if _ESCAPED_SLASH.search(path) is not None or any(
+            _DOT_SEGMENT.fullmatch(segment) for segment in path.split("/")
+        ):
             return False
         return path.startswith(self.path[:-1]) if self.path.endswith("*") else path == self.path
 
@@ -92,7 +94,7 @@ def read_pattern(text: str) -> WebhookPattern:
     if path == "/":
         raise ValueError("has a / for its path", "leave it out where every path is meant")
     scheme: Literal["http", "https"] = "http" if parts.scheme == "http" else "https"
-    host = _plain(parts.hostname or "")
+    host = _canonical_host(parts.hostname or "")
     if wildcard is not None and ip_of(host) is not None:
         raise ValueError("has a * before an address", "write the address alone, or a name")
     if any_port and parts.port is not None:
@@ -101,7 +103,7 @@ def read_pattern(text: str) -> WebhookPattern:
     return WebhookPattern(scheme, f"*.{host}" if wildcard else host, port, "" if path == "/*" else path)
 
 
-def _plain(host: str) -> str:
+def _canonical_host(host: str) -> str:
     """A host in the one spelling in which it is compared."""
     host = host.lower().removesuffix(".")
     return str(ip_of(host) or host)

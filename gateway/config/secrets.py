@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _ONLY_REFERENCE = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-)?|file:(?:[^{}]|\{tenant\})*)\}")
 _USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
 _KEY_LINE = re.compile(r"""(?<![^\s{,\[])["']?(?P<key>[A-Za-z0-9_*.-]+)["']?\s*:\s*(?=[^\s#])""")
-_GIVEN = re.compile(r"[A-Za-z0-9._*:/-]{1,64}")
+_NAME_OF_OPERATOR = re.compile(r"[A-Za-z0-9._*:/-]{1,64}")
 _COMMENT = re.compile(r"(?:^|\s)#")
 _BLOCK_KEY = re.compile(r"""[\s-]*["']?([A-Za-z0-9_*.-]+)["']?\s*:(?:\s|$)""")
 _SECRET_NAME = re.compile(
@@ -208,7 +208,9 @@ def _keys_of_format(names: Sequence[str]) -> list[str]:
     given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
     given |= {3} if names[:3] == _CLIENTS else set()
     given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim", "tenant_map")}
-    return [name for number, name in enumerate(names) if number not in given or _GIVEN.fullmatch(name) is None]
+    return [
+        name for number, name in enumerate(names) if number not in given or _NAME_OF_OPERATOR.fullmatch(name) is None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

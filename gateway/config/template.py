@@ -83,7 +83,7 @@ class _Agent:
         if not own and not self._by_tenant:
             fact = "no tenant of `tenants` may call the agent"
             self._problem((*self._at, EVERY), fact, "name the agent in `tenants.X.agents`, or the tenant in `allow`")
-        written = self._marked(own)
+        written = self._marks_with_copies(own)
         for tenant in own:
             if _LABEL.fullmatch(tenant) is None:
                 fact = f"{printable(tenant)!r} is no DNS label, and `by_tenant.*` of {self._name!r} needs one"
@@ -141,7 +141,7 @@ class _Agent:
             kept.setdefault(filled, text)
         return filled
 
-    def _marked(self, tenants: Iterable[str]) -> Marks:
+    def _marks_with_copies(self, tenants: Iterable[str]) -> Marks:
         """Return the places, with those of the template for each tenant."""
         marks, above = self._found.marks, (*self._at, EVERY)
         shown = [(*self._at, name) for name in tenants]
@@ -168,16 +168,16 @@ def _urls(entry: Value) -> Iterator[Value]:
 def _tenants(tenants: Value, agent: str, written: dict[str, Value]) -> list[str]:
     """Return the tenants of the file that may call an agent, as `routes.reach`, and those that these act for."""
     named = tenants if isinstance(tenants, dict) else {}
-    allow = None if written.get("allow") is None else _words(written["allow"])
+    allow = None if written.get("allow") is None else _texts(written["allow"])
     found: set[str] = set()
     for name, tenant in named.items():
         listed = tenant.get("agents") if isinstance(tenant, dict) else tenant
         lets_in = allow is None or bool(allow & {name, EVERY})
-        asks = allow is not None if listed is None else bool(_words(listed) & {agent, EVERY})
+        asks = allow is not None if listed is None else bool(_texts(listed) & {agent, EVERY})
         if lets_in and asks:
-            found |= {name} | (_words(tenant.get("act_for")) if isinstance(tenant, dict) else set())
+            found |= {name} | (_texts(tenant.get("act_for")) if isinstance(tenant, dict) else set())
     return [name for name in named if name in found - {EVERY, ANONYMOUS_TENANT}]
 
 
-def _words(value: Value) -> set[str]:
+def _texts(value: Value) -> set[str]:
     return {each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)}

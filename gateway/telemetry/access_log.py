@@ -19,7 +19,7 @@ LONGEST = 256
 
 DIGITS = 6
 """Decimal places of numbers."""
-_ALSO = ("reason", "detail", "rpc_code", "task_state", "a2a_tenant", "events", "closed_by", "request_id")
+_OTHER_FIELDS = ("reason", "detail", "rpc_code", "task_state", "a2a_tenant", "events", "closed_by", "request_id")
 
 
 class AccessLog:
@@ -103,11 +103,11 @@ def _flat(line: Mapping[str, object]) -> dict[str, object]:
 
 def _clock_time(now: float) -> str:
     whole = int(now)
-    return f"{_second(whole)}{int((now - whole) * 1000):03d}Z"
+    return f"{_to_the_second(whole)}{int((now - whole) * 1000):03d}Z"
 
 
 @lru_cache(maxsize=4)
-def _second(seconds: int) -> str:
+def _to_the_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
 
 
@@ -134,27 +134,27 @@ _COLOURS = {"ok": GREEN, "open": GREEN, "upstream_error": RED, "gateway_error": 
 def _text(now: str, fields: Mapping[str, object], *, in_colour: bool) -> bytes:
     """Return a line for people: time, caller, agent, operation, result; the rest as `name=value`."""
     duration = fields.get("duration_s")
-    result = f"{_known(fields, 'status')} {_known(fields, 'outcome')}"
+    result = f"{_value_of(fields, 'status')} {_value_of(fields, 'outcome')}"
     if in_colour:
         now, result = coloured(now, GREY), coloured(result, _COLOURS.get(str(fields.get("outcome")), YELLOW))
     words = [
         now,
         result,
-        _known(fields, "tenant"),
+        _value_of(fields, "tenant"),
         "->",
-        *(_known(fields, name) for name in ("agent", "operation", "method", "path")),
+        *(_value_of(fields, name) for name in ("agent", "operation", "method", "path")),
         f"{duration * 1000:.1f}ms" if isinstance(duration, float) else "-",
-        *(f"{name}={_word(fields[name])}" for name in _ALSO if fields.get(name)),
+        *(f"{name}={_quoted(fields[name])}" for name in _OTHER_FIELDS if fields.get(name)),
     ]
     return (" ".join(words) + "\n").encode("ascii")
 
 
-def _known(fields: Mapping[str, object], name: str) -> str:
+def _value_of(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
-    return "-" if value is None else _word(value)
+    return "-" if value is None else _quoted(value)
 
 
-def _word(value: object) -> str:
+def _quoted(value: object) -> str:
     """Return the value, quoted as in JSON unless it is one plain word."""
     if isinstance(value, str) and value and value.isascii() and value.isprintable() and not set(value) & set(' "='):
         return value

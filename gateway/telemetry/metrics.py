@@ -267,12 +267,12 @@ class Metrics:
         Series of an agent that comes back begin at 0, as after a restart.
         """
         with self.meeting:
-            living = self._living()
+            living = self._agents_in_use()
             for counted in self._counted:
                 if "agent" in counted.labels or "scope" in counted.labels:
-                    counted.drop(_gone(counted.labels, living))
+                    counted.drop(_is_gone(counted.labels, living))
 
-    def _living(self) -> dict[str, set[str]]:
+    def _agents_in_use(self) -> dict[str, set[str]]:
         """Return the agents in use, with their backends."""
         living: dict[str, set[str]] = {NO_AGENT: set()}
         for meter in [known() for known in self.meters.valuerefs()]:
@@ -289,7 +289,7 @@ class Metrics:
         return encode(self.registry) if self._workers is None else self._workers.render(self.registry, encode)
 
 
-def _gone(labels: Labels, living: Mapping[str, set[str]]) -> Gone:
+def _is_gone(labels: Labels, living: Mapping[str, set[str]]) -> Gone:
     if "scope" in labels:
         scope, name = labels.index("scope"), labels.index("name")
         named = living.keys() | {OTHER}

@@ -301,7 +301,7 @@ def test_what_so_many_workers_cannot_serve_is_an_error_at_its_line() -> None:
     [told] = divided.as_json()["problems"]
     assert (told["path"], told["line"]) == ("gateway.state", 2)
     assert "sqlite:///PATH" in divided.as_text()
-    assert Report(of(BAD), workers=2).told == Report(of(BAD)).told
+    assert Report(of(BAD), workers=2).problems == Report(of(BAD)).problems
 
 
 def test_an_agent_that_is_down_is_an_error_at_its_line_for_github() -> None:
