@@ -43,8 +43,8 @@ from gateway.push.webhooks import Webhooks
 from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
+from gateway.tasks.affinity import SkillAffinity
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.skill_affinity import SkillAffinity
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample

@@ -24,8 +24,8 @@ from gateway.proxy.client_address import trace_id
 from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.push.webhooks import CallWebhooks
 from gateway.routing.route import Rule
+from gateway.tasks.affinity import SkillCall
 from gateway.tasks.ownership import Ownership
-from gateway.tasks.skill_affinity import SkillCall
 from gateway.tasks.store import OPEN
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter

@@ -8,7 +8,7 @@ from gateway.proxy.request import RequestContext
 from gateway.routing.route import RoutingInput, read_backend_key
 from gateway.routing.skills import choose
 from gateway.snapshot import Snapshot
-from gateway.tasks.skill_affinity import SkillCall
+from gateway.tasks.affinity import SkillCall
 
 
 def best_agents(

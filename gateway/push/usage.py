@@ -8,7 +8,7 @@ entries each half minute, also for the metrics.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.push.subscription import KIND as SUBSCRIPTION
-from gateway.tasks.store import Note, Store
+from gateway.tasks.store import Store, notes_of
 
 ENTRY: Final = "outbox"
 """The kind of the notes that are entries of the queue (`queue.py`)."""
@@ -26,7 +26,6 @@ BODY: Final = "body"
 _EVERY: Final = 3600.0
 _AT_MOST: Final = 60.0
 _ENTRIES_EVERY: Final = 30.0
-_PAGE: Final = 500
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class Usage:
             StateUnavailable: it does not answer; the counts stay as they are.
         """
         self._refused.clear()
-        self._subscriptions = Counter([note.tenant async for note in _notes(self._store, SUBSCRIPTION)])
+        self._subscriptions = Counter([note.tenant async for note in notes_of(self._store, SUBSCRIPTION)])
         await self.count_entries()
 
     async def count_entries(self) -> None:
@@ -110,7 +109,7 @@ class Usage:
         """
         waiting, sizes, agents = Counter[str](), Counter[str](), Counter[str]()
         oldest: float | None = None
-        async for note in _notes(self._store, ENTRY):
+        async for note in notes_of(self._store, ENTRY):
             entry = _read(note.value)
             waiting[note.tenant] += 1
             sizes[note.tenant] += entry.size
@@ -128,19 +127,6 @@ def _change(counts: Counter[str], tenant: str, change: int) -> None:
     counts[tenant] += change
     if counts[tenant] <= 0:
         del counts[tenant]
-
-
-async def _notes(store: Store, kind: str) -> AsyncIterator[Note]:
-    """Yield the notes of a kind."""
-    after = (kind, "")
-    while notes := await store.notes(after, _PAGE):
-        for note in notes:
-            if note.kind != kind:
-                return
-            yield note
-        after = (kind, notes[-1].key)
-        # Others have their turn between two pages.
-        await asyncio.sleep(0)
 
 
 class _Entry(msgspec.Struct):

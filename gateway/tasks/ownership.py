@@ -29,10 +29,9 @@ from gateway.a2a.id_rewriting import with_context, with_task
 from gateway.a2a.ids import NestedIds, ReferencedIds, nested_in_details, referenced_ids
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
-from gateway.tasks.affinity import TaskAffinity
+from gateway.tasks.affinity import SkillCall, TaskAffinity
 from gateway.tasks.context_prefix import NO_PREFIX, ContextPrefix
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.skill_affinity import SkillCall
 from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Decision, Observed, Owner, Task
 from gateway.tasks.token_cipher import TokenCipher
 
