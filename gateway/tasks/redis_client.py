@@ -1,15 +1,16 @@
-"""The way to a Redis: commands and scripts over redis-py, each within half a second, and whether it can be used.
+"""The connection to a Redis: its address, the client of redis-py, and whether it can be used.
 
     up     calls are sent, over as many connections as calls are on their way, up to a bound
     down   a connection failed, a reply was late, or the server is of no use (`_USELESS`): calls fail at once. Attempts
            follow one another, 0.1 to 0.25 s apart, until one succeeds
 
 An attempt runs a script that writes, so that a replica, a server that is still loading or one that may not write is not
-taken for one that can be used. Every failure is `StateUnavailable`. Nothing is sent twice but a script that the
-server has forgotten, or what a cluster sends elsewhere: they did nothing then.
+taken for one that can be used. A call ends within half a second, and every failure is `StateUnavailable`. Nothing is
+sent twice but a script that the server has forgotten, or what a cluster sends elsewhere: they did nothing then.
 
-redis-py closes a connection whose command is cancelled. So each command is a task of its own that goes on when its
-caller leaves: its reply comes, is read, and is nobody's.
+redis-py's client is made without retries and without a time limit for replies: this module waits for them. It closes
+a connection whose command is cancelled. So each command is a task of its own that goes on when its caller leaves: its
+reply comes, is read, and is nobody's.
 
 What is large goes over connections of its own, four at a time, and is waited for longer, so that nobody waits behind.
 """
@@ -19,10 +20,24 @@ import ipaddress
 import logging
 import random
 import re
+import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import (
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+from redis.backoff import NoBackoff
 from redis.commands.core import AsyncScript
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError
@@ -30,11 +45,11 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.background import Background
-from gateway.tasks.redis_address import RedisAddress
-from gateway.tasks.redis_dial import CONNECT, RedisDial
+from gateway.config.state import read_state, redis_database, redis_hosts
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.tls_failure import kind
 
+Client: TypeAlias = "Redis | RedisCluster"
 Reply: TypeAlias = "bytes | int | list[Reply] | None"
 
 SCHEMA: Final = 1
@@ -51,6 +66,10 @@ PATIENCE: Final = 0.45
 """Seconds for a call, with its turn and its connection."""
 LONGER: Final = 4.0
 """Seconds for one that is large."""
+CONNECT: Final = 0.25
+"""Seconds for a name, a connection and its TLS."""
+_SENTINEL: Final = 0.1
+"""Seconds for a connection to a Sentinel, and for its reply; the next one is asked then."""
 LOG_EVERY: Final = 10.0
 """Seconds between two lines that say that it is down."""
 
@@ -64,8 +83,217 @@ _USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN",
 _FAILED: Final = (RedisConnectionError, RedisTimeoutError, RedisClusterException, OSError)
 _POLICY = re.compile(r"allkeys-[a-z]+")
 _WORD = re.compile(r"[A-Z]{2,32}(?= |$)")
+_PREFIX: Final = "a2a"
 
 logger = logging.getLogger("gateway.tasks")
+
+
+# ---- The address -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """The servers that a URL names, how to connect to them, and the keys that are ours.
+
+    `config/state.py` checks the URL. Its parameters are those of redis-py: `db`, and for TLS `ssl_ca_certs`,
+    `ssl_certfile` and `ssl_keyfile`. `prefix` is ours. `sentinel_username` and `sentinel_password` are for Sentinels
+    that ask for one.
+
+    Attributes:
+        label: The URL without credentials and parameters, for logs and metrics.
+        hosts: Servers, Sentinels or nodes of a cluster, each with its port; none where it is a socket.
+        path: The socket.
+        master: The name by which Sentinels know the master; empty where there are none.
+        cluster: Whether the hosts are nodes of a cluster.
+        user: Empty for Redis's default user.
+        authorities: A file of certificates that the server's is verified with; empty for those of the system.
+        certificate: A file with the certificate that is shown to the server, and with its key if `key` is empty.
+        prefix: The beginning of all keys, in braces: it is the hash tag by which a cluster keeps them on one shard.
+    """
+
+    label: str = ""
+    hosts: tuple[tuple[str, int], ...] = ()
+    path: str = ""
+    master: str = ""
+    cluster: bool = False
+    tls: bool = False
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    sentinel_user: str = field(default="", repr=False)
+    sentinel_password: str = field(default="", repr=False)
+    database: int = 0
+    authorities: str = ""
+    certificate: str = ""
+    key: str = ""
+    prefix: str = _PREFIX
+
+    def named(self, *words: str) -> bytes:
+        """Return a key: the prefix, then the words."""
+        return ":".join((f"{{{self.prefix}}}", *words)).encode()
+
+    def open_tls(self) -> ssl.SSLContext | None:
+        """Return the TLS context that verifies the server; None without TLS. The environment is ignored (safety K9).
+
+        Raises:
+            StoreBroken: a file of certificates cannot be read.
+        """
+        if not self.tls:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            if self.authorities:
+                context.load_verify_locations(cafile=self.authorities)
+            else:
+                system = ssl.get_default_verify_paths()
+                cafile = system.openssl_cafile if Path(system.openssl_cafile).is_file() else None
+                context.load_verify_locations(cafile=cafile, capath=system.openssl_capath)
+            if self.certificate:
+                context.load_cert_chain(self.certificate, self.key or None)
+        except OSError as error:
+            raise StoreBroken(f"{self.label}: its certificate files cannot be used ({type(error).__name__})") from error
+        return context
+
+
+def read_address(url: str) -> RedisAddress:
+    """Return the address in a URL.
+
+    Raises:
+        StoreBroken: it is none of a Redis; the text does not repeat it, for it may hold a password.
+    """
+    try:
+        state = read_state(url)
+    except ValueError as error:
+        fact, remedy = error.args
+        raise StoreBroken(f"the URL of the Redis {fact}: {remedy}") from error
+    if state.kind != "redis":
+        raise StoreBroken("the URL of the Redis is no URL of a Redis: write redis://HOST:PORT/DB")
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query))
+    kind = parts.scheme.partition("+")[2]
+    return RedisAddress(
+        label=state.label,
+        hosts=redis_hosts(parts),
+        path=unquote(parts.path) if parts.scheme == "unix" else "",
+        master=parts.path.strip("/").partition("/")[0] if kind == "sentinel" else "",
+        cluster=kind == "cluster",
+        tls=parts.scheme.startswith("rediss"),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        sentinel_user=given.get("sentinel_username", ""),
+        sentinel_password=given.get("sentinel_password", ""),
+        database=redis_database(parts),
+        authorities=given.get("ssl_ca_certs", ""),
+        certificate=given.get("ssl_certfile", ""),
+        key=given.get("ssl_keyfile", ""),
+        prefix=given.get("prefix", _PREFIX),
+    )
+
+
+# ---- The client of redis-py ------------------------------------------------------------------------------------------
+
+
+class RedisDial:
+    """One client and what it holds.
+
+    Args:
+        connections: Most connections to one server.
+
+    Raises:
+        StoreBroken: a file of certificates cannot be read.
+    """
+
+    def __init__(self, address: RedisAddress, connections: int) -> None:
+        self._tls = address.open_tls()
+        self._sentinels: Sentinel | None = None
+        common: dict[str, Any] = {
+            "username": address.user or None,
+            "password": address.password or None,
+            "socket_timeout": None,
+            "socket_connect_timeout": CONNECT,
+            "max_connections": connections,
+            "protocol": 2,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if address.cluster:
+            self.client: Client = self._cluster(address, common)
+            return
+        common["db"] = address.database
+        if address.master:
+            self.client = self._master(address, common)
+            return
+        if address.path:
+            place: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.path}
+        else:
+            ((host, port),) = address.hosts
+            place = {"connection_class": self._over_tls(Connection, SSLConnection), "host": host, "port": port}
+        self.client = Redis.from_pool(ConnectionPool(**place, **common))
+
+    async def memory(self, key: str) -> dict[str, Any]:
+        """Return the section `memory` of INFO, in a cluster that of the server that has a key."""
+        client = self.client
+        where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
+        found: dict[str, Any] = await client.info("memory", **where)
+        return found
+
+    async def let_go(self) -> None:
+        """Close the connections that nobody uses: behind the name there may be another server now."""
+        if isinstance(self.client, RedisCluster):
+            await self.client.aclose()
+        else:
+            await self.client.connection_pool.disconnect(inuse_connections=False)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.client.aclose()
+        if self._sentinels is not None:
+            await self._sentinels.aclose()
+
+    def _cluster(self, address: RedisAddress, common: dict[str, Any]) -> RedisCluster:
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]
+        # All keys are in one slot: whether others are served is nothing to us.
+        cluster = RedisCluster(startup_nodes=nodes, require_full_coverage=False, **common)
+        kind = self._over_tls(Connection, SSLConnection)
+        cluster.connection_kwargs["connection_class"] = kind
+        for node in cluster.startup_nodes:
+            node.connection_class = kind
+        return cluster
+
+    def _master(self, address: RedisAddress, common: dict[str, Any]) -> Redis:
+        entrance: dict[str, Any] = {
+            "username": address.sentinel_user or None,
+            "password": address.sentinel_password or None,
+            "socket_timeout": _SENTINEL,
+            "socket_connect_timeout": _SENTINEL,
+            "protocol": 2,
+            "retry": Retry(NoBackoff(), 0),
+            "connection_class": self._over_tls(Connection, SSLConnection),
+        }
+        self._sentinels = Sentinel(())  # type: ignore[no-untyped-call]  # redis-py does not type it
+        self._sentinels.sentinels = [
+            Redis.from_pool(ConnectionPool(host=host, port=port, **entrance)) for host, port in address.hosts
+        ]
+        kind = self._over_tls(SentinelManagedConnection, SentinelManagedSSLConnection)
+        pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]  # likewise
+            address.master, self._sentinels, connection_class=kind, **common
+        )
+        return Redis.from_pool(pool)
+
+    def _over_tls(self, plain: type[Connection], over_tls: type[SSLConnection]) -> type[Connection]:
+        """The kind of a connection; over TLS it verifies by our context, for redis-py's reads the environment."""
+        return plain if self._tls is None else _verifying(over_tls, self._tls)
+
+
+def _verifying(over_tls: type[SSLConnection], context: ssl.SSLContext) -> type[SSLConnection]:
+    class Verifying(over_tls):  # type: ignore[valid-type,misc]  # one of two classes of redis-py
+        def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's own
+            super().__init__(**kwargs)
+            self.ssl_context.context = context
+
+    return Verifying
+
+
+# ---- Calls, and whether it can be used -------------------------------------------------------------------------------
 
 
 class RedisClient:
