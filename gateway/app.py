@@ -503,7 +503,7 @@ class Gateway:
     @property
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
-        return "" if self.ledger is None else self.ledger.store.condition.trouble
+        return "" if self.ledger is None else self.ledger.store.trouble
 
     def _takes_calls(self) -> bool:
         return self.started and not self.draining and not self.state_trouble

@@ -26,7 +26,6 @@ from gateway.tasks.store import (
     LARGE_KINDS,
     LONGEST_ID,
     Bounds,
-    Condition,
     Decision,
     Figures,
     Note,
@@ -70,7 +69,7 @@ class RedisStore:
 
     local = False
     shared = True
-    condition = Condition()
+    trouble = ""
 
     def __init__(
         self,

@@ -190,15 +190,6 @@ class Row(msgspec.Struct, frozen=True):
     seen: int = 0
 
 
-class Condition:
-    """The health of a store, as far as it is known."""
-
-    @property
-    def trouble(self) -> str:
-        """A lasting fault, for operators; empty for none."""
-        return ""
-
-
 class StoreBroken(Exception):  # noqa: N818 - it is what it is
     """A store that can never work as it is configured; the text has the remedy, and no credentials."""
 
@@ -217,7 +208,10 @@ class Store(Protocol):
     local: bool
     shared: bool
     label: str
-    condition: Condition
+
+    @property
+    def trouble(self) -> str:
+        """A lasting fault, for operators; empty for none."""
 
     async def open(self) -> None:
         """Make files and tables, or connect; a store over a network also opens while the network is down.
@@ -346,8 +340,8 @@ class _Counted:
             setattr(self, name, _counting(getattr(store, name), share(label), partial(timed, label)))
 
     @property
-    def condition(self) -> Condition:
-        return self._store.condition
+    def trouble(self) -> str:
+        return self._store.trouble
 
 
 def counted(store: Store, share: Callable[[str], Counts], timed: Callable[[str, float], None]) -> Store:
