@@ -4,7 +4,7 @@ A credential that is shown and bad is refused; it never falls through to another
 credentials in one request are refused too: which of them counts would be a guess (safety T5).
 
 In the order of cost: an API key that was shown from this address before and a token with a cached result are answered
-from memory. Any other credential is checked as long as its network has not failed too often (`throttle`); a token then
+from memory. Any other credential is checked as long as its network has not failed too often (`verification`); a token then
 waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
 """
 
@@ -21,8 +21,7 @@ from gateway.identity.entitlement import Entitlement
 from gateway.identity.jwks import KeySet
 from gateway.identity.jwt import LONGEST, TokenVerifier
 from gateway.identity.mtls import Certificates
-from gateway.identity.throttle import FailureLimit, VerificationQueue
-from gateway.identity.token_cache import TokenCache
+from gateway.identity.verification import CredentialCache, FailureLimit, VerificationQueue
 from gateway.principal import ANONYMOUS, Certificate, Principal
 
 CHALLENGE = 'Bearer realm="a2a"'
@@ -87,7 +86,7 @@ class Authenticator:
         self._tokens = TokenVerifier(settings.issuers, key_sets, bounds, tenants, self._queue)
         self._certificates = None if settings.mtls is None else Certificates(settings.mtls, bounds.entries)
         self._failures = FailureLimit(bounds.failures, bounds.entries)
-        self._unknown_keys = TokenCache(bounds.entries)
+        self._unknown_keys = CredentialCache(bounds.entries)
         self._unknown_for = bounds.remember_bad
         clients = None if self._certificates is None else self._certificates.clients
         self.entitlement = Entitlement(auth, anonymous=anonymous, clients=clients, tenants=tenants)

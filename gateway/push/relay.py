@@ -35,10 +35,9 @@ from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
 from gateway.push.delivery import Result
-from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued
+from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, Usage
 from gateway.push.ssrf import Target, WebhookPolicy
 from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
-from gateway.push.usage import Usage
 from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit_log import Event
 

@@ -4,12 +4,14 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.sanitized_card import SanitizedCard
+from gateway.cards.fetch import CardSource
 from gateway.catalog.directory import Directory, Listing
 from gateway.catalog.ranking import KEPT, Changes, FirstByte, Score
 from gateway.principal import Principal
@@ -52,11 +54,11 @@ class Made:
     is_reached: bool
 
 
-def card(ids: Collection[str], tags: Collection[str] = ()) -> Card:
+def card(ids: Collection[str], tags: Collection[str] = ()) -> CardSource:
     skills = tuple({"id": one, "name": one, "description": "", "tags": sorted(tags)} for one in sorted(ids))
     if tags and not ids:
         skills = ({"id": "other", "name": "other", "description": "", "tags": sorted(tags)},)
-    return Card(SanitizedCard(name="x", skills=skills))
+    return cast("CardSource", Card(SanitizedCard(name="x", skills=skills)))
 
 
 def rules(name: str) -> AgentRules:
