@@ -4,8 +4,8 @@ A credential that is shown and bad is refused; it never falls through to another
 credentials in one request are refused too: which of them counts would be a guess (safety T5).
 
 In the order of cost: an API key that was shown from this address before and a token with a cached result are answered
-from memory. Any other credential is checked as long as its network has not failed too often (`verification`); a token then
-waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
+from memory. Any other credential is checked as long as its network has not failed too often (`verification`); a token
+then waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
 """
 
 import hashlib
@@ -136,20 +136,15 @@ class Authenticator:
             known = self._tokens.find(digest, now)
         if known is not None:
             return known
-        principal = self._api_key(digest, shown.address, now, tick)
+        principal = self._api_keys.find(digest, now)
         if principal is not None:
+            # This address shows the key for the first time, which may be a guess.
+            self._check_failures(shown.address, tick)
+            self._api_keys.remember(digest, shown.address)
             return principal
         if shown.api_key:
             raise self._unknown_key(digest, shown.address, now, tick)
         return await self._verify(credential, digest, shown.address, wall, tick)
-
-    def _api_key(self, digest: bytes, address: str, now: float, tick: float) -> Principal | None:
-        """Return the principal of an API key that this address shows for the first time, or None."""
-        principal = self._api_keys.find(digest, now)
-        if principal is not None:
-            self._check_failures(address, tick)
-            self._api_keys.remember(digest, address)
-        return principal
 
     async def _verify(
         self, token: bytes, digest: bytes, address: str, wall: Callable[[], float], tick: float

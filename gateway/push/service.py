@@ -95,7 +95,7 @@ class PushService:
         self._usage.quota = Quota(written.max_per_tenant, deliver.max_waiting, deliver.max_waiting_bytes)
         # A subscription outlives the notifications that wait for it.
         linger = max(ENDED, int(deliver.keep + deliver.longest_pause))
-        self.relay.change(policy, max_per_task=written.max_per_task, linger=linger)
+        self.relay.policy, self.relay.max_per_task, self.relay.linger = policy, written.max_per_task, linger
 
     def trust(self, tls: ssl.SSLContext) -> None:
         """Verify webhooks by another context from now on."""

@@ -120,10 +120,15 @@ class RedisStore:
             _closed(scope), task, context, owner.tenant, owner.principal,
             observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.prefixed,
         )  # fmt: skip
-        found = await self.client.run(scripts.RECORD, self._keys(owner.tenant), (_pack(told),))
+        found = await self._run(scripts.RECORD, self._keys(owner.tenant), told)
         if found == 1:
             return Decision(owner if task else None, owner if context else None)
-        return _read_decision(found)
+        # False is Lua's nil.
+        of_task, of_context = _decoded(_owners, found)
+        return Decision(
+            None if isinstance(of_task, bool) else Owner(*of_task),
+            None if isinstance(of_context, bool) else Owner(*of_context),
+        )
 
     async def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`."""
@@ -205,7 +210,7 @@ class RedisStore:
         """Return the figures of each tenant; they are not read in one step."""
         holders: dict[bytes, str] = {}
         async for page in self._scan("HSCAN", self._notes[1]):
-            holders.update((name, _tenant_of(meta)) for name, meta in page.items())
+            holders.update((name, _decoded(_meta, meta)[0]) for name, meta in page.items())
         notes = Counter(holders.values())
         held = dict.fromkeys(notes, (0, 0, 0))
         async for tenants in self._scan("SSCAN", self._named("tenants")):
@@ -366,14 +371,6 @@ def _read_context(reply: Reply) -> tuple[Owner, int]:
     return Owner(tenant, principal), seen
 
 
-def _read_decision(reply: Reply) -> Decision:
-    """Return the decision that `RECORD` replied: an owner for each id, or false, which is Lua's nil."""
-    task, context = _decoded(_owners, reply)
-    return Decision(
-        None if isinstance(task, bool) else Owner(*task), None if isinstance(context, bool) else Owner(*context)
-    )
-
-
 def _read_row(name: str, reply: Reply) -> Row:
     """Return a row by its name among the rows."""
     scope, id_ = _split(name[1:])
@@ -409,11 +406,6 @@ def _told_note(note: Note) -> tuple[str, str, int, int]:
     """Return the meta of a note."""
     due = max(1, _micros(note.due)) if note.due > 0 else 0
     return note.tenant, note.group, due, min(max(note.until, 0), _LATEST)
-
-
-def _tenant_of(meta: bytes) -> str:
-    """Return the tenant of a note, by its meta."""
-    return _decoded(_meta, meta)[0]
 
 
 def _read_note(name: str, value: bytes, meta: bytes) -> Note:

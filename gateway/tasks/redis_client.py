@@ -193,98 +193,71 @@ def read_address(url: str) -> RedisAddress:
 # ---- The client of redis-py ------------------------------------------------------------------------------------------
 
 
-class RedisDial:
-    """One client and what it holds.
-
-    Args:
-        connections: Most connections to one server.
+def _open_client(address: RedisAddress) -> tuple[Client, Sentinel | None]:
+    """Return the client for an address, and the Sentinels that it asks for the master.
 
     Raises:
         StoreBroken: a file of certificates cannot be read.
     """
-
-    def __init__(self, address: RedisAddress, connections: int) -> None:
-        self._tls = address.open_tls()
-        self._sentinels: Sentinel | None = None
-        common: dict[str, Any] = {
-            "username": address.user or None,
-            "password": address.password or None,
-            "socket_timeout": None,
-            "socket_connect_timeout": CONNECT,
-            "max_connections": connections,
-            "protocol": 2,
-            "retry": Retry(NoBackoff(), 0),
-        }
-        if address.cluster:
-            self.client: Client = self._cluster(address, common)
-            return
-        common["db"] = address.database
-        if address.master:
-            self.client = self._master(address, common)
-            return
-        if address.path:
-            place: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.path}
-        else:
-            ((host, port),) = address.hosts
-            place = {"connection_class": self._over_tls(Connection, SSLConnection), "host": host, "port": port}
-        self.client = Redis.from_pool(ConnectionPool(**place, **common))
-
-    async def memory(self, key: str) -> dict[str, Any]:
-        """Return the section `memory` of INFO, in a cluster that of the server that has a key."""
-        client = self.client
-        where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
-        found: dict[str, Any] = await client.info("memory", **where)
-        return found
-
-    async def let_go(self) -> None:
-        """Close the connections that nobody uses: behind the name there may be another server now."""
-        if isinstance(self.client, RedisCluster):
-            await self.client.aclose()
-        else:
-            await self.client.connection_pool.disconnect(inuse_connections=False)
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self.client.aclose()
-        if self._sentinels is not None:
-            await self._sentinels.aclose()
-
-    def _cluster(self, address: RedisAddress, common: dict[str, Any]) -> RedisCluster:
+    tls = address.open_tls()
+    plain = _over_tls(Connection, SSLConnection, tls)
+    common: dict[str, Any] = {
+        "username": address.user or None,
+        "password": address.password or None,
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT,
+        "max_connections": _CONNECTIONS,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if address.cluster:
         nodes = [ClusterNode(host, port) for host, port in address.hosts]
         # All keys are in one slot: whether others are served is nothing to us.
         cluster = RedisCluster(startup_nodes=nodes, require_full_coverage=False, **common)
-        kind = self._over_tls(Connection, SSLConnection)
-        cluster.connection_kwargs["connection_class"] = kind
+        cluster.connection_kwargs["connection_class"] = plain
         for node in cluster.startup_nodes:
-            node.connection_class = kind
-        return cluster
-
-    def _master(self, address: RedisAddress, common: dict[str, Any]) -> Redis:
-        entrance: dict[str, Any] = {
-            "username": address.sentinel_user or None,
-            "password": address.sentinel_password or None,
-            "socket_timeout": _SENTINEL,
-            "socket_connect_timeout": _SENTINEL,
-            "protocol": 2,
-            "retry": Retry(NoBackoff(), 0),
-            "connection_class": self._over_tls(Connection, SSLConnection),
-        }
-        self._sentinels = Sentinel(())  # type: ignore[no-untyped-call]  # redis-py does not type it
-        self._sentinels.sentinels = [
-            Redis.from_pool(ConnectionPool(host=host, port=port, **entrance)) for host, port in address.hosts
-        ]
-        kind = self._over_tls(SentinelManagedConnection, SentinelManagedSSLConnection)
-        pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]  # likewise
-            address.master, self._sentinels, connection_class=kind, **common
+            node.connection_class = plain
+        return cluster, None
+    common["db"] = address.database
+    if address.master:
+        sentinels = _open_sentinels(address, plain)
+        kind = _over_tls(SentinelManagedConnection, SentinelManagedSSLConnection, tls)
+        pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]  # redis-py does not type it
+            address.master, sentinels, connection_class=kind, **common
         )
-        return Redis.from_pool(pool)
+        return Redis.from_pool(pool), sentinels
+    if address.path:
+        place: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.path}
+    else:
+        ((host, port),) = address.hosts
+        place = {"connection_class": plain, "host": host, "port": port}
+    return Redis.from_pool(ConnectionPool(**place, **common)), None
 
-    def _over_tls(self, plain: type[Connection], over_tls: type[SSLConnection]) -> type[Connection]:
-        """The kind of a connection; over TLS it verifies by our context, for redis-py's reads the environment."""
-        return plain if self._tls is None else _verifying(over_tls, self._tls)
+
+def _open_sentinels(address: RedisAddress, plain: type[Connection]) -> Sentinel:
+    settings: dict[str, Any] = {
+        "username": address.sentinel_user or None,
+        "password": address.sentinel_password or None,
+        "socket_timeout": _SENTINEL,
+        "socket_connect_timeout": _SENTINEL,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "connection_class": plain,
+    }
+    sentinels = Sentinel(())  # type: ignore[no-untyped-call]  # redis-py does not type it
+    sentinels.sentinels = [
+        Redis.from_pool(ConnectionPool(host=host, port=port, **settings)) for host, port in address.hosts
+    ]
+    return sentinels
 
 
-def _verifying(over_tls: type[SSLConnection], context: ssl.SSLContext) -> type[SSLConnection]:
+def _over_tls(
+    plain: type[Connection], over_tls: type[SSLConnection], context: ssl.SSLContext | None
+) -> type[Connection]:
+    """Return the kind of a connection; over TLS it verifies by our context, for redis-py's reads the environment."""
+    if context is None:
+        return plain
+
     class Verifying(over_tls):  # type: ignore[valid-type,misc]  # one of two classes of redis-py
         def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's own
             super().__init__(**kwargs)
@@ -320,7 +293,8 @@ class RedisClient:
         self._longer = max(patience or 0.0, LONGER)
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._large_turns = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._dial: RedisDial | None = None
+        self._client: Client | None = None
+        self._sentinels: Sentinel | None = None
         self._scripts: dict[str, AsyncScript] = {}
         self._calls: set[asyncio.Task[Reply]] = set()
         self._background = Background()
@@ -355,9 +329,11 @@ class RedisClient:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        if self._dial is not None:
-            await self._dial.aclose()
-            self._dial = None
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+        if self._sentinels is not None:
+            await self._sentinels.aclose()
 
     async def run(
         self, script: str, keys: Sequence[bytes], args: Sequence[bytes] = (), *, large: bool = False
@@ -372,16 +348,16 @@ class RedisClient:
         """
         known = self._scripts.get(script)
         if known is None:
-            if self._dial is None:
+            if self._client is None:
                 raise unavailable("Closed")
-            known = self._scripts[script] = self._dial.client.register_script(script)
+            known = self._scripts[script] = self._client.register_script(script)
         return await self._call(known, keys, args, large=large)
 
     async def ask(self, *words: bytes | str, large: bool = False) -> Reply:
         """Run one command; as `run`."""
-        if self._dial is None:
+        if self._client is None:
             raise unavailable("Closed")
-        return await self._call(self._dial.client.execute_command, *words, large=large)
+        return await self._call(self._client.execute_command, *words, large=large)
 
     async def enter(self) -> None:
         """See whether all that is needed may be done; it is up then.
@@ -390,15 +366,19 @@ class RedisClient:
             StoreBroken: it may not, and will not until somebody writes something else.
             StateUnavailable: it may not now.
         """
-        if self._dial is None:
+        if self._client is None:
             self._scripts.clear()
-            self._dial = RedisDial(self.address, _CONNECTIONS)
+            self._client, self._sentinels = _open_client(self.address)
         # A cluster, or Sentinels, may have to be asked one after another.
         patience = self._patience + CONNECT * max(0, min(len(self.address.hosts), 3) - 1)
-        client = self._dial.client
+        client = self._client
         try:
             await self._look_up()
-            await self._dial.let_go()
+            # Behind the name there may be another server now: the connections that nobody uses are closed.
+            if isinstance(client, RedisCluster):
+                await client.aclose()
+            else:
+                await client.connection_pool.disconnect(inuse_connections=False)
             enter = client.register_script(ENTER)
             schema = await self._finished(enter((self.address.named("schema"),), (b"%d" % SCHEMA,)), patience)
         except Exception as error:
@@ -511,10 +491,13 @@ class RedisClient:
         return unavailable(word)
 
     async def _warn_of_eviction(self) -> None:
-        if self._dial is None:
+        if (client := self._client) is None:
             return
         try:
-            asked = self._dial.memory(self.address.named("schema").decode())
+            # In a cluster it is that of the server that has our keys.
+            key = self.address.named("schema").decode()
+            where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
+            asked = cast("Coroutine[Any, Any, Any]", client.info("memory", **where))  # redis-py declares less
             memory = cast("Any", await self._finished(asked, self._patience))
         except Exception:  # noqa: BLE001 - good to know, and a user may not be let ask for it
             return

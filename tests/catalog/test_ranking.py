@@ -54,11 +54,15 @@ class Made:
     is_reached: bool
 
 
-def card(ids: Collection[str], tags: Collection[str] = ()) -> CardSource:
+def card(ids: Collection[str], tags: Collection[str] = ()) -> Card:
     skills = tuple({"id": one, "name": one, "description": "", "tags": sorted(tags)} for one in sorted(ids))
     if tags and not ids:
         skills = ({"id": "other", "name": "other", "description": "", "tags": sorted(tags)},)
-    return cast("CardSource", Card(SanitizedCard(name="x", skills=skills)))
+    return Card(SanitizedCard(name="x", skills=skills))
+
+
+def source(card: Card) -> CardSource:
+    return cast("CardSource", card)
 
 
 def rules(name: str) -> AgentRules:
@@ -100,8 +104,9 @@ def test_the_best_agent_is_the_first_by_match_trust_latency_and_name(made: list[
         if each.measured is not None:
             first_byte.note(each.measured, now)
         why = "" if each.is_up else "down"
+        shown = source(card(each.ids, each.tags))
         listings.append(
-            Listing(name, name, card(each.ids, each.tags), first_byte, each.trust, each.hint, lambda why=why: why)  # type: ignore[misc]
+            Listing(name, name, shown, first_byte, each.trust, each.hint, lambda why=why: why)  # type: ignore[misc]
         )
     table, endpoint = (
         table_of(agents, [name for name, each in agents.items() if each.is_reached]) if agents else (None, None)
@@ -154,7 +159,9 @@ def test_a_changed_card_changes_the_index_and_no_other_card_is_read() -> None:
     table, endpoint = table_of(["a", "b"], ["a", "b"])
     changes = Changes()
     cards = {"a": card(["translate"], ["old"]), "b": card(["translate"])}
-    directory = Directory(table, [Listing(n, n, each, FirstByte(changes)) for n, each in cards.items()], changes)
+    directory = Directory(
+        table, [Listing(n, n, source(each), FirstByte(changes)) for n, each in cards.items()], changes
+    )
     assert (best(directory, table, endpoint, "translate").best) == {"translate": "a"}
     cards["a"].sanitized, cards["a"].version = card(["sum"]).sanitized, 2
     changes.card()
@@ -173,7 +180,7 @@ def test_a_look_up_among_a_thousand_agents_costs_what_it_costs_among_ten(reached
         changes = Changes()
         shared = [f"s{number}" for number in range(10)]
         listings = [
-            Listing(n, n, card([*shared, *(f"{n}-{number}" for number in range(10))]), FirstByte(changes))
+            Listing(n, n, source(card([*shared, *(f"{n}-{number}" for number in range(10))])), FirstByte(changes))
             for n in names
         ]
         directory = Directory(table, listings, changes)
