@@ -35,17 +35,17 @@ from gateway.tasks.store import (
     Task,
 )
 
-DIGITS: Final = 12
+_DIGITS: Final = 12
 """Of the time at which a note is to be forgotten, in front of its value."""
 
-LARGE: Final = 32 * 1024
+_LARGE: Final = 32 * 1024
 """Bytes of a value from which on it is large."""
 
 # Most work of one script: the server does nothing else meanwhile.
 _AT_ONCE: Final = 100
 _TENANTS: Final = 50
 _MOST_KEYS: Final = 10_000
-_LATEST: Final = 10**DIGITS - 1
+_LATEST: Final = 10**_DIGITS - 1
 _LATEST_MICROS: Final = 2**53
 _PAGE: Final = 1024 * 1024
 """Bytes of notes after which no more are listed at once."""
@@ -158,8 +158,8 @@ class RedisStore:
         if found is None:
             return None
         kept = _as(bytes, found)
-        until = int(kept[:DIGITS])
-        return None if until and until <= self._wall() else kept[DIGITS:]
+        until = int(kept[:_DIGITS])
+        return None if until and until <= self._wall() else kept[_DIGITS:]
 
     async def keep(self, note: Note) -> None:
         """As `Store.keep`."""
@@ -171,8 +171,8 @@ class RedisStore:
         return note.value if found is None else _as(bytes, found)
 
     async def _keep(self, note: Note, *, once: bool) -> Reply:
-        told = _pack((_named(note.kind, note.key), _told_note(note), self._wall(), once))
-        large = len(note.value) >= LARGE
+        told = _pack((_named(note.kind, note.key), _meta_of(note), self._wall(), once))
+        large = len(note.value) >= _LARGE
         return await self.client.run(scripts.KEEP, self._notes, (told, note.value), large=large)
 
     async def drop(self, kind: str, key: str) -> bool:
@@ -242,9 +242,9 @@ class RedisStore:
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
-        by_tenant: dict[str, list[_Told]] = {}
+        by_tenant: dict[str, list[_RowArguments]] = {}
         for row in rows:
-            if (told := _told_row(row)) is not None:
+            if (told := _arguments_of(row)) is not None:
                 by_tenant.setdefault(told[0], []).append(told[1])
         written = 0
         for tenant, entries in by_tenant.items():
@@ -381,11 +381,11 @@ def _read_row(name: str, reply: Reply) -> Row:
     return Row(scope, id_, context=owner, seen=seen)
 
 
-_Told: TypeAlias = tuple[str, str, bool, tuple[object, ...]]
+_RowArguments: TypeAlias = tuple[str, str, bool, tuple[object, ...]]
 """The arguments of `PUT_ROWS` for a row: its scope and id, whether it is a task, and the fields of its hash."""
 
 
-def _told_row(row: Row) -> tuple[str, _Told] | None:
+def _arguments_of(row: Row) -> tuple[str, _RowArguments] | None:
     """Return the tenant of a row and the arguments of `PUT_ROWS`; None for one that cannot be kept."""
     task, owner = row.task, row.context
     if not _short(row.id):
@@ -402,7 +402,7 @@ def _told_row(row: Row) -> tuple[str, _Told] | None:
 # ---- Notes ---------------------------------------------------------------------------------------------------------
 
 
-def _told_note(note: Note) -> tuple[str, str, int, int]:
+def _meta_of(note: Note) -> tuple[str, str, int, int]:
     """Return the meta of a note."""
     due = max(1, _micros(note.due)) if note.due > 0 else 0
     return note.tenant, note.group, due, min(max(note.until, 0), _LATEST)
