@@ -298,6 +298,11 @@ class CardSource:
         return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
 
     @property
+    def is_settled(self) -> bool:
+        """Return whether the first attempt has ended."""
+        return self.settled.is_set()
+
+    @property
     def age(self) -> float:
         """Return the seconds since the last confirmation; 0 for a static card, `math.inf` without one."""
         if self._place.static is not None:

@@ -9,17 +9,44 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.cards.fetch import CardSource
 from gateway.catalog.ranking import USUAL_TRUST, Changes, FirstByte, Score
 from gateway.principal import Principal
 from gateway.routing.table import Table
 
 _RANKS_KEPT = 60.0
 """Seconds after which agents are ranked again: a measured latency may have expired."""
+
+
+class CardFacts(Protocol):
+    """The card of one backend, as `cards.fetch.CardSource` has it."""
+
+    @property
+    def sanitized(self) -> SanitizedCard | None:
+        """The sanitized card, or None."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the agent has not confirmed it for too long."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether it is for callers that may use the agent alone."""
+
+    @property
+    def version(self) -> int:
+        """Grows with each change."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the first attempt to read it has ended."""
+
+    @property
+    def error(self) -> str | None:
+        """The reason of the last failure, for operators; or None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +63,7 @@ class Listing:
 
     agent: str
     backend: str
-    card: CardSource
+    card: CardFacts
     first_byte: FirstByte
     trust: int = USUAL_TRUST
     hint: float | None = None
@@ -192,7 +219,7 @@ class Directory:
     def unread(self, agents: Collection[str]) -> Iterator[str]:
         """Yield those of some agents of which nobody knows yet whether they have a card."""
         for agent in list(self._unread):
-            if all(listing.card.settled.is_set() for listing in self._by_agent[agent]):
+            if all(listing.card.is_settled for listing in self._by_agent[agent]):
                 del self._unread[agent]
             elif agent in agents:
                 yield agent
@@ -380,7 +407,7 @@ class CardTexts:
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, CardText]] = {}
 
-    def of(self, backend: str, card: CardSource) -> CardText:
+    def of(self, backend: str, card: CardFacts) -> CardText:
         """Return the texts of a backend's card; empty ones where there is none."""
         known = self._known.get(backend)
         if known is not None and known[0] == card.version:

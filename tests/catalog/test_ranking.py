@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.cards.fetch import CardSource
 from gateway.catalog.directory import Directory, Listing
 from gateway.catalog.ranking import KEPT, Changes, FirstByte, Score
 from gateway.principal import Principal
@@ -24,11 +22,6 @@ WORDS = ["translate", "Translate", "sum", "code"]
 HERE = ("skills", SKILL)
 
 
-class Done:
-    def is_set(self) -> bool:
-        return True
-
-
 @dataclass
 class Card:
     """What a directory sees of a card."""
@@ -38,7 +31,7 @@ class Card:
     stale: bool = False
     personal: bool = False
     error: str | None = None
-    settled: Done = field(default_factory=Done)
+    is_settled: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,10 +52,6 @@ def card(ids: Collection[str], tags: Collection[str] = ()) -> Card:
     if tags and not ids:
         skills = ({"id": "other", "name": "other", "description": "", "tags": sorted(tags)},)
     return Card(SanitizedCard(name="x", skills=skills))
-
-
-def source(card: Card) -> CardSource:
-    return cast("CardSource", card)
 
 
 def rules(name: str) -> AgentRules:
@@ -104,9 +93,8 @@ def test_the_best_agent_is_the_first_by_match_trust_latency_and_name(made: list[
         if each.measured is not None:
             first_byte.note(each.measured, now)
         why = "" if each.is_up else "down"
-        shown = source(card(each.ids, each.tags))
         listings.append(
-            Listing(name, name, shown, first_byte, each.trust, each.hint, lambda why=why: why)  # type: ignore[misc]
+            Listing(name, name, card(each.ids, each.tags), first_byte, each.trust, each.hint, lambda why=why: why)  # type: ignore[misc]
         )
     table, endpoint = (
         table_of(agents, [name for name, each in agents.items() if each.is_reached]) if agents else (None, None)
@@ -159,9 +147,7 @@ def test_a_changed_card_changes_the_index_and_no_other_card_is_read() -> None:
     table, endpoint = table_of(["a", "b"], ["a", "b"])
     changes = Changes()
     cards = {"a": card(["translate"], ["old"]), "b": card(["translate"])}
-    directory = Directory(
-        table, [Listing(n, n, source(each), FirstByte(changes)) for n, each in cards.items()], changes
-    )
+    directory = Directory(table, [Listing(n, n, each, FirstByte(changes)) for n, each in cards.items()], changes)
     assert (best(directory, table, endpoint, "translate").best) == {"translate": "a"}
     cards["a"].sanitized, cards["a"].version = card(["sum"]).sanitized, 2
     changes.card()
@@ -180,7 +166,7 @@ def test_a_look_up_among_a_thousand_agents_costs_what_it_costs_among_ten(reached
         changes = Changes()
         shared = [f"s{number}" for number in range(10)]
         listings = [
-            Listing(n, n, source(card([*shared, *(f"{n}-{number}" for number in range(10))])), FirstByte(changes))
+            Listing(n, n, card([*shared, *(f"{n}-{number}" for number in range(10))]), FirstByte(changes))
             for n in names
         ]
         directory = Directory(table, listings, changes)
