@@ -43,10 +43,8 @@ from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
-from gateway.tasks import opening
-from gateway.tasks.counted import counted
-from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import Bounds, Store, StoreBroken
+from gateway.tasks.ledger import Ledger, make_store
+from gateway.tasks.store import Bounds, Store, StoreBroken, counted
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog, RecentRequests
 from gateway.telemetry.audit_log import AuditLog, Event
@@ -502,7 +500,7 @@ class Gateway:
     @property
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
-        return "" if self.ledger is None else self.ledger.store.condition.trouble
+        return "" if self.ledger is None else self.ledger.store.trouble
 
     def _takes_calls(self) -> bool:
         return self.started and not self.draining and not self.state_trouble
@@ -579,7 +577,7 @@ async def open_ledger(
             # Nobody else makes the default directory.
             with suppress(OSError):
                 place.path.parent.mkdir(mode=0o700, exist_ok=True)
-        store = opening.make(place)
+        store = make_store(place)
         ledger = Ledger(counted(store, counts, timed), bounds)
         try:
             await ledger.open()

@@ -21,7 +21,7 @@ from gateway.backend.backend import Backend, BackendFactory, card_changes
 from gateway.background import Background
 from gateway.cards.fetch import CardReport
 from gateway.cards.serve import GrpcPlace, PublicUrl, SignedCards
-from gateway.cards.sign import MadeKeys, OwnKey, SigningKeys
+from gateway.cards.sign import OwnKey, SigningKeys
 from gateway.cards.trust import Trust
 from gateway.catalog.directory import Directory
 from gateway.config import effective
@@ -43,8 +43,9 @@ from gateway.push.webhooks import Webhooks
 from gateway.resources import Resources
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
+from gateway.tasks.affinity import SkillAffinity
+from gateway.tasks.key_ring import CARDS, KeyRing
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.skill_affinity import SkillAffinity
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, AgentMeter, Metrics, Sample
@@ -360,7 +361,7 @@ class _CardKeys:
         ledger = Ledger(SqliteStore(None)) if self._ledger is None else self._ledger
         wall = time.time  # noqa: TID251 - keys begin to sign at a date
         # The next snapshot knows them too, though the store may not answer then.
-        return self._resources.acquire(("card keys",), ledger.store, lambda: MadeKeys(ledger.store, wall=wall))
+        return self._resources.acquire(("card keys",), ledger.store, lambda: KeyRing(ledger.store, CARDS, wall=wall))
 
 
 class DrainingSnapshots:

@@ -113,7 +113,7 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CardAnswer:
     """The answer of an agent that was asked for its card over gRPC or stdio.
 
     Attributes:
@@ -130,7 +130,7 @@ class Told:
 class CardAsker(Protocol):
     """Asks one agent for its card."""
 
-    async def ask(self, deadline: float, longest: int) -> Told:
+    async def ask(self, deadline: float, longest: int) -> CardAnswer:
         """Ask for the card.
 
         Args:
@@ -298,6 +298,11 @@ class CardSource:
         return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
 
     @property
+    def is_settled(self) -> bool:
+        """Return whether the first attempt has ended."""
+        return self.settled.is_set()
+
+    @property
     def age(self) -> float:
         """Return the seconds since the last confirmation; 0 for a static card, `math.inf` without one."""
         if self._place.static is not None:
@@ -401,7 +406,7 @@ class CardSource:
 
     async def _ask_for_it(self, asker: CardAsker) -> CardReport:
         try:
-            told = await asker.ask(self._place.deadline, self.longest)
+            answer = await asker.ask(self._place.deadline, self.longest)
         except UpstreamProtocol as fault:
             raise _Failed(CardReport.REFUSED, fault.message) from fault
         except Fault as fault:
@@ -410,21 +415,21 @@ class CardSource:
             why = explained(fault) if runs else f"{fault.message}: {fault.detail}"
             raise _Failed(CardReport.UNREACHABLE, why) from fault
         before = self.card
-        if told.card is not None:
+        if answer.card is not None:
             longest = self.longest
-            body, kid = await self._verified(told.card)
+            body, kid = await self._verified(answer.card)
             wrong: list[str] = []
             try:
                 card = await aside(len(body), lambda: parse_card(body, longest=longest, wrong=wrong))
             except CardInvalid as error:
-                self._speaks(told.spoken)
+                self._speaks(answer.spoken)
                 raise _Failed(CardReport.INVALID, f"not a card: {error}") from error
             self._warn(tuple(wrong))
-            self.personal = told.personal
+            self.personal = answer.personal
             await self._take(card, len(body))
             self.signed_by = kid
-        self._speaks(told.spoken)
-        if told.card is None:
+        self._speaks(answer.spoken)
+        if answer.card is None:
             raise _Failed(CardReport.REFUSED, NO_CARD)
         return CardReport.UNCHANGED if self.card is before else CardReport.READ
 

@@ -18,7 +18,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.json import write
 from gateway.a2a.operation import Operation
-from gateway.cards.fetch import Told
+from gateway.cards.fetch import CardAnswer
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
@@ -64,7 +64,7 @@ class GrpcCards:
             self._others.append((self._channel, self._place))
             self._channel, self._place = self._others.popleft()
 
-    async def ask(self, deadline: float, longest: int) -> Told:
+    async def ask(self, deadline: float, longest: int) -> CardAnswer:
         """Ask in one version after the other until there is a card.
 
         Args:
@@ -98,8 +98,8 @@ class GrpcCards:
                 # The schema's classes take a tenth of a second to load, and the longest cards half as much to read.
                 card = await asyncio.to_thread(_card, version, message)
                 personal = version is Version.V1_0 or bool(own)
-                return Told(tuple(spoken), card, personal)
-        return Told(tuple(spoken), None)
+                return CardAnswer(tuple(spoken), card, personal)
+        return CardAnswer(tuple(spoken), None)
 
     def _request(self, method: GrpcMethod) -> bytes:
         if self._tenant is None:

@@ -11,7 +11,7 @@ from gateway.a2a.command import URL, behind_pipe, generations
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.json import Tree
-from gateway.cards.fetch import Told
+from gateway.cards.fetch import CardAnswer
 from gateway.upstream.stdio.agent import Agent, CardQuery
 
 
@@ -38,7 +38,7 @@ class StdioCards:
             return None
         return behind_pipe(self._stub, self._versions(self._stub, ()))
 
-    async def ask(self, deadline: float, longest: int) -> Told:
+    async def ask(self, deadline: float, longest: int) -> CardAnswer:
         """Ask the agent for its card.
 
         Args:
@@ -49,17 +49,17 @@ class StdioCards:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: There is no answer.
             UpstreamProtocol: The answer is no card, or too long.
         """
-        told = await self._agent.handshake(self._query, self._start + deadline, again=self._asked)
+        answer = await self._agent.handshake(self._query, self._start + deadline, again=self._asked)
         self._asked = True
-        card = told.card
+        card = answer.card
         if card is None and self._stub is None:
-            return Told(self._spoken(told.versions), None)
+            return CardAnswer(self._spoken(answer.versions), None)
         if card is not None and len(card) > longest:
             raise UpstreamProtocol("the agent's card is too long")
         own = {} if card is None else _read(card, longest, whole=self._stub is None)
         merged = {**(self._stub or {}), **own}
-        versions = self._versions(own, told.versions) or generations(merged)
-        return Told(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
+        versions = self._versions(own, answer.versions) or generations(merged)
+        return CardAnswer(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
 
     def turn(self) -> None:
         """Do nothing: there is one agent."""

@@ -4,7 +4,7 @@ The key is the operator's, or one that gateways make and keep in their store (`t
 in the gateway's key set, where the `jku` of a signature leads.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import jwt
@@ -12,18 +12,16 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from jwt.api_jws import PyJWS
 
-from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.json import Tree
 from gateway.cards.canonical import served_forms
-from gateway.tasks.key_ring import ALGORITHM, CARDS, Key, KeyRing, private_jwk, public_jwk
-from gateway.tasks.store import Store, StoreBroken
+from gateway.tasks.key_ring import ALGORITHM, Key, private_jwk, public_jwk
 
 KEY_SET_PATH: Final = "/.well-known/jwks.json"
 _JWS: Final = PyJWS(algorithms=[ALGORITHM])
 
 
 class SigningKeys(Protocol):
-    """The keys of a signer."""
+    """The keys of a signer: `KeyRing`, whose keys gateways make and share by their store, or `OwnKey`."""
 
     @property
     def expires(self) -> float | None:
@@ -35,25 +33,6 @@ class SigningKeys(Protocol):
         Raises:
             StateUnavailable: There is none yet.
         """
-
-
-class MadeKeys:
-    """Keys that gateways make and share by their store."""
-
-    def __init__(self, store: Store, *, wall: Callable[[], float]) -> None:
-        self._ring = KeyRing(store, CARDS, wall=wall)
-
-    @property
-    def expires(self) -> float | None:
-        """Return when the last key stops signing, as `SigningKeys`."""
-        return self._ring.expires
-
-    async def published(self) -> Sequence[Key]:
-        """Return the keys of the key set, as `SigningKeys`."""
-        try:
-            return await self._ring.published()
-        except StoreBroken as error:
-            raise StateUnavailable("cards cannot be signed now; try again soon", detail=str(error)) from error
 
 
 class OwnKey:

@@ -1,7 +1,8 @@
 """The directory of one snapshot: the skills and tags of agents' cards, indexed, and the agents that a caller may see.
 
 The index follows the cards: a change of a card re-reads that card alone, at the next look-up. A look-up reads the
-ranked list of one skill, which is kept until a card or a measured latency changes, or for a minute.
+ranked list of one skill, which is kept until a card or a measured latency changes, or for a minute. Texts that pages
+show and search are made once per version of a card.
 """
 
 import time
@@ -12,20 +13,12 @@ from typing import NamedTuple, Protocol
 
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.catalog.card_text import CardTexts
 from gateway.catalog.ranking import USUAL_TRUST, Changes, FirstByte, Score
 from gateway.principal import Principal
 from gateway.routing.table import Table
 
 _RANKS_KEPT = 60.0
 """Seconds after which agents are ranked again: a measured latency may have expired."""
-
-
-class Settled(Protocol):
-    """Whether the first attempt to read a card has ended."""
-
-    def is_set(self) -> bool:
-        """Return whether it has."""
 
 
 class CardFacts(Protocol):
@@ -48,7 +41,7 @@ class CardFacts(Protocol):
         """Grows with each change."""
 
     @property
-    def settled(self) -> Settled:
+    def is_settled(self) -> bool:
         """Whether the first attempt to read it has ended."""
 
     @property
@@ -226,7 +219,7 @@ class Directory:
     def unread(self, agents: Collection[str]) -> Iterator[str]:
         """Yield those of some agents of which nobody knows yet whether they have a card."""
         for agent in list(self._unread):
-            if all(listing.card.settled.is_set() for listing in self._by_agent[agent]):
+            if all(listing.card.is_settled for listing in self._by_agent[agent]):
                 del self._unread[agent]
             elif agent in agents:
                 yield agent
@@ -354,3 +347,98 @@ _by_score = attrgetter("score")
 
 def _rank(listing: Listing, now: float, *, by_tag: bool) -> RankedListing:
     return RankedListing(listing, listing.score(now, by_tag=by_tag))
+
+
+# ---- The texts of cards ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill of a card."""
+
+    id: str
+    name: str
+    description: str
+    tags: tuple[str, ...]
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CardText:
+    """The texts of one card, as pages show and search them.
+
+    Cards are another party's: a text here has no half of a surrogate pair, which has no bytes, and no character that
+    turns the direction of the text behind it, and so could make a name look like another.
+
+    Attributes:
+        words: All that is searched, without case.
+    """
+
+    title: str = ""
+    description: str = ""
+    skills: tuple[Skill, ...] = ()
+    skill_ids: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    words: str = ""
+
+    @classmethod
+    def of(cls, sanitized: SanitizedCard) -> "CardText":
+        """Return the texts of a card."""
+        title, description, skills = _text(sanitized.name), _text(sanitized.description), tuple(_skills(sanitized))
+        words = [title, description]
+        for skill in skills:
+            words += (skill.id, skill.name, skill.description, *skill.tags)
+        return cls(
+            title,
+            description,
+            skills,
+            tuple(dict.fromkeys(skill.id for skill in skills)),
+            tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags)),
+            "\n".join(words).casefold(),
+        )
+
+
+NO_TEXT = CardText()
+
+
+class CardTexts:
+    """The texts of the cards of one snapshot, by backend."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, CardText]] = {}
+
+    def of(self, backend: str, card: CardFacts) -> CardText:
+        """Return the texts of a backend's card; empty ones where there is none."""
+        known = self._known.get(backend)
+        if known is not None and known[0] == card.version:
+            return known[1]
+        version, sanitized = card.version, card.sanitized
+        text = NO_TEXT if sanitized is None else CardText.of(sanitized)
+        self._known[backend] = version, text
+        return text
+
+
+def _skills(sanitized: SanitizedCard) -> Iterator[Skill]:
+    """Yield the skills of a card; members of a wrong type count as missing."""
+    for skill in sanitized.skills:
+        name = _text(skill.get("id"))
+        yield Skill(
+            name,
+            _text(skill.get("name")) or name,
+            _text(skill.get("description")),
+            tuple(_texts(skill.get("tags"))),
+            tuple(_texts(skill.get("examples"))),
+        )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.translate(_TURNS).encode("utf-8", "replace").decode("utf-8")
+
+
+def _texts(value: object) -> list[str]:
+    return [_text(each) for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
+
+
+_TURNS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))

@@ -189,8 +189,7 @@ async def _state(state: StateUrl | None) -> Iterable[Answer]:
     """Check that a Redis permits all commands of the ledger; other stores are not checked."""
     if state is None or state.kind != "redis":
         return ()
-    from gateway.tasks.redis_address import read_address  # noqa: PLC0415 - redis-py is loaded only if it is used
-    from gateway.tasks.redis_client import RedisClient  # noqa: PLC0415 - as above
+    from gateway.tasks.redis_client import RedisClient, read_address  # noqa: PLC0415 - redis-py is loaded only if used
 
     client = None
     try:

@@ -53,16 +53,8 @@ class _Card:
     stale: bool = False
     personal: bool = False
     version: int = 1
+    is_settled: bool = True
     error: str | None = None
-
-    @property
-    def settled(self) -> "_Card":
-        """Itself: nothing is fetched."""
-        return self
-
-    def is_set(self) -> bool:
-        """Return that the card is as it will be."""
-        return True
 
 
 def _directory(examined: Examined, resolver: Table) -> Directory:

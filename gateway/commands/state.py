@@ -14,8 +14,8 @@ from gateway.commands.output import CommandFailed, aligned
 from gateway.config import effective
 from gateway.config.secrets import Interpolation
 from gateway.config.state import StateUrl, read_state
-from gateway.tasks import opening
 from gateway.tasks.key_ring import Purpose, Rotated, rotate
+from gateway.tasks.ledger import make_store
 from gateway.tasks.store import Figures, Store, StoreBroken
 from gateway.telemetry.audit_log import AuditLog, Event
 
@@ -207,7 +207,7 @@ async def _opened(place: StatePlace, *, new: bool = False) -> AsyncIterator[Stor
         raise CommandFailed(f"{where}there is no {state.path}: a gateway makes it when it starts")
     store: Store | None = None
     try:
-        store = opening.make(state, _TIMEOUT)
+        store = make_store(state, _TIMEOUT)
         await store.open()
         yield store
     except StoreBroken as broken:

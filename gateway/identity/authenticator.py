@@ -4,8 +4,8 @@ A credential that is shown and bad is refused; it never falls through to another
 credentials in one request are refused too: which of them counts would be a guess (safety T5).
 
 In the order of cost: an API key that was shown from this address before and a token with a cached result are answered
-from memory. Any other credential is checked as long as its network has not failed too often (`throttle`); a token then
-waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
+from memory. Any other credential is checked as long as its network has not failed too often (`verification`); a token
+then waits in the verification queue and is verified (`jwt`). So a flood of bad credentials costs its own network alone.
 """
 
 import hashlib
@@ -21,8 +21,7 @@ from gateway.identity.entitlement import Entitlement
 from gateway.identity.jwks import KeySet
 from gateway.identity.jwt import LONGEST, TokenVerifier
 from gateway.identity.mtls import Certificates
-from gateway.identity.throttle import FailureLimit, VerificationQueue
-from gateway.identity.token_cache import TokenCache
+from gateway.identity.verification import CredentialCache, FailureLimit, VerificationQueue
 from gateway.principal import ANONYMOUS, Certificate, Principal
 
 CHALLENGE = 'Bearer realm="a2a"'
@@ -87,7 +86,7 @@ class Authenticator:
         self._tokens = TokenVerifier(settings.issuers, key_sets, bounds, tenants, self._queue)
         self._certificates = None if settings.mtls is None else Certificates(settings.mtls, bounds.entries)
         self._failures = FailureLimit(bounds.failures, bounds.entries)
-        self._unknown_keys = TokenCache(bounds.entries)
+        self._unknown_keys = CredentialCache(bounds.entries)
         self._unknown_for = bounds.remember_bad
         clients = None if self._certificates is None else self._certificates.clients
         self.entitlement = Entitlement(auth, anonymous=anonymous, clients=clients, tenants=tenants)
@@ -137,20 +136,15 @@ class Authenticator:
             known = self._tokens.find(digest, now)
         if known is not None:
             return known
-        principal = self._api_key(digest, shown.address, now, tick)
+        principal = self._api_keys.find(digest, now)
         if principal is not None:
+            # This address shows the key for the first time, which may be a guess.
+            self._check_failures(shown.address, tick)
+            self._api_keys.remember(digest, shown.address)
             return principal
         if shown.api_key:
             raise self._unknown_key(digest, shown.address, now, tick)
         return await self._verify(credential, digest, shown.address, wall, tick)
-
-    def _api_key(self, digest: bytes, address: str, now: float, tick: float) -> Principal | None:
-        """Return the principal of an API key that this address shows for the first time, or None."""
-        principal = self._api_keys.find(digest, now)
-        if principal is not None:
-            self._check_failures(address, tick)
-            self._api_keys.remember(digest, address)
-        return principal
 
     async def _verify(
         self, token: bytes, digest: bytes, address: str, wall: Callable[[], float], tick: float

@@ -27,8 +27,7 @@ from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.limit import Verification
 from gateway.config.model import Issuer
 from gateway.identity.jwks import LONGEST_KID, Key, KeySet
-from gateway.identity.throttle import VerificationQueue
-from gateway.identity.token_cache import TokenCache
+from gateway.identity.verification import CredentialCache, VerificationQueue
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.token_claim import claim_at, single
 
@@ -196,8 +195,8 @@ class TokenVerifier:
         self._good_for = bounds.remember
         self._bad_for = bounds.remember_bad
         # Apart, so that invented tokens cannot evict good ones.
-        self._good = TokenCache(bounds.entries)
-        self._bad = TokenCache(bounds.entries)
+        self._good = CredentialCache(bounds.entries)
+        self._bad = CredentialCache(bounds.entries)
 
     def find(self, digest: bytes, now: float) -> Principal | None:
         """Return the principal of a token from the cache, or None.

@@ -20,7 +20,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
 from gateway.a2a.headers import pass_on
 from gateway.config.client import ClientName, Clients, Mtls, UnknownClient, is_spiffe
-from gateway.identity.token_cache import TokenCache
+from gateway.identity.verification import CredentialCache
 from gateway.principal import Certificate, Principal
 
 _FOR_EVER = float("inf")
@@ -95,7 +95,7 @@ class Certificates:
         self._gives_way = mtls.with_token
         self._is_required = mtls.require
         self.clients = Clients(mtls.clients)
-        self._known = TokenCache(most)
+        self._known = CredentialCache(most)
 
     def prove(self, certificate: Certificate | None, now: float, *, alone: bool) -> Principal | None:
         """Return the principal of a certificate, or None where another credential decides, or none is needed.

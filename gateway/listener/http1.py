@@ -45,7 +45,7 @@ from gateway.a2a.headers import Pairs
 from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.deadline import Deadline
-from gateway.identity.throttle import network_of
+from gateway.identity.verification import network_of
 from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session

@@ -17,8 +17,7 @@ from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard
 from gateway.backend.backend import Backend
 from gateway.cards.serve import PublicUrl
-from gateway.catalog.card_text import NO_TEXT, CardText, Skill
-from gateway.catalog.directory import Seen
+from gateway.catalog.directory import NO_TEXT, CardText, Seen, Skill
 from gateway.catalog.feeds import rule_for
 from gateway.config.routes import Inquiry, explain_request
 from gateway.policy.limits import Limits

@@ -72,7 +72,7 @@ class Forwarder:
             BadParams: the parameters are not of the client's generation, where they are translated; or another message
                 has the same id.
             NotAdmitted: as `ownership_of`.
-            TaskNotFound, TasksLimited: as `Ownership.enter`.
+            TaskNotFound, TasksLimited: as `Ownership.authorize`.
             PushDenied: a webhook may not be called.
             StateUnavailable: the ledger does not answer.
             NoHealthyBackend: the backend is ejected, or the replica that the call belongs to is gone.
@@ -96,7 +96,7 @@ class Forwarder:
         call, meant = self._names.meaning(request, call, key, alias)
         interface = replica.upstream.interface(call, meant)
         meter, isolation = backend.meter, backend.isolation
-        if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters:
+        if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters_lists:
             meter.translated(call.dialect, interface.dialect)
             await self._list(request, backend, interface, call, client, replica=replica, binds=binds)
             return

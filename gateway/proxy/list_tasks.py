@@ -126,7 +126,7 @@ class TaskLister:
                 mine=partial(_mine, ownership),
                 known=ownership.count,
                 cipher=cipher,
-                bound=ownership.bound,
+                bound=ownership.token_binding,
             )
         except AgentFailed as failed:
             error = failed.error

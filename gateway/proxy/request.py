@@ -24,8 +24,8 @@ from gateway.proxy.connection_cache import ConnectionCache, LogFields
 from gateway.proxy.overload import FREE, AnswerMemory
 from gateway.push.webhooks import CallWebhooks
 from gateway.routing.route import Rule
+from gateway.tasks.affinity import SkillCall
 from gateway.tasks.ownership import Ownership
-from gateway.tasks.skill_affinity import SkillCall
 from gateway.tasks.store import OPEN
 from gateway.telemetry.access_log import DIGITS, flat, short
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter
@@ -238,7 +238,7 @@ class RequestContext(msgspec.Struct, eq=False):
             self.meter.task(state)
         if state in OPEN or operation is Operation.LIST_TASKS:
             return
-        age = None if self.ownership is None else self.ownership.open_for
+        age = None if self.ownership is None else self.ownership.open_task_age
         if age is None and operation.sends:
             # It made the task, or the ledger does not know the task.
             age = duration
@@ -347,7 +347,7 @@ async def meet(request: RequestContext, told: Progress) -> None:
     """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:
-        UpstreamProtocol, StateUnavailable: as `Ownership.meet`.
+        UpstreamProtocol, StateUnavailable: as `Ownership.observe`.
     """
     ownership, pushing = request.ownership, request.pushing
     # All tasks of a list that comes here belong to one owner.

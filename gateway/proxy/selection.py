@@ -19,7 +19,7 @@ from gateway.routing.endpoint import explain_conflict
 from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict, read_backend_key
 from gateway.routing.skills import choose
 from gateway.snapshot import Snapshot
-from gateway.tasks.skill_affinity import SkillCall
+from gateway.tasks.affinity import SkillCall
 
 
 def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Location) -> None:

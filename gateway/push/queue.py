@@ -27,7 +27,7 @@ import random
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from typing import Final
@@ -37,11 +37,14 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.push.delivery import Delivery, Outcome, Result, RetryPolicy, backoff
-from gateway.push.subscription import Subscription, Subscriptions, SubscriptionUnreadable
-from gateway.push.usage import BODY, ENTRY, Usage
-from gateway.tasks.store import Note, Store
+from gateway.push.subscription import KIND, Subscription, Subscriptions, SubscriptionUnreadable
+from gateway.tasks.store import Note, Store, notes_of
 from gateway.telemetry.metrics import NO_AGENT
 
+ENTRY: Final = "outbox"
+"""The kind of the notes that are entries of the queue."""
+BODY: Final = "body"
+"""The kind of their bodies; the first of all kinds, so that no page of the others ends with bodies."""
 DUPLICATE: Final = "outbox-twin"
 DUPLICATE_FOR: Final = 600
 """Seconds for which the same body for the same webhook is the same notification, which an agent has sent twice."""
@@ -60,6 +63,10 @@ _GRACE: Final = 30.0
 _STOPPING: Final = 2.0
 # How long an entry that is too old stays in the store, to be found and counted.
 _MARGIN: Final = 3600
+# Counting anew: all of it, the soonest after a refusal, and the entries alone.
+_COUNT_EVERY: Final = 3600.0
+_COUNT_AT_MOST: Final = 60.0
+_COUNT_ENTRIES_EVERY: Final = 30.0
 _LOG_EVERY: Final = 60.0
 """Seconds between two lines about failed attempts: clients pick the webhooks, and could fill the log."""
 
@@ -118,6 +125,118 @@ def read_entry(value: bytes) -> Entry | None:
 
 
 _decoder = msgspec.json.Decoder(Entry)
+
+
+# ---- Quotas ----------------------------------------------------------------------------------------------------------
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """The most that one tenant may have: subscriptions, notifications that wait, and bytes of their bodies."""
+
+    subscriptions: int = 20_000
+    waiting: int = 10_000
+    waiting_bytes: int = 256 * 1024 * 1024
+
+
+class Usage:
+    """Counts of subscriptions and notifications in the store by tenant, so that none can fill it.
+
+    Both are counted where they are written and deleted. Nobody tells of those that expire, or that another gateway of
+    the store writes. So all are counted anew each hour, and within a minute after one was refused; the entries each
+    half minute, also for the metrics.
+
+    Attributes:
+        quota: Replaced when the configuration is reloaded.
+        waiting: Notifications in the queue, by agent, when they were counted last.
+        oldest: When the oldest of them was enqueued, in Unix seconds; None where there is none.
+    """
+
+    def __init__(self, store: Store, quota: Quota | None = None) -> None:
+        self.quota = Quota() if quota is None else quota
+        self._store = store
+        self._subscriptions: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        self._refused = asyncio.Event()
+        self.waiting: Mapping[str, int] = {}
+        self.oldest: float | None = None
+
+    def has_room(self, tenant: str) -> bool:
+        """Return whether a tenant may have one more subscription."""
+        return self._answer(fits=self._subscriptions[tenant] < self.quota.subscriptions)
+
+    def has_room_for(self, tenant: str, size: int) -> bool:
+        """Return whether a tenant may have one more notification, of so many bytes."""
+        quota = self.quota
+        fits = self._waiting[tenant] < quota.waiting and self._bytes[tenant] + size <= quota.waiting_bytes
+        return self._answer(fits=fits)
+
+    def subscribed(self, tenant: str, change: int = 1) -> None:
+        """Count one subscription more (1) or fewer (-1)."""
+        _change(self._subscriptions, tenant, change)
+
+    def queued(self, tenant: str, size: int, change: int = 1) -> None:
+        """Count one notification more (1) or fewer (-1)."""
+        _change(self._waiting, tenant, change)
+        _change(self._bytes, tenant, change * size)
+
+    async def watch(self) -> None:
+        """Count the entries each half minute until cancelled."""
+        while True:
+            await asyncio.sleep(_COUNT_ENTRIES_EVERY)
+            with suppress(StateUnavailable):
+                await self.count_entries()
+
+    async def run(self) -> None:
+        """Count the store anew at once, each hour, and within a minute after a refusal; until cancelled."""
+        while True:
+            with suppress(StateUnavailable):
+                await self.count()
+            await asyncio.sleep(_COUNT_AT_MOST)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_COUNT_EVERY):
+                    await self._refused.wait()
+
+    async def count(self) -> None:
+        """Count the store anew.
+
+        Raises:
+            StateUnavailable: it does not answer; the counts stay as they are.
+        """
+        self._refused.clear()
+        self._subscriptions = Counter([note.tenant async for note in notes_of(self._store, KIND)])
+        await self.count_entries()
+
+    async def count_entries(self) -> None:
+        """Count the notifications in the queue anew.
+
+        Raises:
+            StateUnavailable: as `count`.
+        """
+        waiting, sizes, agents = Counter[str](), Counter[str](), Counter[str]()
+        oldest: float | None = None
+        async for note in notes_of(self._store, ENTRY):
+            entry = read_entry(note.value)
+            waiting[note.tenant] += 1
+            sizes[note.tenant] += 0 if entry is None else entry.size
+            agents[NO_AGENT if entry is None else entry.agent] += 1
+            made = math.inf if entry is None else entry.made
+            oldest = made if oldest is None else min(oldest, made)
+        self._waiting, self._bytes, self.waiting, self.oldest = waiting, sizes, agents, oldest
+
+    def _answer(self, *, fits: bool) -> bool:
+        if not fits:
+            self._refused.set()
+        return fits
+
+
+def _change(counts: Counter[str], tenant: str, change: int) -> None:
+    counts[tenant] += change
+    if counts[tenant] <= 0:
+        del counts[tenant]
+
+
+# ---- Whose turn it is ------------------------------------------------------------------------------------------------
 
 
 class Leased(msgspec.Struct, eq=False):
@@ -191,6 +310,9 @@ class FairQueue:
 
 def _lane(leased: Leased) -> tuple[str, bool]:
     return leased.entry.tenant, leased.entry.failed > 0
+
+
+# ---- The queue -------------------------------------------------------------------------------------------------------
 
 
 class DeliveryQueue:

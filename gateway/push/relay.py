@@ -35,10 +35,9 @@ from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
 from gateway.push.delivery import Result
-from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued
+from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, Usage
 from gateway.push.ssrf import Target, WebhookPolicy
 from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
-from gateway.push.usage import Usage
 from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit_log import Event
 
@@ -72,16 +71,17 @@ class PushRelay:
 
     Args:
         public_url: The URL at which agents reach the gateway.
-        max_per_task: Most webhooks of one task.
         entitled: Returns whether the owner of a subscription may still call its agent.
         observe: Called with the subscription and the content of a notification before it is forwarded: records whose
             the task is, and returns whether it is the subscription's owner's.
         count: As that of `DeliveryQueue`; told `refused` of notifications that are not taken.
         audit: Called for each refused notification (of another owner, or without a token), with the reason.
-        linger: Seconds for which a subscription is kept when its task has ended: longer than a notification may wait.
         wall: Unix seconds.
 
     Attributes:
+        policy: Webhooks that may be called; replaced when the configuration is reloaded, as the two that follow.
+        max_per_task: Most webhooks of one task.
+        linger: Seconds for which a subscription is kept when its task has ended: longer than a notification may wait.
         max_body: Most bytes of a notification.
     """
 
@@ -105,22 +105,16 @@ class PushRelay:
         self.max_body = max_body
         self._usage = usage = Usage(store) if usage is None else usage
         self._subscriptions = Subscriptions(store, lambda tenant: usage.subscribed(tenant, -1))
-        self._policy = policy
+        self.policy = policy
         self._prefix = public_url.rstrip("/") + PATH
         self._queue = queue
-        self._max_per_task = max_per_task
+        self.max_per_task = max_per_task
         self._entitled = entitled
         self._observe = observe
         self._count = count
         self._audit = audit
-        self._linger = linger
+        self.linger = linger
         self._wall = wall
-
-    def change(self, policy: WebhookPolicy, *, max_per_task: int, linger: int) -> None:
-        """Apply a reloaded configuration."""
-        self._policy = policy
-        self._max_per_task = max_per_task
-        self._linger = linger
 
     # ---- Registration ----------------------------------------------------------------------------------------------
 
@@ -154,12 +148,12 @@ class PushRelay:
         told = push_config.read(config)
         # Agents call a configuration without an id as they like; most give it the id of its task.
         wanted = replace(told, task_id=task_id or "", id=told.id or task_id or "")
-        target = self._policy.refuse_url(wanted.url)
+        target = self.policy.refuse_url(wanted.url)
         if self._is_ours(target):
             raise PushDenied("a webhook must not be one of the gateway's own")
         if wanted.task_id:
             await self._refuse_many(scope, wanted)
-        await self._policy.refuse_address(target)
+        await self.policy.refuse_address(target)
         secret, now = new_secrets(), int(self._wall())
         subscription = Subscription(
             key=digest(secret.id),
@@ -271,8 +265,8 @@ class PushRelay:
     async def _refuse_many(self, scope: str, wanted: PushConfig) -> None:
         # One replaces another of the same id.
         there = await self._subscriptions.of(scope, wanted.task_id)
-        if sum(not each.is_called(wanted.id) for each in there) >= self._max_per_task:
-            raise PushDenied(f"a task must not have more than {self._max_per_task} push configurations")
+        if sum(not each.is_called(wanted.id) for each in there) >= self.max_per_task:
+            raise PushDenied(f"a task must not have more than {self.max_per_task} push configurations")
 
     def _is_ours(self, target: Target) -> bool:
         ours = urlsplit(self._prefix)
@@ -378,7 +372,7 @@ class PushRelay:
         now = int(self._wall())
         if told.state in notification.TERMINAL and told.event in ("task", "status"):
             if not subscription.ended:
-                await self._subscriptions.rewrite(replace(subscription, ended=True, until=now + self._linger))
+                await self._subscriptions.rewrite(replace(subscription, ended=True, until=now + self.linger))
         elif not subscription.ended and subscription.until - now < CONFIRMED // 2:
             await self._subscriptions.rewrite(replace(subscription, until=now + CONFIRMED))
 

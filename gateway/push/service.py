@@ -10,12 +10,11 @@ from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.config.push import Push
 from gateway.push.delivery import Deliverer, RetryPolicy
-from gateway.push.queue import DeliveryQueue
+from gateway.push.queue import DeliveryQueue, Quota, Usage
 from gateway.push.relay import PushRelay
 from gateway.push.signing import Signer
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.push.subscription import ENDED, Subscription
-from gateway.push.usage import Quota, Usage
 from gateway.tasks.store import Store
 from gateway.telemetry.access_log import short
 from gateway.telemetry.audit_log import Event
@@ -96,7 +95,7 @@ class PushService:
         self._usage.quota = Quota(written.max_per_tenant, deliver.max_waiting, deliver.max_waiting_bytes)
         # A subscription outlives the notifications that wait for it.
         linger = max(ENDED, int(deliver.keep + deliver.longest_pause))
-        self.relay.change(policy, max_per_task=written.max_per_task, linger=linger)
+        self.relay.policy, self.relay.max_per_task, self.relay.linger = policy, written.max_per_task, linger
 
     def trust(self, tls: ssl.SSLContext) -> None:
         """Verify webhooks by another context from now on."""

@@ -45,8 +45,7 @@ class Signer:
         """Return the key set that receivers verify by; the key that signs comes first.
 
         Raises:
-            StateUnavailable: the store does not answer, and no key is known yet.
-            StoreBroken: the store keeps no key.
+            StateUnavailable: as `KeyRing.published`.
         """
         return {"keys": [dict(key.public) for key in await self._ring.published()]}
 
@@ -58,7 +57,7 @@ class Signer:
             id: `jti`, which no other signature has.
 
         Raises:
-            StateUnavailable, StoreBroken: as `jwks`.
+            StateUnavailable: as `KeyRing.published`.
         """
         key, *_ = await self._ring.published()
         now = int(self._wall())

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from jwt.algorithms import ECAlgorithm
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.store import Note, Store, StoreBroken
+from gateway.tasks.store import Note, Store
 
 ALGORITHM: Final = "ES256"
 SIGNS_FOR: Final = 30 * 86_400
@@ -114,8 +114,7 @@ class KeyRing:
         """Return the keys of the key set, the one that signs first.
 
         Raises:
-            StateUnavailable: the store does not answer, and no key is known yet.
-            StoreBroken: the store keeps no key.
+            StateUnavailable: the store does not answer, and no key is known yet; or it has none that can be read.
         """
         now = self._wall()
         if not self._known or abs(now - self._read_at) >= REFRESH:
@@ -125,6 +124,10 @@ class KeyRing:
                 # Known keys go on signing while the store is away.
                 if not self._known:
                     raise
+            if not self._known:
+                signs = self._purpose.signs
+                fact = f"{self._store.label}: there is no key for {signs} that this gateway can read"
+                raise StateUnavailable(f"{signs} cannot be signed now; try again soon", detail=fact)
             self._read_at = now
         return published(self._known, now)
 
@@ -178,11 +181,10 @@ async def rotate(store: Store, purpose: Purpose, now: float, *, drops: bool) -> 
 
 
 async def _current(store: Store, purpose: Purpose, now: float) -> list[Key]:
-    """Return the keys in the store, by number; make the next one where it is time, and delete those that are retired.
+    """Return the keys that can be read, by number; make the next one where it is time, and delete the retired ones.
 
     Raises:
         StateUnavailable: the store does not answer.
-        StoreBroken: there is none that this gateway can read.
     """
     keys = await _read(store, purpose)
     if not keys or keys[-1].signs_from + SIGNS_FOR - OVERLAP <= now:
@@ -191,8 +193,6 @@ async def _current(store: Store, purpose: Purpose, now: float) -> list[Key]:
         # Several gateways may do so at a time: the first one's key is everybody's.
         await _make(store, purpose, number, signs_from, None if keys else await _former(store, purpose, now))
         keys = await _read(store, purpose)
-    if not keys:
-        raise StoreBroken(f"{store.label}: there is no key for {purpose.signs} that this gateway can read")
     retired = [key.number for key in keys if _is_retired(key, keys, now)]
     await _delete(store, purpose, retired)
     return [key for key in keys if key.number not in retired]

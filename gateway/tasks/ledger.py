@@ -1,4 +1,4 @@
-"""The ledger of this process: its store, its secret, and what is derived from it. A reload keeps it."""
+"""The ledger of this process: its store, its secret, and what is derived from both. A reload keeps it."""
 
 import asyncio
 import itertools
@@ -6,11 +6,13 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store
+from gateway.config.state import StateUrl
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store, notes_of
 from gateway.tasks.token_cipher import TokenCipher
 
 _MOST_PREFIXES = 10_000
@@ -20,7 +22,8 @@ _EXPIRE_AT_ONCE = 10_000
 # Expiry reads all of a file. Rounds of `_RENEW_EVERY` between two runs, here and for notes that nothing else bounds.
 _EXPIRE_ROUNDS = 4
 _BOUND_ROUNDS = 120
-_PAGE = 500
+# Notes that are dropped before other tasks of the event loop run.
+_DROPPED_AT_ONCE = 500
 
 logger = logging.getLogger("gateway.tasks")
 
@@ -161,6 +164,23 @@ class Ledger:
         return self.known_cipher
 
 
+def make_store(state: StateUrl, patience: float | None = None) -> Store:
+    """Return the store that a configuration names, not opened yet; relative paths are those of the working directory.
+
+    Args:
+        patience: Seconds for a reply over a network; left out, as few as a call has.
+
+    Raises:
+        StoreBroken: it can never work as it is written.
+    """
+    if state.kind != "redis":
+        return SqliteStore(state.path if state.kind == "sqlite" else None)
+    # Only a gateway that uses Redis pays for it.
+    from gateway.tasks.redis import RedisStore  # noqa: PLC0415 - see above
+
+    return RedisStore(state.url, patience=patience)
+
+
 async def trim_notes(store: Store, kind: str, most: int) -> int:
     """Forget the notes of a kind that a tenant has beyond `most`, those that expire first; return how many.
 
@@ -170,34 +190,19 @@ async def trim_notes(store: Store, kind: str, most: int) -> int:
         StateUnavailable: the store does not answer; some may have been forgotten.
     """
     counts: Counter[str] = Counter()
-    async for note in _notes(store, kind):
+    async for note in notes_of(store, kind):
         counts[note.tenant] += 1
     beyond = {tenant: count - most for tenant, count in counts.items() if count > most}
     if not beyond:
         return 0
     expiry: dict[str, list[tuple[int, str]]] = {tenant: [] for tenant in beyond}
-    async for note in _notes(store, kind):
+    async for note in notes_of(store, kind):
         if note.tenant in expiry:
             expiry[note.tenant].append((note.until, note.key))
     dropped = 0
     for tenant, found in expiry.items():
         for _, key in sorted(found)[: beyond[tenant]]:
             dropped += await store.drop(kind, key)
-            if dropped % _PAGE == 0:
+            if dropped % _DROPPED_AT_ONCE == 0:
                 await asyncio.sleep(0)
     return dropped
-
-
-async def _notes(store: Store, kind: str) -> AsyncIterator[Note]:
-    """Yield the notes of a kind; other tasks of the event loop run between two pages."""
-    after = (kind, "")
-    while True:
-        page = await store.notes(after, _PAGE)
-        for note in page:
-            if note.kind != kind:
-                return
-            yield note
-        if not page:
-            return
-        after = (page[-1].kind, page[-1].key)
-        await asyncio.sleep(0)

@@ -14,28 +14,43 @@ Every failure is `StateUnavailable`, within half a second, or some seconds for w
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from gateway.tasks import redis_entry as entry
 from gateway.tasks import redis_scripts as scripts
-from gateway.tasks.redis_address import read_address
-from gateway.tasks.redis_client import RedisClient, Reply
-from gateway.tasks.redis_entry import as_bytes, as_list, as_number, by, closed, named, short, split
-from gateway.tasks.store import LARGE_KINDS, Bounds, Condition, Decision, Figures, Note, Observed, Owner, Row, Task
+from gateway.tasks.redis_client import RedisClient, Reply, read_address, unavailable
+from gateway.tasks.store import (
+    LARGE_KINDS,
+    LONGEST_ID,
+    Bounds,
+    Decision,
+    Figures,
+    Note,
+    Observed,
+    Owner,
+    Row,
+    Task,
+)
 
-LARGE: Final = 32 * 1024
+_DIGITS: Final = 12
+"""Of the time at which a note is to be forgotten, in front of its value."""
+
+_LARGE: Final = 32 * 1024
 """Bytes of a value from which on it is large."""
 
 # Most work of one script: the server does nothing else meanwhile.
 _AT_ONCE: Final = 100
 _TENANTS: Final = 50
 _MOST_KEYS: Final = 10_000
+_LATEST: Final = 10**_DIGITS - 1
+_LATEST_MICROS: Final = 2**53
 _PAGE: Final = 1024 * 1024
 """Bytes of notes after which no more are listed at once."""
+
+T = TypeVar("T")
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -44,7 +59,7 @@ class RedisStore:
     """Keeps the ledger in a Redis.
 
     Args:
-        url: See `redis_address.py`.
+        url: see `RedisAddress`.
         wall: Unix seconds; what notes are past.
         patience: Seconds for a reply, where there is more time than a call has.
 
@@ -54,7 +69,7 @@ class RedisStore:
 
     local = False
     shared = True
-    condition = Condition()
+    trouble = ""
 
     def __init__(
         self,
@@ -73,11 +88,7 @@ class RedisStore:
         self._tenants: dict[str, tuple[bytes, ...]] = {}
 
     async def open(self) -> None:
-        """Connect; where nothing answers, go on trying.
-
-        Raises:
-            StoreBroken: the server will never let the gateway in, or what it holds is a newer gateway's.
-        """
+        """As `Store.open`."""
         await self.client.open()
 
     async def aclose(self) -> None:
@@ -87,104 +98,109 @@ class RedisStore:
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
     async def tasks(self, scope: str, ids: Sequence[str]) -> list[Task | None]:
-        """Return the record of each task, or None."""
+        """As `Store.tasks`."""
         if not ids:
             return []
-        start = closed(scope)
-        found = await self.client.ask("HMGET", self._tasks, *[(start + short(each)).encode() for each in ids])
-        return [None if known is None else entry.read_task(known) for known in as_list(found)]
+        start = _closed(scope)
+        found = await self.client.ask("HMGET", self._tasks, *[(start + _short(each)).encode() for each in ids])
+        return [None if known is None else _read_task(known) for known in _as(list, found)]
 
     async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
-        """Return the owner of a context, or None."""
-        found = await self.client.ask("HGET", self._contexts, (closed(scope) + short(id)).encode())
-        return None if found is None else entry.read_context(found)[0]
+        """As `Store.context`."""
+        found = await self.client.ask("HGET", self._contexts, (_closed(scope) + _short(id)).encode())
+        return None if found is None else _read_context(found)[0]
 
     async def record(self, scope: str, observed: Observed) -> Decision:
-        """Write down what is not known yet, and tell whose it all is."""
+        """As `Store.record`."""
         owner = observed.owner
-        task, context = short(observed.task), short(observed.context)
+        task, context = _short(observed.task), _short(observed.context)
         if not task and not context:
             return Decision()
         told = (
-            closed(scope), task, context, owner.tenant, owner.principal,
+            _closed(scope), task, context, owner.tenant, owner.principal,
             observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.prefixed,
         )  # fmt: skip
-        found = await self.client.run(scripts.RECORD, self._keys(owner.tenant), (_pack(told),))
+        found = await self._run(scripts.RECORD, self._keys(owner.tenant), told)
         if found == 1:
             return Decision(owner if task else None, owner if context else None)
-        return entry.read_decision(found)
+        # False is Lua's nil.
+        of_task, of_context = _decoded(_owners, found)
+        return Decision(
+            None if isinstance(of_task, bool) else Owner(*of_task),
+            None if isinstance(of_context, bool) else Owner(*of_context),
+        )
 
     async def open_tasks(self, tenant: str) -> int:
-        """Return the number of a tenant's tasks that are not over."""
-        return as_number(await self.client.ask("ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
+        """As `Store.open_tasks`."""
+        return _as(int, await self.client.ask("ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
 
     async def open_by_scope(self) -> dict[tuple[str, str], int]:
-        """Return the number of tasks that are not over, by tenant and scope."""
+        """As `Store.open_by_scope`."""
         found: Counter[tuple[str, str]] = Counter()
         async for tenants in self._scan("SSCAN", self._named("tenants")):
             for tenant in map(bytes.decode, tenants):
                 async for page in self._scan("ZSCAN", self._keys(tenant)[len(scripts.SHARED)]):
-                    found.update((tenant, split(name.decode())[0]) for name, _ in page)
+                    found.update((tenant, _split(name.decode())[0]) for name, _ in page)
         return found
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
-        """Return the number of an owner's tasks in a scope, or in one context."""
-        field = closed(scope) + closed(owner.principal) + context
+        """As `Store.count`."""
+        field = _closed(scope) + _closed(owner.principal) + context
         found = await self.client.ask("HGET", self._keys(owner.tenant)[-1], field.encode())
-        return int(as_bytes(found)) if found is not None else 0
+        return int(_as(bytes, found)) if found is not None else 0
 
     # ---- Notes -----------------------------------------------------------------------------------------------------
 
     async def note(self, kind: str, key: str) -> bytes | None:
-        """The value of a note."""
-        name = named(kind, key).encode()
+        """As `Store.note`."""
+        name = _named(kind, key).encode()
         found = await self.client.ask("HGET", self._notes[0], name, large=kind in LARGE_KINDS)
         if found is None:
             return None
-        kept = as_bytes(found)
-        until = int(kept[: entry.DIGITS])
-        return None if until and until <= self._wall() else kept[entry.DIGITS :]
+        kept = _as(bytes, found)
+        until = int(kept[:_DIGITS])
+        return None if until and until <= self._wall() else kept[_DIGITS:]
 
     async def keep(self, note: Note) -> None:
-        """Write a note, over one with the same kind and key."""
+        """As `Store.keep`."""
         await self._keep(note, once=False)
 
     async def settle(self, note: Note) -> bytes:
-        """Write a note unless there is one; gives the value that stands then."""
+        """As `Store.settle`."""
         found = await self._keep(note, once=True)
-        return note.value if found is None else as_bytes(found)
+        return note.value if found is None else _as(bytes, found)
 
     async def _keep(self, note: Note, *, once: bool) -> Reply:
-        told = _pack((named(note.kind, note.key), entry.told_note(note), self._wall(), once))
-        large = len(note.value) >= LARGE
+        told = _pack((_named(note.kind, note.key), _meta_of(note), self._wall(), once))
+        large = len(note.value) >= _LARGE
         return await self.client.run(scripts.KEEP, self._notes, (told, note.value), large=large)
 
     async def drop(self, kind: str, key: str) -> bool:
-        """Remove a note; whether there was one."""
-        return await self._run(scripts.DROP, self._notes, (named(kind, key), self._wall())) == 1
+        """As `Store.drop`."""
+        return await self._run(scripts.DROP, self._notes, (_named(kind, key), self._wall())) == 1
 
     async def group(self, kind: str, group: str, most: int) -> list[tuple[str, bytes]]:
-        """Keys and values of the notes of one kind in a group, by key."""
+        """As `Store.group`."""
         if not group:
             return []
-        found = await self._run(scripts.GROUP, self._notes, (closed(kind), closed(group), most, self._wall()))
-        return [(key.decode(), value) for key, value in by(2, found)]
+        found = await self._run(scripts.GROUP, self._notes, (_closed(kind), _closed(group), most, self._wall()))
+        return [(key.decode(), value) for key, value in _grouped(2, found)]
 
     async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
-        """Take up to `most` notes that are due, the longest due first."""
-        told = (closed(kind), entry.micros(now), most, entry.micros(now + lease), self._wall())
+        """As `Store.due`."""
+        told = (_closed(kind), _micros(now), most, _micros(now + lease), self._wall())
         found = await self._run(scripts.DUE, self._notes, told)
-        return [(key.decode(), value) for key, value in by(2, found)]
+        return [(key.decode(), value) for key, value in _grouped(2, found)]
 
-    # ---- Upkeep ----------------------------------------------------------------------------------------------------
+    # ---- Retention ---------------------------------------------------------------------------------------------------
 
     async def expire(self, now: int, bounds: Bounds, most: int) -> int:
-        """Forget up to `most` entries that are beyond the bounds; gives how many."""
+        """As `Store.expire`."""
         forgotten = await self._all(scripts.EXPIRE_NOTES, self._notes, (now,), most)
         old = (now - bounds.ended, now - bounds.open, bounds.tasks, bounds.contexts)
         async with aclosing(self._scan("SSCAN", self._named("tenants"))) as pages:
             async for page in pages:
-                for few in entry.slices(list(map(bytes.decode, page)), _TENANTS):
+                for few in _slices(list(map(bytes.decode, page)), _TENANTS):
                     if forgotten < most:
                         keys = self._keys(*few)
                         forgotten += await self._all(scripts.EXPIRE, keys, (few, *old), most - forgotten)
@@ -194,13 +210,13 @@ class RedisStore:
         """Return the figures of each tenant; they are not read in one step."""
         holders: dict[bytes, str] = {}
         async for page in self._scan("HSCAN", self._notes[1]):
-            holders.update((name, entry.tenant_of(meta)) for name, meta in page.items())
+            holders.update((name, _decoded(_meta, meta)[0]) for name, meta in page.items())
         notes = Counter(holders.values())
         held = dict.fromkeys(notes, (0, 0, 0))
         async for tenants in self._scan("SSCAN", self._named("tenants")):
             for tenant in map(bytes.decode, tenants):
                 is_open, ended, contexts, _ = self._keys(tenant)[len(scripts.SHARED) :]
-                sizes = [as_number(await self.client.ask("ZCARD", key)) for key in (is_open, ended, contexts)]
+                sizes = [_as(int, await self.client.ask("ZCARD", key)) for key in (is_open, ended, contexts)]
                 held[tenant] = (sizes[0], sizes[1], sizes[2])
         return [
             Figures(tenant, tasks=is_open + ended, open=is_open, contexts=contexts, notes=notes[tenant])
@@ -208,45 +224,45 @@ class RedisStore:
         ]
 
     async def erase(self, tenant: str) -> int:
-        """Forget all that belongs to a tenant; gives how many entries there were."""
+        """As `Store.erase`."""
         tasks = await self._all(scripts.ERASE, self._keys(tenant), (tenant,))
-        return tasks + await self._all(scripts.ERASE_NOTES, self._notes, (closed(tenant),))
+        return tasks + await self._all(scripts.ERASE_NOTES, self._notes, (_closed(tenant),))
 
     async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
-        """Entries in the order of `("task" or "context", scope, id)`, from behind `after`."""
+        """As `Store.rows`."""
         what, scope, id_ = after
-        start = b"(" + (what[:1] + named(scope, id_)).encode() if what else b"-"
+        start = b"(" + (what[:1] + _named(scope, id_)).encode() if what else b"-"
         names = await self.client.ask("ZRANGEBYLEX", self._shared[2], start, b"+", b"LIMIT", b"0", b"%d" % most)
         found = []
-        for name in map(as_bytes, as_list(names)):
+        for name in (_as(bytes, each) for each in _as(list, names)):
             known = await self.client.ask("HGET", self._tasks if name[:1] == b"t" else self._contexts, name[1:])
             # It may have been forgotten since.
-            found += [] if known is None else [entry.read_row(name.decode(), known)]
+            found += [] if known is None else [_read_row(name.decode(), known)]
         return found
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
-        """Write entries as they are, unless they are known already; gives how many were written."""
-        by_tenant: dict[str, list[entry.Told]] = {}
+        """As `Store.put_rows`."""
+        by_tenant: dict[str, list[_RowArguments]] = {}
         for row in rows:
-            if (told := entry.told_row(row)) is not None:
+            if (told := _arguments_of(row)) is not None:
                 by_tenant.setdefault(told[0], []).append(told[1])
         written = 0
         for tenant, entries in by_tenant.items():
-            for few in entry.slices(entries, _AT_ONCE):
-                written += as_number(await self._run(scripts.PUT_ROWS, self._keys(tenant), few))
+            for few in _slices(entries, _AT_ONCE):
+                written += _as(int, await self._run(scripts.PUT_ROWS, self._keys(tenant), few))
         return written
 
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
-        """Notes in the order of `(kind, key)`, from behind `after`."""
-        start = "k" + named(*after) if after != ("", "") else ""
+        """As `Store.notes`."""
+        start = "k" + _named(*after) if after != ("", "") else ""
         told = _pack((start, most, self._wall(), _PAGE))
         found = await self.client.run(scripts.LIST, self._notes, (told,), large=True)
-        return [entry.read_note(name.decode(), value, meta) for name, value, meta in by(3, found)]
+        return [_read_note(name.decode(), value, meta) for name, value, meta in _grouped(3, found)]
 
     # ---- How it is asked -------------------------------------------------------------------------------------------
 
     def _keys(self, *tenants: str) -> tuple[bytes, ...]:
-        """The keys of the scripts on tasks."""
+        """Return the keys of the scripts on tasks."""
         if len(tenants) > 1:
             return (*self._shared, *(key for tenant in tenants for key in self._keys(tenant)[len(scripts.SHARED) :]))
         (tenant,) = tenants
@@ -266,7 +282,7 @@ class RedisStore:
         forgotten = 0
         while forgotten < most:
             few = min(most - forgotten, _AT_ONCE)
-            took = as_number(await self._run(script, keys, (*told, few)))
+            took = _as(int, await self._run(script, keys, (*told, few)))
             forgotten += took
             if took < few:
                 break
@@ -281,3 +297,151 @@ class RedisStore:
             yield page
             if cursor == 0:
                 return
+
+
+# ---- Entries as Redis has them ---------------------------------------------------------------------------------------
+
+
+class _Kept(msgspec.Struct, array_like=True, frozen=True):
+    tenant: str
+    principal: str
+    context: str
+    state: str
+    replica: str
+    dialect: str
+    made: int
+    seen: int
+
+
+_task = msgspec.msgpack.Decoder(_Kept)
+_context = msgspec.msgpack.Decoder(tuple[str, str, int])
+_meta = msgspec.msgpack.Decoder(tuple[str, str, int, int])
+_owners = msgspec.msgpack.Decoder(tuple[tuple[str, str] | bool, tuple[str, str] | bool])
+
+
+# ---- Words ---------------------------------------------------------------------------------------------------------
+
+
+def _closed(word: str) -> str:
+    """Return a word that another may follow."""
+    if "\0" in word or "\1" in word:
+        word = word.replace("\1", "\1\2").replace("\0", "\1\1")
+    return word + "\0"
+
+
+def _opened(word: str) -> str:
+    """Return the word that was closed."""
+    return word[:-1].replace("\1\1", "\0").replace("\1\2", "\1")
+
+
+def _named(word: str, rest: str) -> str:
+    """Return two words, such as a scope and an id, as one name."""
+    return _closed(word) + rest
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the words of a name."""
+    border = name.index("\0") + 1
+    return _opened(name[:border]), name[border:]
+
+
+def _short(id_: str) -> str:
+    """Return the id, or an empty text if it is too long to be kept."""
+    return id_ if len(id_) <= LONGEST_ID else ""
+
+
+def _micros(seconds: float) -> int:
+    """Return microseconds, as far as Lua counts without a gap."""
+    return min(round(seconds * 1e6), _LATEST_MICROS)
+
+
+# ---- Tasks and contexts --------------------------------------------------------------------------------------------
+
+
+def _read_task(reply: Reply) -> Task:
+    """Return the task that a hash holds."""
+    kept = _decoded(_task, reply)
+    owner = Owner(kept.tenant, kept.principal)
+    return Task(owner, kept.context, kept.state, kept.replica, kept.dialect, kept.made, kept.seen)
+
+
+def _read_context(reply: Reply) -> tuple[Owner, int]:
+    """Return the context that a hash holds: its owner, and when it was seen."""
+    tenant, principal, seen = _decoded(_context, reply)
+    return Owner(tenant, principal), seen
+
+
+def _read_row(name: str, reply: Reply) -> Row:
+    """Return a row by its name among the rows."""
+    scope, id_ = _split(name[1:])
+    if name[0] == "t":
+        task = _read_task(reply)
+        return Row(scope, id_, task=task, seen=task.seen)
+    owner, seen = _read_context(reply)
+    return Row(scope, id_, context=owner, seen=seen)
+
+
+_RowArguments: TypeAlias = tuple[str, str, bool, tuple[object, ...]]
+"""The arguments of `PUT_ROWS` for a row: its scope and id, whether it is a task, and the fields of its hash."""
+
+
+def _arguments_of(row: Row) -> tuple[str, _RowArguments] | None:
+    """Return the tenant of a row and the arguments of `PUT_ROWS`; None for one that cannot be kept."""
+    task, owner = row.task, row.context
+    if not _short(row.id):
+        return None
+    if task is not None:
+        owner = task.owner
+        details = (_short(task.context), task.state, task.replica, task.dialect, task.made, task.seen)
+        return owner.tenant, (_closed(row.scope), row.id, True, (owner.tenant, owner.principal, *details))
+    if owner is not None:
+        return owner.tenant, (_closed(row.scope), row.id, False, (owner.tenant, owner.principal, row.seen))
+    return None
+
+
+# ---- Notes ---------------------------------------------------------------------------------------------------------
+
+
+def _meta_of(note: Note) -> tuple[str, str, int, int]:
+    """Return the meta of a note."""
+    due = max(1, _micros(note.due)) if note.due > 0 else 0
+    return note.tenant, note.group, due, min(max(note.until, 0), _LATEST)
+
+
+def _read_note(name: str, value: bytes, meta: bytes) -> Note:
+    """Return a note by its name."""
+    kind, key = _split(name)
+    tenant, group, due, until = _decoded(_meta, meta)
+    return Note(kind, key, value, tenant, group, due / 1e6, until)
+
+
+# ---- Replies -------------------------------------------------------------------------------------------------------
+
+
+def _as(kind: type[T], reply: Reply) -> T:
+    """Return a reply that is of a type.
+
+    Raises:
+        StateUnavailable: it is of another one.
+    """
+    if not isinstance(reply, kind):
+        raise unavailable("Unreadable")
+    return reply
+
+
+def _grouped(size: int, reply: Reply) -> Iterator[tuple[bytes, ...]]:
+    """Yield a list of strings in groups of a size."""
+    words = cast("list[bytes]", _as(list, reply))  # our own scripts answer with strings
+    return zip(*(words[at::size] for at in range(size)), strict=True)
+
+
+def _slices(items: list[T], size: int) -> Iterator[list[T]]:
+    """Yield a list in pieces."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], reply: Reply) -> T:
+    try:
+        return decoder.decode(_as(bytes, reply))
+    except msgspec.MsgspecError as error:
+        raise unavailable("Unreadable") from error

@@ -1,15 +1,16 @@
-"""The way to a Redis: commands and scripts over redis-py, each within half a second, and whether it can be used.
+"""The connection to a Redis: its address, the client of redis-py, and whether it can be used.
 
     up     calls are sent, over as many connections as calls are on their way, up to a bound
     down   a connection failed, a reply was late, or the server is of no use (`_USELESS`): calls fail at once. Attempts
            follow one another, 0.1 to 0.25 s apart, until one succeeds
 
 An attempt runs a script that writes, so that a replica, a server that is still loading or one that may not write is not
-taken for one that can be used. Every failure is `StateUnavailable`. Nothing is sent twice but a script that the
-server has forgotten, or what a cluster sends elsewhere: they did nothing then.
+taken for one that can be used. A call ends within half a second, and every failure is `StateUnavailable`. Nothing is
+sent twice but a script that the server has forgotten, or what a cluster sends elsewhere: they did nothing then.
 
-redis-py closes a connection whose command is cancelled. So each command is a task of its own that goes on when its
-caller leaves: its reply comes, is read, and is nobody's.
+redis-py's client is made without retries and without a time limit for replies: this module waits for them. It closes
+a connection whose command is cancelled. So each command is a task of its own that goes on when its caller leaves: its
+reply comes, is read, and is nobody's.
 
 What is large goes over connections of its own, four at a time, and is waited for longer, so that nobody waits behind.
 """
@@ -19,10 +20,24 @@ import ipaddress
 import logging
 import random
 import re
+import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import (
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+from redis.backoff import NoBackoff
 from redis.commands.core import AsyncScript
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError
@@ -30,11 +45,11 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.background import Background
-from gateway.tasks.redis_address import RedisAddress
-from gateway.tasks.redis_dial import CONNECT, RedisDial
+from gateway.config.state import read_state, redis_database, redis_hosts
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.tls_failure import kind
 
+Client: TypeAlias = "Redis | RedisCluster"
 Reply: TypeAlias = "bytes | int | list[Reply] | None"
 
 SCHEMA: Final = 1
@@ -51,6 +66,10 @@ PATIENCE: Final = 0.45
 """Seconds for a call, with its turn and its connection."""
 LONGER: Final = 4.0
 """Seconds for one that is large."""
+CONNECT: Final = 0.25
+"""Seconds for a name, a connection and its TLS."""
+_SENTINEL: Final = 0.1
+"""Seconds for a connection to a Sentinel, and for its reply; the next one is asked then."""
 LOG_EVERY: Final = 10.0
 """Seconds between two lines that say that it is down."""
 
@@ -64,8 +83,190 @@ _USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN",
 _FAILED: Final = (RedisConnectionError, RedisTimeoutError, RedisClusterException, OSError)
 _POLICY = re.compile(r"allkeys-[a-z]+")
 _WORD = re.compile(r"[A-Z]{2,32}(?= |$)")
+_PREFIX: Final = "a2a"
 
 logger = logging.getLogger("gateway.tasks")
+
+
+# ---- The address -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """The servers that a URL names, how to connect to them, and the keys that are ours.
+
+    `config/state.py` checks the URL. Its parameters are those of redis-py: `db`, and for TLS `ssl_ca_certs`,
+    `ssl_certfile` and `ssl_keyfile`. `prefix` is ours. `sentinel_username` and `sentinel_password` are for Sentinels
+    that ask for one.
+
+    Attributes:
+        label: The URL without credentials and parameters, for logs and metrics.
+        hosts: Servers, Sentinels or nodes of a cluster, each with its port; none where it is a socket.
+        path: The socket.
+        master: The name by which Sentinels know the master; empty where there are none.
+        cluster: Whether the hosts are nodes of a cluster.
+        user: Empty for Redis's default user.
+        authorities: A file of certificates that the server's is verified with; empty for those of the system.
+        certificate: A file with the certificate that is shown to the server, and with its key if `key` is empty.
+        prefix: The beginning of all keys, in braces: it is the hash tag by which a cluster keeps them on one shard.
+    """
+
+    label: str = ""
+    hosts: tuple[tuple[str, int], ...] = ()
+    path: str = ""
+    master: str = ""
+    cluster: bool = False
+    tls: bool = False
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    sentinel_user: str = field(default="", repr=False)
+    sentinel_password: str = field(default="", repr=False)
+    database: int = 0
+    authorities: str = ""
+    certificate: str = ""
+    key: str = ""
+    prefix: str = _PREFIX
+
+    def named(self, *words: str) -> bytes:
+        """Return a key: the prefix, then the words."""
+        return ":".join((f"{{{self.prefix}}}", *words)).encode()
+
+    def open_tls(self) -> ssl.SSLContext | None:
+        """Return the TLS context that verifies the server; None without TLS. The environment is ignored (safety K9).
+
+        Raises:
+            StoreBroken: a file of certificates cannot be read.
+        """
+        if not self.tls:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            if self.authorities:
+                context.load_verify_locations(cafile=self.authorities)
+            else:
+                system = ssl.get_default_verify_paths()
+                cafile = system.openssl_cafile if Path(system.openssl_cafile).is_file() else None
+                context.load_verify_locations(cafile=cafile, capath=system.openssl_capath)
+            if self.certificate:
+                context.load_cert_chain(self.certificate, self.key or None)
+        except OSError as error:
+            raise StoreBroken(f"{self.label}: its certificate files cannot be used ({type(error).__name__})") from error
+        return context
+
+
+def read_address(url: str) -> RedisAddress:
+    """Return the address in a URL.
+
+    Raises:
+        StoreBroken: it is none of a Redis; the text does not repeat it, for it may hold a password.
+    """
+    try:
+        state = read_state(url)
+    except ValueError as error:
+        fact, remedy = error.args
+        raise StoreBroken(f"the URL of the Redis {fact}: {remedy}") from error
+    if state.kind != "redis":
+        raise StoreBroken("the URL of the Redis is no URL of a Redis: write redis://HOST:PORT/DB")
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query))
+    kind = parts.scheme.partition("+")[2]
+    return RedisAddress(
+        label=state.label,
+        hosts=redis_hosts(parts),
+        path=unquote(parts.path) if parts.scheme == "unix" else "",
+        master=parts.path.strip("/").partition("/")[0] if kind == "sentinel" else "",
+        cluster=kind == "cluster",
+        tls=parts.scheme.startswith("rediss"),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        sentinel_user=given.get("sentinel_username", ""),
+        sentinel_password=given.get("sentinel_password", ""),
+        database=redis_database(parts),
+        authorities=given.get("ssl_ca_certs", ""),
+        certificate=given.get("ssl_certfile", ""),
+        key=given.get("ssl_keyfile", ""),
+        prefix=given.get("prefix", _PREFIX),
+    )
+
+
+# ---- The client of redis-py ------------------------------------------------------------------------------------------
+
+
+def _open_client(address: RedisAddress) -> tuple[Client, Sentinel | None]:
+    """Return the client for an address, and the Sentinels that it asks for the master.
+
+    Raises:
+        StoreBroken: a file of certificates cannot be read.
+    """
+    tls = address.open_tls()
+    plain = _over_tls(Connection, SSLConnection, tls)
+    common: dict[str, Any] = {
+        "username": address.user or None,
+        "password": address.password or None,
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT,
+        "max_connections": _CONNECTIONS,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if address.cluster:
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]
+        # All keys are in one slot: whether others are served is nothing to us.
+        cluster = RedisCluster(startup_nodes=nodes, require_full_coverage=False, **common)
+        cluster.connection_kwargs["connection_class"] = plain
+        for node in cluster.startup_nodes:
+            node.connection_class = plain
+        return cluster, None
+    common["db"] = address.database
+    if address.master:
+        sentinels = _open_sentinels(address, plain)
+        kind = _over_tls(SentinelManagedConnection, SentinelManagedSSLConnection, tls)
+        pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]  # redis-py does not type it
+            address.master, sentinels, connection_class=kind, **common
+        )
+        return Redis.from_pool(pool), sentinels
+    if address.path:
+        place: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.path}
+    else:
+        ((host, port),) = address.hosts
+        place = {"connection_class": plain, "host": host, "port": port}
+    return Redis.from_pool(ConnectionPool(**place, **common)), None
+
+
+def _open_sentinels(address: RedisAddress, plain: type[Connection]) -> Sentinel:
+    settings: dict[str, Any] = {
+        "username": address.sentinel_user or None,
+        "password": address.sentinel_password or None,
+        "socket_timeout": _SENTINEL,
+        "socket_connect_timeout": _SENTINEL,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "connection_class": plain,
+    }
+    sentinels = Sentinel(())  # type: ignore[no-untyped-call]  # redis-py does not type it
+    sentinels.sentinels = [
+        Redis.from_pool(ConnectionPool(host=host, port=port, **settings)) for host, port in address.hosts
+    ]
+    return sentinels
+
+
+def _over_tls(
+    plain: type[Connection], over_tls: type[SSLConnection], context: ssl.SSLContext | None
+) -> type[Connection]:
+    """Return the kind of a connection; over TLS it verifies by our context, for redis-py's reads the environment."""
+    if context is None:
+        return plain
+
+    class Verifying(over_tls):  # type: ignore[valid-type,misc]  # one of two classes of redis-py
+        def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's own
+            super().__init__(**kwargs)
+            self.ssl_context.context = context
+
+    return Verifying
+
+
+# ---- Calls, and whether it can be used -------------------------------------------------------------------------------
 
 
 class RedisClient:
@@ -92,7 +293,8 @@ class RedisClient:
         self._longer = max(patience or 0.0, LONGER)
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._large_turns = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._dial: RedisDial | None = None
+        self._client: Client | None = None
+        self._sentinels: Sentinel | None = None
         self._scripts: dict[str, AsyncScript] = {}
         self._calls: set[asyncio.Task[Reply]] = set()
         self._background = Background()
@@ -127,9 +329,11 @@ class RedisClient:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        if self._dial is not None:
-            await self._dial.aclose()
-            self._dial = None
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+        if self._sentinels is not None:
+            await self._sentinels.aclose()
 
     async def run(
         self, script: str, keys: Sequence[bytes], args: Sequence[bytes] = (), *, large: bool = False
@@ -144,16 +348,16 @@ class RedisClient:
         """
         known = self._scripts.get(script)
         if known is None:
-            if self._dial is None:
+            if self._client is None:
                 raise unavailable("Closed")
-            known = self._scripts[script] = self._dial.client.register_script(script)
+            known = self._scripts[script] = self._client.register_script(script)
         return await self._call(known, keys, args, large=large)
 
     async def ask(self, *words: bytes | str, large: bool = False) -> Reply:
         """Run one command; as `run`."""
-        if self._dial is None:
+        if self._client is None:
             raise unavailable("Closed")
-        return await self._call(self._dial.client.execute_command, *words, large=large)
+        return await self._call(self._client.execute_command, *words, large=large)
 
     async def enter(self) -> None:
         """See whether all that is needed may be done; it is up then.
@@ -162,15 +366,19 @@ class RedisClient:
             StoreBroken: it may not, and will not until somebody writes something else.
             StateUnavailable: it may not now.
         """
-        if self._dial is None:
+        if self._client is None:
             self._scripts.clear()
-            self._dial = RedisDial(self.address, _CONNECTIONS)
+            self._client, self._sentinels = _open_client(self.address)
         # A cluster, or Sentinels, may have to be asked one after another.
         patience = self._patience + CONNECT * max(0, min(len(self.address.hosts), 3) - 1)
-        client = self._dial.client
+        client = self._client
         try:
             await self._look_up()
-            await self._dial.let_go()
+            # Behind the name there may be another server now: the connections that nobody uses are closed.
+            if isinstance(client, RedisCluster):
+                await client.aclose()
+            else:
+                await client.connection_pool.disconnect(inuse_connections=False)
             enter = client.register_script(ENTER)
             schema = await self._finished(enter((self.address.named("schema"),), (b"%d" % SCHEMA,)), patience)
         except Exception as error:
@@ -283,10 +491,13 @@ class RedisClient:
         return unavailable(word)
 
     async def _warn_of_eviction(self) -> None:
-        if self._dial is None:
+        if (client := self._client) is None:
             return
         try:
-            asked = self._dial.memory(self.address.named("schema").decode())
+            # In a cluster it is that of the server that has our keys.
+            key = self.address.named("schema").decode()
+            where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
+            asked = cast("Coroutine[Any, Any, Any]", client.info("memory", **where))  # redis-py declares less
             memory = cast("Any", await self._finished(asked, self._patience))
         except Exception:  # noqa: BLE001 - good to know, and a user may not be let ask for it
             return

@@ -29,9 +29,6 @@ OF_TENANT: Final = ("open", "ended", "held", "counts")
 NOTES: Final = ("notes", "meta", "index")
 """The keys of the scripts on notes."""
 
-STALE: Final = SEEN_AGAIN
-"""Seconds after which it is written down that something was seen again, where that is all that is new."""
-
 _OPEN: Final = ", ".join(f"['{state}'] = true" for state in sorted(OPEN))
 
 _WORDS: Final = r"""
@@ -103,7 +100,7 @@ if other(task_of, apart) or (not prefixed and other(context_of, apart)) then ret
 local all_mine = not other(task_of, true) and not other(context_of, true)
 if context_of then
   -- Under the asker's prefix, another tenant's is left alone.
-  if context_of[1] == tenant and now >= context_of[3] + {STALE} then
+  if context_of[1] == tenant and now >= context_of[3] + {SEEN_AGAIN} then
     context_of[3] = now
     put_context(5, scope .. context, context_of)
   end
@@ -112,7 +109,7 @@ elseif context ~= '' then
   new_context(5, scope .. context, context_of)
 end
 if task_of then
-  local is_new = now >= task_of[8] + {STALE}
+  local is_new = now >= task_of[8] + {SEEN_AGAIN}
   if context ~= '' and task_of[3] == '' then
     count_context(5, scope, task_of[2], context)
     task_of[3] = context
@@ -393,7 +390,3 @@ return #found
 """
 )
 """ARGV: tenant, most (packed). Returns how many were forgotten."""
-
-SCRIPTS: Final = (
-    RECORD, PUT_ROWS, EXPIRE, ERASE, KEEP, DROP, GROUP, DUE, LIST, EXPIRE_NOTES, ERASE_NOTES,
-)  # fmt: skip

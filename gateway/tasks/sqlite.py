@@ -1,16 +1,15 @@
 """The ledger in SQLite: in a file that the workers of one gateway share, or in the memory of this process.
 
-The file is in WAL mode with `synchronous=NORMAL`. What an agent's frame names is written in one transaction before the
-client is told; a crash of the process loses none of it, a power cut may lose the last commits. Of several processes
-that write at a time one holds the file for some microseconds, and the others wait. All calls of the event loop use one
-connection and do not suspend; what may take long (counting many tasks, expiry, erasure) runs in a thread, on a
-connection of its own.
+The file (`sqlite_file.py`) is in WAL mode with `synchronous=NORMAL`. What an agent's frame names is written in one
+transaction before the client is told; a crash of the process loses none of it, a power cut may lose the last commits.
+Of several processes that write at a time one holds the file for some microseconds, and the others wait. All calls of
+the event loop use one connection and do not suspend; what may take long (counting many tasks, expiry, erasure) runs in
+a thread, on a connection of its own.
 """
 
 import asyncio
 import contextlib
 import logging
-import math
 import sqlite3
 import time
 import weakref
@@ -21,41 +20,26 @@ from typing import TypeVar
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import sqlite_schema
-from gateway.tasks.sqlite_damage import AT_START, DamageCheck
+from gateway.tasks.sqlite_file import AT_START, SORRY, DamageCheck, SqliteFile, dial
 from gateway.tasks.store import (
     LONGEST_ID,
     OPEN,
     SEEN_AGAIN,
     Bounds,
-    Condition,
     Decision,
     Figures,
     Note,
     Observed,
     Owner,
     Row,
-    StoreBroken,
     Task,
     later_state,
 )
 
 T = TypeVar("T")
 
-TIMEOUT = 0.25
-"""Seconds that a call waits for another process."""
-REOPEN = 0.25
-"""Seconds between two attempts to open the file."""
-LOOK_EVERY = 2.0
-"""Seconds between two looks whether the file still lies at its place."""
-
-# Seconds for which another process may keep this one from opening the file at first: one that starts makes tables.
-_OPENING = 5.0
 # Seconds that what runs in a thread waits for another process.
 _PATIENCE = 1.0
-_LOG_EVERY = 10.0
-_SORRY = "the owner of this task cannot be read now; try again"
-# Errors that say nothing against the connection.
-_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 # Rows that are counted without a thread: some tenths of a millisecond.
 _COUNTED_INLINE = 1_000
 # Rows that are forgotten at once without a thread: some milliseconds.
@@ -149,6 +133,9 @@ class SqliteStore:
     Args:
         path: Of the file, which is made where there is none; its folder must exist. None keeps the ledger in memory.
         wall: Unix seconds, for notes that are past their time.
+
+    Attributes:
+        check: Checks the file for damage; None in memory.
     """
 
     local = True
@@ -163,24 +150,28 @@ class SqliteStore:
         self.label = "memory" if path is None else f"sqlite://{path}"
         self._path = path
         self._wall = wall
-        self._check = None if path is None else DamageCheck(path)
-        self.condition = self._check or Condition()
+        self.check = None if path is None else DamageCheck(path)
         # The context behind which the next run of expiry begins.
         self._reviewed = _START
-        self._db = _Memory() if path is None else SqliteFile(path, self._check)
+        self._db = _Memory() if path is None else SqliteFile(path, self.check)
 
     async def open(self) -> None:
         """As `Store.open`; a file that cannot be used at the moment is opened by a later call."""
         await asyncio.to_thread(self._db.open)
-        if self._check is not None:
-            self._check.begin()
-            await asyncio.to_thread(self._check.wait, AT_START)
+        if self.check is not None:
+            self.check.begin()
+            await asyncio.to_thread(self.check.wait, AT_START)
 
     async def aclose(self) -> None:
         """Close the file."""
         self._db.close()
-        if self._check is not None:
-            await asyncio.to_thread(self._check.stop)
+        if self.check is not None:
+            await asyncio.to_thread(self.check.stop)
+
+    @property
+    def trouble(self) -> str:
+        """As `Store.trouble`."""
+        return "the file is damaged" if self.check is not None and self.check.damaged else ""
 
     # ---- Tasks and contexts --------------------------------------------------------------------------------------
 
@@ -319,7 +310,7 @@ class SqliteStore:
                 return work(db)
 
         def run() -> T:
-            with contextlib.closing(sqlite_schema.dial(path, _PATIENCE)) as db:
+            with contextlib.closing(dial(path, _PATIENCE)) as db:
                 return work(db)
 
         # So that a file that cannot be used is reopened, and its fault is told.
@@ -328,7 +319,7 @@ class SqliteStore:
         try:
             return await asyncio.to_thread(run)
         except sqlite3.Error as error:
-            raise StateUnavailable(_SORRY, detail=str(error)) from error
+            raise StateUnavailable(SORRY, detail=str(error)) from error
 
 
 class _Memory:
@@ -348,9 +339,11 @@ class _Memory:
 
     def __enter__(self) -> sqlite3.Connection:
         if self._closed:
-            raise StateUnavailable(_SORRY, detail="it is closed")
+            raise StateUnavailable(SORRY, detail="it is closed")
         if self._db is None:
-            self._db = sqlite_schema.memory()
+            self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            for statement in (*sqlite_schema.TABLES, *sqlite_schema.NOTES, *sqlite_schema.INDEXES_IN_MEMORY):
+                self._db.execute(statement)
             # Its owner may drop it unclosed; Python 3.13 warns of a connection that is collected open.
             weakref.finalize(self, self._db.close)
         return self._db
@@ -359,153 +352,7 @@ class _Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, sqlite3.Error):
-            raise StateUnavailable(_SORRY, detail=str(error)) from error
-
-
-class SqliteFile:
-    """The event loop's connection to the file: what becomes of it when something is wrong with the file.
-
-    Every error of SQLite is `StateUnavailable` outside. Where another process holds the file, no call after the first
-    waits for it again, until something could be written. Where the connection itself is in doubt (a damaged page, a
-    disk that fails), it is closed, and opened again by a call that comes `REOPEN` seconds later or more. A file that is
-    moved away or deleted while it is in use is not made again: the operator may put it back. A file that was found
-    damaged is not used until it is found whole, or another one lies at its place.
-
-    Args:
-        check: Finds out whether the file is damaged; None where the file is not checked.
-    """
-
-    def __init__(self, path: Path, check: DamageCheck | None = None) -> None:
-        self.path = path
-        self._check = check
-        self._db: sqlite3.Connection | None = None
-        self._fault = "it is closed"
-        self._attempt_at = math.inf
-        self._log_at = -math.inf
-        self._look_at = -math.inf
-        self._identity: tuple[int, int] | None = None
-        # Whether another file, or none, was found at its place.
-        self._is_astray = False
-        # Whether no call waits for other processes now, and how many rows had been changed when that began.
-        self._changes_before: int | None = None
-
-    def open(self) -> None:
-        """Open it, or go on without where it cannot be used now.
-
-        Raises:
-            StoreBroken: it will never be usable.
-        """
-        try:
-            self._db = sqlite_schema.connect(self.path, TIMEOUT, _OPENING)
-            self._identity = _identity(self.path)
-        except sqlite3.Error as error:
-            self._failed(error)
-
-    def close(self) -> None:
-        """Close it for good."""
-        self._let_go()
-        self._attempt_at, self._fault = math.inf, "it is closed"
-
-    def check_place(self) -> bool:
-        """Return whether the file lies at its place still; close the connection where another file, or none, does."""
-        if self._is_astray:
-            return False
-        if self._identity is None or _identity(self.path) == self._identity:
-            if self._is_damaged and self._check is not None:
-                # A whole file may have been copied over it.
-                self._check.begin()
-            return True
-        logger.error("%s was moved or deleted while it was in use: put it back, or restart the gateway", self.path)
-        self._let_go()
-        self._identity, self._is_astray = None, True
-        self._attempt_at = time.monotonic()
-        return False
-
-    @property
-    def _is_damaged(self) -> bool:
-        return self._check is not None and self._check.damaged
-
-    def __enter__(self) -> sqlite3.Connection:
-        if (now := time.monotonic()) >= self._look_at:
-            self._look_at = now + LOOK_EVERY
-            self.check_place()
-        if self._is_damaged and not self._is_astray and self.check_place():
-            self._let_go()
-            self._attempt_at = time.monotonic()
-            self._tell("it is damaged")
-            raise self._unavailable()
-        return self._db or self._reopened()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise self._failed(error) from error
-        if self._changes_before is not None and self._db is not None and self._db.total_changes != self._changes_before:
-            self._changes_before = None
-            self._wait_for_others(TIMEOUT)
-
-    def _reopened(self) -> sqlite3.Connection:
-        now = time.monotonic()
-        if now < self._attempt_at:
-            raise self._unavailable()
-        self._attempt_at = now + REOPEN
-        if (self._is_astray or self._identity is not None) and _identity(self.path) is None:
-            self._tell("it was moved or deleted")
-            raise self._unavailable()
-        try:
-            self._db = sqlite_schema.connect(self.path, timeout=0.0, patience=0.0)
-        except StoreBroken as error:
-            self._tell(str(error))
-            raise self._unavailable() from error
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        self._wait_for_others(TIMEOUT)
-        if self._is_astray and self._check is not None:
-            self._check.begin(anew=True)
-        self._identity, self._is_astray = _identity(self.path), False
-        return self._db
-
-    def _failed(self, error: sqlite3.Error) -> StateUnavailable:
-        self._tell(str(error))
-        if self._check is not None:
-            self._check.suspect(error)
-        if sqlite_schema.code_of(error) not in _PASSING:
-            self._let_go()
-        if self._db is None:
-            self._attempt_at = time.monotonic() + REOPEN
-        elif self._changes_before is None and sqlite_schema.is_busy(error):
-            self._changes_before = self._db.total_changes
-            self._wait_for_others(0.0)
-        return self._unavailable()
-
-    def _unavailable(self) -> StateUnavailable:
-        return StateUnavailable(_SORRY, detail=self._fault, retry_after=1.0)
-
-    def _tell(self, fault: str) -> None:
-        self._fault = fault
-        if (now := time.monotonic()) >= self._log_at:
-            self._log_at = now + _LOG_EVERY
-            logger.warning("the ledger in %s cannot be used: %s", self.path, fault)
-
-    def _wait_for_others(self, timeout: float) -> None:
-        if self._db is not None:
-            self._db.execute(f"PRAGMA busy_timeout = {timeout * 1000:.0f}")
-
-    def _let_go(self) -> None:
-        db, self._db, self._changes_before = self._db, None, None
-        if db is not None:
-            with contextlib.suppress(sqlite3.Error):
-                db.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and the inode of a file; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+            raise StateUnavailable(SORRY, detail=str(error)) from error
 
 
 # ---- Within one transaction ------------------------------------------------------------------------------------------

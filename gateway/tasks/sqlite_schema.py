@@ -1,21 +1,33 @@
-"""The tables of the ledger in SQLite, and whether a file is one that this gateway can keep its ledger in."""
+"""The tables of the ledger in SQLite, and how files of earlier releases are migrated to them.
 
-import os
+Schema 1 and 2 kept tasks and contexts in one table. Schema 2 also kept what was new in an append log beside the
+database, `NAME-ID`, until it was copied into the table. The log has a head line with its epoch and its end, then lines
+of a checksum (CRC-32 of the text, begun with the epoch) and a JSON array of entries. What lies behind the end was never
+acknowledged. A damaged line is passed over, and logged.
+"""
+
+import fcntl
+import logging
+import re
 import sqlite3
-import time
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.tasks import sqlite_migration
-from gateway.tasks.store import StoreBroken
+import msgspec
+
+from gateway.tasks.store import OPEN, StoreBroken
+
+logger = logging.getLogger("gateway.tasks.sqlite")
 
 # "A2AG": what tells our files from those of others (https://www.sqlite.org/pragma.html#pragma_application_id).
-_APPLICATION = 0x41324147
+APPLICATION = 0x41324147
 
 VERSION = 3
 
 # `open` is 1 for a task that has not ended. Each index is one more page that is written for each new task, so there is
 # one alone: it serves counting, and the bound on the tasks of a tenant.
-_TABLES = (
+TABLES = (
     """
     CREATE TABLE task (
         scope TEXT NOT NULL, id TEXT NOT NULL, tenant TEXT NOT NULL, principal TEXT NOT NULL, context TEXT NOT NULL,
@@ -33,8 +45,8 @@ _TABLES = (
     """,
 )
 # A scan of all rows in memory would hold the event loop; one of a file runs in a thread.
-_IN_MEMORY = ("CREATE INDEX task_seen ON task (seen)", "CREATE INDEX context_seen ON context (seen)")
-_NOTES = (
+INDEXES_IN_MEMORY = ("CREATE INDEX task_seen ON task (seen)", "CREATE INDEX context_seen ON context (seen)")
+NOTES = (
     """
     CREATE TABLE note (
         kind TEXT NOT NULL, key TEXT NOT NULL, tenant TEXT NOT NULL, "group" TEXT NOT NULL,
@@ -48,149 +60,117 @@ _NOTES = (
     "CREATE INDEX note_of_tenant ON note (tenant)",
 )
 
-# Seconds between two attempts to open a file that another process holds.
-_PAUSE = 0.02
-_CACHE_KIB = 16 << 10
-# A checkpoint copies each changed page once, however often it changed: 16 MiB of log instead of 4 halve the copying.
-_CHECKPOINT_PAGES = 4_000
-
-_ELSEWHERE = "or name another file in gateway.state"
-_RIGHTS = f"give the gateway's user the right to, {_ELSEWHERE}"
+# ---- Files of earlier releases ---------------------------------------------------------------------------------------
 
 
-def memory() -> sqlite3.Connection:
-    """Open a ledger in the memory of this process."""
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    for statement in (*_TABLES, *_NOTES, *_IN_MEMORY):
-        connection.execute(statement)
-    return connection
+_CONTEXT, _TASK = 0, 1
+_HEAD = re.compile(rb"A2A gateway arrivals 2 (\d{20}) (\d{20})\n")
+_CHECKSUM = 8
+
+_OPEN = ", ".join(f"'{state}'" for state in sorted(OPEN))
+_TASKS = f"""
+    INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
+    SELECT scope, id, tenant, principal, context, state, state IN ({_OPEN}), replica, dialect, made, seen
+    FROM {{table}} WHERE kind = {_TASK}"""  # noqa: S608 - constants
+_CONTEXTS = f"""
+    INSERT INTO context (scope, id, tenant, principal, seen)
+    SELECT scope, id, tenant, principal, seen FROM {{table}} WHERE kind = {_CONTEXT}"""  # noqa: S608 - constants
+# An entry of the log is newer than a row of the table. An owner never changes.
+_PUT_TASK = f"""
+    INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
+    VALUES (?, ?, ?, ?, ?, ?, ? IN ({_OPEN}), ?, ?, ?, ?)
+    ON CONFLICT (scope, id) DO UPDATE
+    SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen
+    WHERE tenant = excluded.tenant AND principal = excluded.principal"""  # noqa: S608 - constants
+_PUT_CONTEXT = """
+    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (scope, id) DO UPDATE SET seen = max(seen, excluded.seen)
+    WHERE tenant = excluded.tenant AND principal = excluded.principal"""
 
 
-def connect(path: Path, timeout: float, patience: float) -> sqlite3.Connection:
-    """Open the ledger in a file; make the file where there is none, and migrate one of an earlier release.
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One task or context, in the order in which the log has its fields."""
+
+    kind: int
+    scope: str
+    id: str
+    tenant: str
+    principal: str
+    context: str
+    state: str
+    replica: str
+    dialect: str
+    made: int
+    seen: int
+
+
+_decode = msgspec.json.Decoder(list[_Entry]).decode
+
+
+def migrate(connection: sqlite3.Connection, path: Path, version: int) -> Path | None:
+    """Copy the entries of an earlier schema into the tables; within the caller's transaction.
 
     Args:
-        timeout: Seconds that a statement waits for another process.
-        patience: Seconds for which another process may keep this one from opening it; one that starts makes tables.
+        version: Of the schema, 1 or 2.
+
+    Returns:
+        The append log, to be removed once the transaction is committed; None where there is none.
 
     Raises:
-        StoreBroken: the file is no ledger that this gateway can use.
-        sqlite3.Error: it cannot be used now.
+        StoreBroken: an earlier gateway still uses the file, or its log cannot be read.
     """
-    _make(path)
-    until = time.monotonic() + patience
-    while True:
-        connection = dial(path, timeout)
-        try:
-            _prepare(connection, path)
-        except sqlite3.Error as error:
-            connection.close()
-            if code_of(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-                raise StoreBroken(f"{path} and the files beside it cannot be used ({error}); {_RIGHTS}") from error
-            # SQLite does not wait by itself where one process turns on the log while another one is there.
-            if not is_busy(error) or time.monotonic() >= until:
-                raise
-        except BaseException:
-            connection.close()
-            raise
-        else:
-            return connection
-        time.sleep(_PAUSE)
+    table = "entry" if version == 1 else "record"
+    connection.execute(_TASKS.format(table=table))
+    connection.execute(_CONTEXTS.format(table=table))
+    log = None
+    if version > 1:
+        (name,) = connection.execute("SELECT id FROM arrivals").fetchone()
+        beside = path.resolve()
+        log = beside.with_name(f"{beside.name}-{name}")
+        for entry in _entries(log):
+            _put(connection, entry)
+        connection.execute("DROP TABLE arrivals")
+    connection.execute(f"DROP TABLE {table}")
+    (tasks,) = connection.execute("SELECT count(*) FROM task").fetchone()
+    logger.warning("%s was migrated from schema %d of an earlier release: %d tasks", path, version, tasks)
+    return log
 
 
-def dial(path: Path, timeout: float) -> sqlite3.Connection:
-    """Connect to an existing file of any kind; the connection may be used from any one thread at a time."""
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", timeout=timeout, isolation_level=None, uri=True, check_same_thread=False
-    )
+def _put(connection: sqlite3.Connection, entry: _Entry) -> None:
+    if entry.kind == _TASK:
+        values = (
+            entry.scope, entry.id, entry.tenant, entry.principal, entry.context, entry.state, entry.state,
+            entry.replica, entry.dialect, entry.made, entry.seen,
+        )  # fmt: skip
+        connection.execute(_PUT_TASK, values)
+    else:
+        connection.execute(_PUT_CONTEXT, (entry.scope, entry.id, entry.tenant, entry.principal, entry.seen))
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another process holds the file."""
-    return code_of(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def code_of(error: sqlite3.Error) -> int:
-    """Return the primary result code; 0 where SQLite itself was not asked."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _make(path: Path) -> None:
-    folder = path.parent
-    if not folder.is_dir():
-        raise StoreBroken(f"{folder} is no folder; make it, {_ELSEWHERE}")
-    # The log and its index are files beside it.
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise StoreBroken(f"nothing can be written in {folder}; {_RIGHTS}")
+def _entries(log: Path) -> Iterator[_Entry]:
     try:
-        # It has the owner of every task, and holds what clients gave for their webhooks.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        if not path.is_file():
-            raise StoreBroken(f"{path} is no file; move it away, {_ELSEWHERE}") from None
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise StoreBroken(f"{path} cannot be read and written; {_RIGHTS}") from None
+        with log.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise StoreBroken(f"{log} is in use by a gateway of an earlier release; stop that one first") from error
+            data = file.read()
+    except FileNotFoundError:
+        return
     except OSError as error:
-        raise StoreBroken(f"{path} cannot be made ({error.strerror}); make it, {_ELSEWHERE}") from error
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    # In one transaction: another process may make the tables between one look and the next.
-    connection.execute("BEGIN")
-    try:
-        version = _version(connection, path)
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-    # Only a file that is ours is turned over to a log.
-    if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise StoreBroken(
-            f"{path} is on a file system whose files cannot be shared, such as a network's; "
-            "name one on a local disk in gateway.state"
-        )
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    if version < VERSION:
-        _bring_up_to_date(connection, path)
-
-
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.DatabaseError as error:
-        if code_of(error) == sqlite3.SQLITE_NOTADB:
-            raise StoreBroken(f"{path} is no SQLite database; move it away, {_ELSEWHERE}") from error
-        if code_of(error) == sqlite3.SQLITE_CORRUPT:
-            raise StoreBroken(f"{path} is damaged; put a copy in its place, {_ELSEWHERE}") from error
-        raise
-    if application != _APPLICATION and (application or version or tables):
-        raise StoreBroken(f"{path} is another program's database; name another file in gateway.state")
-    if version > VERSION:
-        raise StoreBroken(
-            f"{path} was written by a newer gateway (schema {version}, this one knows {VERSION}); "
-            f"start that one, {_ELSEWHERE}"
-        )
-    return int(version)
-
-
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Of several processes that start at a time, one has done it by now.
-        version = _version(connection, path)
-        if version < VERSION:
-            for statement in _TABLES if version else (*_TABLES, *_NOTES):
-                connection.execute(statement)
-            leftover = sqlite_migration.migrate(connection, path, version) if version else None
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute("COMMIT")
-            if leftover is not None:
-                leftover.unlink(missing_ok=True)
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            f"{log} cannot be read ({error.strerror}); it holds the newest tasks of the ledger"
+        ) from error
+    head = _HEAD.match(data)
+    if head is None:
+        return
+    epoch, end = int(head[1]), int(head[2])
+    damaged = 0
+    for line in data[head.end() : end].splitlines():
+        text = line[_CHECKSUM:]
+        if line[:_CHECKSUM] != b"%08x" % zlib.crc32(text, epoch & 0xFFFF_FFFF):
+            damaged += 1
+            continue
+        yield from _decode(text)
+    if damaged:
+        logger.error("%s: %d damaged lines were passed over; the owners of the tasks in them are lost", log, damaged)

@@ -6,16 +6,23 @@ An owner is written once and never changes: the first receiver of a task or a co
 the ids of two backends are unrelated.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
+
+from gateway.a2a.fault import StateUnavailable
 
 OPEN = frozenset({"", "submitted", "working", "input-required", "auth-required", "unknown"})
 """The states of a task that has not ended, as `a2a.task_state.STATES` spells them; empty if no frame told one."""
 
 SEEN_AGAIN = 60
 """Seconds after which an entry is written again although nothing is new, so that it is not forgotten."""
+
+_PAGE = 500
 
 LONGEST_ID = 1024
 """The most characters of an id that is kept; a longer one has no owner."""
@@ -183,15 +190,6 @@ class Row(msgspec.Struct, frozen=True):
     seen: int = 0
 
 
-class Condition:
-    """The health of a store, as far as it is known."""
-
-    @property
-    def trouble(self) -> str:
-        """A lasting fault, for operators; empty for none."""
-        return ""
-
-
 class StoreBroken(Exception):  # noqa: N818 - it is what it is
     """A store that can never work as it is configured; the text has the remedy, and no credentials."""
 
@@ -210,7 +208,10 @@ class Store(Protocol):
     local: bool
     shared: bool
     label: str
-    condition: Condition
+
+    @property
+    def trouble(self) -> str:
+        """A lasting fault, for operators; empty for none."""
 
     async def open(self) -> None:
         """Make files and tables, or connect; a store over a network also opens while the network is down.
@@ -296,3 +297,74 @@ class Store(Protocol):
 
         There may be fewer than `most` if they are large; only an empty list is the end.
         """
+
+
+async def notes_of(store: Store, kind: str) -> AsyncIterator[Note]:
+    """Yield the notes of a kind; other tasks of the event loop run between two pages.
+
+    Raises:
+        StateUnavailable: the store does not answer.
+    """
+    after = (kind, "")
+    while page := await store.notes(after, _PAGE):
+        for note in page:
+            if note.kind != kind:
+                return
+            yield note
+        after = (kind, page[-1].key)
+        await asyncio.sleep(0)
+
+
+# ---- Counted for the metrics ----------------------------------------------------------------------------------------
+
+# An operation that has another name in the metrics, whose names do not change.
+_LABELS = {"record": "meet"}
+METHODS = (
+    "tasks", "context", "record", "open_tasks", "open_by_scope", "count", "note", "keep", "settle", "drop", "group",
+    "due", "expire", "figures", "erase", "rows", "put_rows", "notes",
+)  # fmt: skip
+OPERATIONS = tuple(_LABELS.get(name, name) for name in METHODS)
+"""The closed set of the label `operation`."""
+
+Counts: TypeAlias = dict[str, float]
+"""Counts of `ok` and `unavailable` results of an operation; incremented in place."""
+
+
+class _Counted:
+    def __init__(self, store: Store, share: Callable[[str], Counts], timed: Callable[[str, float], None]) -> None:
+        self.local, self.shared, self.label = store.local, store.shared, store.label
+        self.open, self.aclose = store.open, store.aclose
+        self._store = store
+        for name in METHODS:
+            label = _LABELS.get(name, name)
+            setattr(self, name, _counting(getattr(store, name), share(label), partial(timed, label)))
+
+    @property
+    def trouble(self) -> str:
+        return self._store.trouble
+
+
+def counted(store: Store, share: Callable[[str], Counts], timed: Callable[[str, float], None]) -> Store:
+    """Return the same store, counting.
+
+    Args:
+        share: Returns the counts of an operation by its label.
+        timed: Called with the label of an operation and its seconds.
+    """
+    return cast("Store", _Counted(store, share, timed))
+
+
+def _counting(method: Callable[..., Any], counts: Counts, timed: Callable[[float], None]) -> Callable[..., Any]:
+    async def ask(*args: Any) -> Any:  # noqa: ANN401 - the arguments and the result of the operation
+        began = time.perf_counter()
+        try:
+            found = await method(*args)
+        except StateUnavailable:
+            counts["unavailable"] = counts.get("unavailable", 0) + 1
+            raise
+        finally:
+            timed(time.perf_counter() - began)
+        counts["ok"] = counts.get("ok", 0) + 1
+        return found
+
+    return ask

@@ -27,7 +27,7 @@ CARD: dict[str, Any] = {
 STUB: dict[str, Any] = {"name": "Stub", "url": "notes --secret", "preferredTransport": "stdio", "iconUrl": "https://x/"}
 
 
-class Told:
+class CardAnswer:
     """An agent that tells this of itself."""
 
     def __init__(self, card: object, *versions: Version) -> None:
@@ -41,12 +41,12 @@ class Told:
         return Handshake(self.card, self.versions)
 
 
-def cards(told: Told, stub: dict[str, Any] | None = None, version: Version | None = None) -> StdioCards:
+def cards(told: CardAnswer, stub: dict[str, Any] | None = None, version: Version | None = None) -> StdioCards:
     return StdioCards(cast("Agent", told), stub, CardQuery(version))
 
 
 async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:
-    told = await cards(Told(CARD)).ask(1, 10_000)
+    told = await cards(CardAnswer(CARD)).ask(1, 10_000)
     assert [each.dialect for each in told.spoken] == [Dialect(Binding.JSONRPC, Version.V0_3)]
     assert not told.personal
     card = json.loads(told.card or b"")
@@ -58,36 +58,36 @@ async def test_the_card_is_the_agents_own_behind_its_pipe() -> None:
 
 
 async def test_what_the_operator_wrote_is_where_the_agent_says_nothing_else() -> None:
-    told = await cards(Told({**CARD, "url": None}, Version.V1_0), STUB).ask(1, 10_000)
+    told = await cards(CardAnswer({**CARD, "url": None}, Version.V1_0), STUB).ask(1, 10_000)
     card = json.loads(told.card or b"")
     assert (card["name"], card["iconUrl"]) == ("Notes", "https://x/")
     assert [each.dialect.version for each in told.spoken] == [Version.V1_0]
-    told = await cards(Told(None), STUB).ask(1, 10_000)
+    told = await cards(CardAnswer(None), STUB).ask(1, 10_000)
     assert json.loads(told.card or b"")["name"] == "Stub"
     assert [each.dialect.version for each in told.spoken] == [Version.V0_3]
 
 
 async def test_the_files_word_on_the_generation_is_the_last() -> None:
-    told = await cards(Told(CARD, Version.V1_0), version=Version.V1_0).ask(1, 10_000)
+    told = await cards(CardAnswer(CARD, Version.V1_0), version=Version.V1_0).ask(1, 10_000)
     assert [each.dialect.version for each in told.spoken] == [Version.V1_0]
 
 
 async def test_who_gives_no_card_may_still_have_shown_its_generation() -> None:
-    told = await cards(Told(None, Version.V1_0)).ask(1, 10_000)
+    told = await cards(CardAnswer(None, Version.V1_0)).ask(1, 10_000)
     assert (told.card, [each.dialect.version for each in told.spoken]) == (None, [Version.V1_0])
 
 
 @for_each("card", [b"[]", b"{", b'{"description": 1}', b'"x"', b'{"name": "%b"}' % (b"x" * 20_000)])
 async def test_what_is_no_card_is_refused(card: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
-        await cards(Told(card)).ask(1, 10_000)
+        await cards(CardAnswer(card)).ask(1, 10_000)
     if not card.startswith(b'{"desc'):
         with pytest.raises(UpstreamProtocol):
-            await cards(Told(card), STUB).ask(1, 10_000)
+            await cards(CardAnswer(card), STUB).ask(1, 10_000)
 
 
 async def test_it_is_asked_anew_after_the_first_time() -> None:
-    told = Told(CARD)
+    told = CardAnswer(CARD)
     asker = cards(told)
     for _ in range(3):
         await asker.ask(1, 10_000)
@@ -96,7 +96,7 @@ async def test_it_is_asked_anew_after_the_first_time() -> None:
 
 async def test_the_stub_is_shown_until_the_agent_has_told_its_own_and_is_never_stale() -> None:
     async with open_client() as client:
-        told = Told(b"{")
+        told = CardAnswer(b"{")
         asker = cards(told, STUB)
         source = CardSource(CardPlace("stdio:notes", keep=0.0), client, asker=asker)
         assert asker.stub is not None

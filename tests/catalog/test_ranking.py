@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -22,11 +22,6 @@ WORDS = ["translate", "Translate", "sum", "code"]
 HERE = ("skills", SKILL)
 
 
-class Done:
-    def is_set(self) -> bool:
-        return True
-
-
 @dataclass
 class Card:
     """What a directory sees of a card."""
@@ -36,7 +31,7 @@ class Card:
     stale: bool = False
     personal: bool = False
     error: str | None = None
-    settled: Done = field(default_factory=Done)
+    is_settled: bool = True
 
 
 @dataclass(frozen=True)

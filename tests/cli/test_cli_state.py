@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 from gateway.config.state import StateUrl
-from gateway.tasks import opening
+from gateway.tasks.ledger import make_store
 from gateway.tasks.store import Observed, Owner
 from tests.program import report, run, written
 
@@ -16,7 +16,7 @@ def remember(folder: Path) -> None:
     """One task of each of two tenants, where the configuration above says."""
 
     async def meet() -> None:
-        store = opening.make(StateUrl("sqlite", folder / "state.db"))
+        store = make_store(StateUrl("sqlite", folder / "state.db"))
         await store.open()
         for tenant in ("acme", "globex"):
             await store.record("support", Observed(Owner(tenant), tenant, "", "working", now=2_000_000_000))

@@ -25,8 +25,8 @@ from gateway.commands.state import (
 )
 from gateway.config.state import StateUrl, read_state
 from gateway.push.signing import Signer
-from gateway.tasks import opening
 from gateway.tasks.key_ring import CARDS, NOTIFICATIONS, REFRESH, KeyRing
+from gateway.tasks.ledger import make_store
 from gateway.tasks.store import Figures, Note, Observed, Owner, Store
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
@@ -40,7 +40,7 @@ ACME, GLOBEX = Owner("acme", "ann"), Owner("globex")
 
 @asynccontextmanager
 async def opened(place: StatePlace) -> AsyncIterator[Store]:
-    store = opening.make(place.state)
+    store = make_store(place.state)
     await store.open()
     try:
         yield store

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.state import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
-from gateway.tasks.opening import make
+from gateway.tasks.ledger import make_store
 from gateway.tasks.store import Observed, Owner, Task
 from tests.config.reading import examined, good
 from tests.table import for_each
@@ -60,7 +60,7 @@ def test_a_redis_is_dialled_by_its_url_and_named_without_credentials(text: str, 
 def test_a_name_has_room_for_those_of_the_files_beside_it(tmp_path: Path) -> None:
     longest = tmp_path / ("n" * LONGEST_NAME)
     assert read_state(f"sqlite://{longest}").path == longest
-    store = make(StateUrl("sqlite", longest))
+    store = make_store(StateUrl("sqlite", longest))
 
     async def use() -> list[Task | None]:
         await store.open()

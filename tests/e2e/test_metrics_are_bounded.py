@@ -11,7 +11,7 @@ import pytest
 from gateway.a2a.fault import OUTCOMES, REASONS
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.task_state import STATES
-from gateway.tasks.counted import OPERATIONS
+from gateway.tasks.store import OPERATIONS
 from tests.support.gateway import CALL, JSON, STREAM, Running, agent, bearer, card_of, keys, running
 from tests.support.scripted import ScriptedBackend, Wire, chunk, head, whole
 

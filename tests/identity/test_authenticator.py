@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, Fault, RateLimited
 from gateway.config.model import Auth
 from gateway.identity.authenticator import Authenticator, Credentials
-from gateway.identity.throttle import VerificationQueue
+from gateway.identity.verification import VerificationQueue
 from gateway.principal import ANONYMOUS
 from tests.identity.issuance import (
     NOW,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.identity.throttle import FailureLimit, VerificationQueue, network_of
+from gateway.identity.verification import FailureLimit, VerificationQueue, network_of
 from tests.identity.issuance import run
 from tests.table import for_each
 

@@ -16,8 +16,7 @@ from gateway.config.push import read_pattern
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result
 from gateway.push.ssrf import WebhookPolicy
-from gateway.tasks.redis_address import RedisAddress
-from gateway.tasks.redis_client import RedisClient
+from gateway.tasks.redis_client import RedisAddress, RedisClient
 from gateway.telemetry.tls_failure import TlsFailure, kind, tls_failure
 from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from gateway.upstream.grpc_channel import GrpcChannel

@@ -3,13 +3,13 @@
 import pytest
 
 from gateway.a2a.fault import AuthInvalid
-from gateway.identity.token_cache import TokenCache
+from gateway.identity.verification import CredentialCache
 from gateway.principal import ANONYMOUS
 from tests.identity.issuance import jwk, published, rsa_key
 
 
 def test_a_result_is_valid_from_when_it_was_found_until_its_end() -> None:
-    cache = TokenCache(2)
+    cache = CredentialCache(2)
     cache.put(b"a", ANONYMOUS, since=10.0, until=20.0)
     # A clock that was set back makes nothing last longer.
     for now, found in ((9.9, None), (10.0, ANONYMOUS), (19.9, ANONYMOUS), (20.0, None)):
@@ -22,7 +22,7 @@ def test_a_result_is_valid_from_when_it_was_found_until_its_end() -> None:
 
 
 def test_a_refusal_is_told_again_by_another_fault() -> None:
-    cache = TokenCache(2)
+    cache = CredentialCache(2)
     refusal = AuthInvalid("no", detail="not the file's", issuer="corp")
     cache.put(b"a", refusal, since=10.0, until=20.0)
     told = []
@@ -35,7 +35,7 @@ def test_a_refusal_is_told_again_by_another_fault() -> None:
 
 
 def test_a_result_ends_with_the_keys_it_rests_on() -> None:
-    cache, keys = TokenCache(2), published()
+    cache, keys = CredentialCache(2), published()
     cache.put(b"a", ANONYMOUS, since=10.0, until=20.0, key_set=keys.key_set)
     assert cache.find(b"a", 10.0) is ANONYMOUS
     keys.publish(jwk(rsa_key(1), "k2"))
@@ -43,7 +43,7 @@ def test_a_result_ends_with_the_keys_it_rests_on() -> None:
 
 
 def test_the_oldest_result_is_evicted_first() -> None:
-    cache = TokenCache(2)
+    cache = CredentialCache(2)
     for digest in (b"a", b"b", b"a", b"c"):
         cache.put(digest, ANONYMOUS, since=10.0, until=20.0)
     assert [digest in cache for digest in (b"a", b"b", b"c")] == [True, False, True]

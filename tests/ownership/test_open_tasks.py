@@ -153,7 +153,7 @@ class Full:
 async def test_no_agent_begins_what_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     store, now = SqliteStore(None), [100.0]
     disk = Full(store)
-    monkeypatch.setattr("gateway.app.opening.make", lambda _state: store)
+    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
     monkeypatch.setattr("gateway.app.Ledger", partial(Ledger, clock=lambda: now[0]))
     async with shared() as site:
         task = await site.send("acme")

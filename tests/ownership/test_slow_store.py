@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Waited:
     waited = Waited()
-    monkeypatch.setattr("gateway.app.opening.make", lambda _state: waited.store)
+    monkeypatch.setattr("gateway.app.make_store", lambda _state: waited.store)
     return waited
 
 

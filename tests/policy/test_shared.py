@@ -10,8 +10,7 @@ from gateway.a2a.fault import RateLimited, StateUnavailable
 from gateway.policy.limits import Limits, OverRate, Permit, Quota, Standing
 from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
 from gateway.policy.token_bucket import Bucket
-from gateway.tasks.redis_address import RedisAddress, read_address
-from gateway.tasks.redis_client import RedisClient, Reply
+from gateway.tasks.redis_client import RedisAddress, RedisClient, Reply, read_address
 from tests.policy.simulated import now, run
 from tests.support.redis_peer import until_up
 from tests.support.redis_server import RedisServer, needs_redis, redis_server

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.push.delivery import Deliverer, Delivery, Outcome, Result, RetryPolicy
-from gateway.push.queue import DUPLICATE_FOR, MOST_LEASED, MOST_WAITING, Enqueued
+from gateway.push.queue import BODY, DUPLICATE_FOR, ENTRY, MOST_LEASED, MOST_WAITING, Enqueued
 from gateway.push.subscription import KIND as SUBSCRIPTION
 from gateway.push.subscription import Subscription
-from gateway.push.usage import BODY, ENTRY
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
 from tests.push.support import (

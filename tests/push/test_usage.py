@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from gateway.a2a.fault import PushDenied
-from gateway.push.queue import DeliveryQueue, Enqueued, Entry
+from gateway.push.queue import BODY, ENTRY, DeliveryQueue, Enqueued, Entry, Quota, Usage
 from gateway.push.subscription import KIND as SUBSCRIPTION
-from gateway.push.usage import BODY, ENTRY, Quota, Usage
 from gateway.tasks.store import Note, Store
 from tests.push.support import ANN, BOB, CLIENT, EVE, OK, Desk, Receiver, keep, running, subscription, told
 from tests.support.scripted import WAIT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.push.usage import ENTRY
+from gateway.push.queue import ENTRY
 from gateway.reload import Result
 from tests.support.gateway import Running, bearer, keys
 from tests.support.reloading import Site, serving

@@ -7,7 +7,7 @@ from typing import Self
 
 import pytest
 
-from gateway.tasks import redis_client, redis_dial
+from gateway.tasks import redis_client
 from gateway.tasks.redis_client import RedisClient
 
 Words = Sequence[bytes]
@@ -33,9 +33,8 @@ def friendly(words: Words) -> bytes:
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be late: a machine that is busy is no fault."""
-    for module, names in ((redis_dial, ("CONNECT",)), (redis_client, ("CONNECT", "PATIENCE", "LONGER"))):
-        for name in names:
-            monkeypatch.setattr(module, name, 60.0)
+    for name in ("CONNECT", "PATIENCE", "LONGER"):
+        monkeypatch.setattr(redis_client, name, 60.0)
 
 
 async def until_up(client: RedisClient, *, up: bool = True) -> None:

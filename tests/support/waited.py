@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks.counted import METHODS
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Store
+from gateway.tasks.store import METHODS, Store
 
 
 class Waited:

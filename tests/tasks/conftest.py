@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tasks.sqlite import SqliteFile, SqliteStore
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.sqlite_file import SqliteFile
 
 
 @pytest.fixture

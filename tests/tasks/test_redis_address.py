@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.tasks.redis_address import RedisAddress, read_address
+from gateway.tasks.redis_client import RedisAddress, read_address
 from gateway.tasks.store import StoreBroken
 from tests.table import for_each
 

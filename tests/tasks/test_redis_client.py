@@ -13,8 +13,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.redis_address import read_address
-from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
+from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient, read_address
 from gateway.tasks.store import Decision, Note, StoreBroken
 from tests.support.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
 from tests.support.redis_server import needs_redis, redis_server

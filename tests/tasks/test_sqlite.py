@@ -246,7 +246,7 @@ async def test_what_takes_long_to_count_is_counted_in_a_thread(
 async def test_a_file_that_is_gone_is_found_out_and_not_made_again(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.tasks.sqlite.LOOK_EVERY", 0.0)
+    monkeypatch.setattr("gateway.tasks.sqlite_file.LOOK_EVERY", 0.0)
     await store.record("crm", sighting(ACME, "t1"))
     for each in path.parent.iterdir():
         each.unlink()

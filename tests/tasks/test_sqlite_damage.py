@@ -11,7 +11,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_damage import DamageCheck
+from gateway.tasks.sqlite_file import DamageCheck
 from gateway.tasks.store import Note, Observed, Owner
 from tests.support.scripted import WAIT
 
@@ -39,8 +39,8 @@ def spoil(path: Path) -> None:
 
 
 def checking(store: SqliteStore) -> DamageCheck:
-    assert isinstance(store.condition, DamageCheck)
-    return store.condition
+    assert store.check is not None
+    return store.check
 
 
 async def test_a_whole_file_is_in_no_trouble(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ async def test_a_whole_file_is_in_no_trouble(tmp_path: Path) -> None:
     await filled(path)
     store = SqliteStore(path)
     await store.open()
-    assert store.condition.trouble == ""
+    assert store.trouble == ""
     assert (await store.tasks("crm", ["task-7"]))[0] is not None
     await store.aclose()
 
@@ -62,7 +62,7 @@ async def test_damage_is_an_error_at_the_start_and_nothing_is_told_or_written(
     before = path.read_bytes()
     store = SqliteStore(path)
     await store.open()
-    assert store.condition.trouble == "the file is damaged"
+    assert store.trouble == "the file is damaged"
     [error] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert error.getMessage().startswith(f"{path} is damaged (")
     assert "put a copy in its place" in error.getMessage()
@@ -87,7 +87,7 @@ async def test_a_copy_in_its_place_is_used_without_a_restart(tmp_path: Path, *, 
     store = SqliteStore(path)
     checking(store).again = 0.0
     await store.open()
-    assert store.condition.trouble
+    assert store.trouble
     if moved:
         copy.rename(path)
     else:
@@ -101,7 +101,7 @@ async def test_a_copy_in_its_place_is_used_without_a_restart(tmp_path: Path, *, 
             else:
                 break
     await asyncio.to_thread(checking(store).wait, WAIT)
-    assert store.condition.trouble == ""
+    assert store.trouble == ""
     await store.aclose()
 
 
@@ -111,16 +111,16 @@ async def test_damage_that_a_call_meets_is_trouble_until_a_check_finds_the_file_
     check = DamageCheck(path, again=0.0)
     error = sqlite3.DatabaseError("malformed")
     check.suspect(error)
-    assert check.trouble == ""
+    assert not check.damaged
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     check.suspect(error)
     # A disk that failed to read a page once, say.
     await asyncio.to_thread(check.wait, WAIT)
-    assert check.trouble == ""
+    assert not check.damaged
     spoil(path)
     check.suspect(error)
     await asyncio.to_thread(check.wait, WAIT)
-    assert check.trouble == "the file is damaged"
+    assert check.damaged
     check.stop()
 
 
@@ -141,9 +141,9 @@ async def test_a_check_that_takes_long_holds_the_start_up_for_a_moment_only(
     store = SqliteStore(path)
     await store.open()
     # Nothing is known yet, and calls are served meanwhile.
-    assert store.condition.trouble == ""
+    assert store.trouble == ""
     assert await store.tasks("crm", ["nobody"]) == [None]
     go_on.set()
     await asyncio.to_thread(checking(store).wait, WAIT)
-    assert store.condition.trouble == "the file is damaged"
+    assert store.trouble == "the file is damaged"
     await store.aclose()

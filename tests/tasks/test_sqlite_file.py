@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.tasks import sqlite
-from gateway.tasks.sqlite import LOOK_EVERY, REOPEN, TIMEOUT, SqliteFile
+from gateway.tasks import sqlite_file
+from gateway.tasks.sqlite_file import LOOK_EVERY, REOPEN, TIMEOUT, SqliteFile
 
 KEEP = "INSERT INTO note (kind, key, value, tenant, \"group\", due, until) VALUES ('k', ?, ?, '', '', 0, 0)"
 
@@ -19,7 +19,7 @@ KEEP = "INSERT INTO note (kind, key, value, tenant, \"group\", due, until) VALUE
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(sqlite, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -160,8 +160,8 @@ def foreign(folder: Path) -> bytes:
 def test_a_file_that_is_held_at_the_start_is_used_once_it_is_free(
     file: SqliteFile, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "TIMEOUT", 0.0)
-    monkeypatch.setattr(sqlite, "_OPENING", 0.0)
+    monkeypatch.setattr(sqlite_file, "TIMEOUT", 0.0)
+    monkeypatch.setattr(sqlite_file, "_OPENING", 0.0)
     file.close()
     other = sqlite3.connect(file.path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")

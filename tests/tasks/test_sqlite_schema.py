@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tasks import sqlite_schema
-from gateway.tasks.sqlite_schema import VERSION, connect
+from gateway.tasks import sqlite_file
+from gateway.tasks.sqlite_file import connect
+from gateway.tasks.sqlite_schema import VERSION
 from gateway.tasks.store import StoreBroken
 
 ROOT = Path(__file__).parent.parent.parent
 
 OPENING = """
 import pathlib, sys
-from gateway.tasks.sqlite_schema import connect
+from gateway.tasks.sqlite_file import connect
 for name in sys.stdin:
     connect(pathlib.Path(sys.argv[1], name.strip()), 0.25, 30.0).close()
     print(name, flush=True)
@@ -163,7 +164,7 @@ def test_a_database_that_keeps_no_shared_log_is_refused(tmp_path: Path, monkeypa
         db.execute("PRAGMA application_id")
         return db
 
-    monkeypatch.setattr(sqlite_schema, "dial", dial)
+    monkeypatch.setattr(sqlite_file, "dial", dial)
     assert "cannot be shared" in refusal(tmp_path / "state.db")
 
 

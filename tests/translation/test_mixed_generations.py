@@ -197,7 +197,7 @@ agents: {{ echo: "{backend.url}" }}
 
 async def test_with_a_ledger_it_is_known_to_another_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(None)
-    monkeypatch.setattr("gateway.app.opening.make", lambda _state: store)
+    monkeypatch.setattr("gateway.app.make_store", lambda _state: store)
     card = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with ScriptedBackend(agent(plays(answer("1.0")), card)) as backend:
         text = f"{keys(ada='acme')}\ntenants: {{ acme: [echo] }}\nagents: {{ echo: {backend.url} }}\n"

@@ -1,4 +1,6 @@
-"""Bounds on the cost of unknown credentials: failures of each client network, verifications in each loop turn.
+"""Bounds on the cost of credentials (`auth.verification`): cached results, failures, verifications in a loop turn.
+
+The cache answers a credential that was verified before, good or bad, as long as nothing can have changed (safety K7).
 
 Each network has a token bucket of failures (safety H14). While it has one left, an unknown credential is checked;
 afterwards it is refused unseen until time has refilled the bucket. A bad credential that is repeated costs nothing: the
@@ -15,15 +17,89 @@ Decision (2026-11-20): turns, not a thread. OpenSSL releases the GIL, but handin
 import asyncio
 import socket
 from collections import OrderedDict, deque
+from copy import copy
+from dataclasses import dataclass
 from typing import Final
 
+from gateway.a2a.fault import AuthMissing
+from gateway.identity.jwks import KeySet
 from gateway.policy.token_bucket import Bucket
+from gateway.principal import Principal
 
 PER_TURN: Final = 16
 """Verifications in one turn of the loop: 2.5 ms of RS256, 10 ms of ES384."""
 
 _MAPPED = bytes(10) + b"\xff\xff"
 _NETWORK_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    result: Principal | AuthMissing
+    since: float
+    until: float
+    key_set: KeySet | None
+    version: int
+
+    def is_valid(self, now: float) -> bool:
+        # A clock that was set back ends an entry, too.
+        return self.since <= now < self.until and (self.key_set is None or self.key_set.version == self.version)
+
+
+class CredentialCache:
+    """Principals and refusals by the SHA-256 of the credential.
+
+    Args:
+        most: Entries at most; the oldest is evicted first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, digest: bytes) -> bool:
+        """Return whether there is an entry, valid or not."""
+        return digest in self._entries
+
+    def find(self, digest: bytes, now: float) -> Principal | None:
+        """Return the cached principal, or None where there is no valid entry.
+
+        Args:
+            now: Wall-clock seconds.
+
+        Raises:
+            AuthMissing: the credential was refused; the same fault again.
+        """
+        entry = self._entries.get(digest)
+        if entry is None or not entry.is_valid(now):
+            return None
+        if isinstance(entry.result, AuthMissing):
+            raise copy(entry.result)
+        return entry.result
+
+    def put(
+        self,
+        digest: bytes,
+        result: Principal | AuthMissing,
+        *,
+        since: float,
+        until: float,
+        key_set: KeySet | None = None,
+    ) -> None:
+        """Remember a result until `until`, or until the keys of `key_set` change."""
+        self._entries.pop(digest, None)
+        if len(self._entries) >= self._most:
+            self._entries.popitem(last=False)
+        # A fault that was raised holds the frames it went through; its copy does not.
+        kept = copy(result) if isinstance(result, AuthMissing) else result
+        self._entries[digest] = _Entry(kept, since, until, key_set, 0 if key_set is None else key_set.version)
+
+    def drop(self, digest: bytes) -> None:
+        """Forget an entry, if there is one."""
+        self._entries.pop(digest, None)
 
 
 class FailureLimit:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.state import StateUrl, read_state
-from gateway.tasks import opening
+from gateway.tasks.ledger import make_store
 from gateway.tasks.store import StoreBroken
 from tests.table import for_each
 
@@ -21,7 +21,7 @@ from tests.table import for_each
 )
 def test_a_place_has_its_store(text: str, *, local: bool, shared: bool) -> None:
     state = read_state(text)
-    store = opening.make(state)
+    store = make_store(state)
     assert (store.local, store.shared) == (local, shared)
     assert state.is_shared is shared
     assert "hunter2" not in store.label
@@ -29,13 +29,13 @@ def test_a_place_has_its_store(text: str, *, local: bool, shared: bool) -> None:
 
 def test_making_a_store_opens_nothing(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    opening.make(StateUrl("sqlite", path))
+    make_store(StateUrl("sqlite", path))
     assert not path.exists()
 
 
 def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:
     with pytest.raises(StoreBroken) as broken:
-        opening.make(StateUrl("redis", url="redis://user:hun/hunter2@h"))
+        make_store(StateUrl("redis", url="redis://user:hun/hunter2@h"))
     assert "hunter2" not in str(broken.value)
 
 
@@ -48,4 +48,4 @@ def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:
     ],
 )  # fmt: skip
 def test_what_the_configuration_takes_for_a_redis_the_store_takes_too(text: str) -> None:
-    assert opening.make(read_state(text)).shared
+    assert make_store(read_state(text)).shared
