@@ -261,7 +261,7 @@ class Gateway:
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
-        self.listeners.tell_health()
+        self.listeners.update_health()
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
         logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url or "no address", over_grpc)
 
@@ -399,7 +399,7 @@ class Gateway:
 
     def _begin_draining(self) -> None:
         self.draining = True
-        self.listeners.tell_health()
+        self.listeners.update_health()
         self.metrics.draining.set((), 1)
         self.listeners.close_after_answers()
 

@@ -165,10 +165,10 @@ class Listeners:
         if self._grpc is not None:
             await self._grpc.start()
 
-    def tell_health(self) -> None:
+    def update_health(self) -> None:
         """Update the gRPC health service after readiness has changed."""
         if self._grpc is not None:
-            self._grpc.tell_health()
+            self._grpc.update_health()
 
     def certificates(self, config: Config, marks: Marks) -> Certificates:
         """Read the certificates, which are renewed in place.
