@@ -27,9 +27,9 @@ from gateway.config.yaml import Marks
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
+from gateway.listener.catalog_page import Serve
 from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
-from gateway.listener.try_it import Serve
 from gateway.policy.limits import Limits
 from gateway.policy.shared import SharedRates
 from gateway.proxy.admission import quotas_of

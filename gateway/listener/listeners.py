@@ -19,8 +19,8 @@ from gateway.config.client import Mtls
 from gateway.config.limit import Http
 from gateway.config.model import AdminTls, Config, Tls
 from gateway.config.yaml import Marks
-from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
-from gateway.listener.asgi import AsgiListener
+from gateway.listener.admin import LONGEST_BODY, MOST_CONNECTIONS
+from gateway.listener.asgi import AsgiListener, HostedApplication
 from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import ConnectionLimit, ListenerState
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
@@ -125,10 +125,10 @@ class Listeners:
                 logger.info("listening on %s", ", ".join(addresses))
         else:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
-            self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=lambda: prefix)
+            self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=prefix)
             self.address = written.listen[0]
         if self._over_http or "admin" in written.model_fields_set:
-            state = ListenerState(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
+            state = ListenerState(HostedApplication(pages, LONGEST_BODY), Http(connections=MOST_CONNECTIONS))
             admin_tls = await asyncio.to_thread(open_admin_tls, written.admin.tls, marks)
             self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=admin_tls)
             self.admin_address = self._admin.address
