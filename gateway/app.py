@@ -170,7 +170,7 @@ class Gateway:
                 lambda: self._examined,
                 self.metrics,
                 applied=self._audit_configuration,
-                told=None if worker is None else worker.reloaded,
+                reported=None if worker is None else worker.reloaded,
             )
 
     @property
@@ -321,7 +321,7 @@ class Gateway:
             self.ledger = ledger
             self.limits.share(rates)
             self._background.start("ledger", ledger.run)
-        before.resources.part(snapshot.resources)
+        before.resources.hand_over(snapshot.resources)
         snapshot.resources.enter()
         self.outgoing.drain(before)
         swap = time.perf_counter() - began
@@ -345,8 +345,8 @@ class Gateway:
             ready = not self._is_stopping
         finally:
             if not ready:
-                snapshot.resources.part(before.resources)
-                snapshot.resources.rest()
+                snapshot.resources.hand_over(before.resources)
+                snapshot.resources.stop()
                 await snapshot.aclose()
         if not ready:
             raise Unusable("the gateway is shutting down")
@@ -418,14 +418,14 @@ class Gateway:
             }
         self._audit.write(Event.CONFIGURATION_CHANGED, fields)
 
-    async def stop(self, hurry: asyncio.Event, *, delay: float | None = None) -> None:
+    async def stop(self, at_once: asyncio.Event, *, delay: float | None = None) -> None:
         """Drain and close.
 
         Readiness goes false, connections are accepted for `delay` seconds more, open calls get the drain timeout, and
         the streams that are left end with a final event. Time since an earlier `drain` counts towards the delay.
 
         Args:
-            hurry: Ends every wait when it is set.
+            at_once: Ends every wait when it is set.
             delay: Seconds; None for `gateway.drain.delay`.
         """
         self._is_stopping = True
@@ -435,11 +435,11 @@ class Gateway:
         if delay is None:
             delay = effective.drain_delay(self._config)
         if delay > drained:
-            await _within(hurry, delay - drained)
+            await _within(at_once, delay - drained)
         self.listeners.stop_accepting()
         if self.pipeline.open:
             logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self.pipeline.open)
-        await _until(lambda: not self.pipeline.open, hurry, drain.timeout)
+        await _until(lambda: not self.pipeline.open, at_once, drain.timeout)
         ended = self.pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         if ended:
             logger.warning("drain timeout: ended %d open calls", ended)
@@ -632,7 +632,7 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
         return
 
 
-async def _until(done: Callable[[], bool], hurry: asyncio.Event, seconds: float) -> None:
+async def _until(done: Callable[[], bool], at_once: asyncio.Event, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not done() and not hurry.is_set() and time.monotonic() < deadline:
-        await _within(hurry, 0.05)
+    while not done() and not at_once.is_set() and time.monotonic() < deadline:
+        await _within(at_once, 0.05)

@@ -9,9 +9,9 @@ no threads and no event loop, so a fork is safe. Each worker is a whole gateway 
     a worker hangs      It is killed once its event loop has left pings unanswered for 30 s, and replaced.
     the supervisor dies The workers stop at once, and end their open calls with an error.
 
-A worker that reloads tells the supervisor, which reads the configuration too, for workers that it forks later. Pings
-tell each worker what the others made of their last reload, so that `POST /-/reload` can answer for all of them. Orders
-of operators (the level of the log, drain) reach all workers in the same way.
+A worker reports its reload to the supervisor, which reads the configuration too, for workers that it forks later. Pings
+carry the results of the last reload of all workers, so that `POST /-/reload` can answer for all of them. Orders of
+operators (the level of the log, drain) reach all workers in the same way.
 """
 
 import asyncio
@@ -178,7 +178,7 @@ class Worker(Process):
         if ordered != self.orders:
             self.orders = ordered
             self._obey(ordered)
-        self._tell()
+        self._report()
 
     def follow(self, obey: Callable[[Orders], None]) -> None:
         """Pass on the orders that hold, and those that come."""
@@ -188,7 +188,7 @@ class Worker(Process):
     async def spread(self, orders: Orders) -> int:
         """Give an order to all workers; return the number of others that have not confirmed it in time."""
         orders = self.orders = self.orders.merged(orders)
-        self._tell()
+        self._report()
         others = self.processes - 1
         done = 0
         with suppress(TimeoutError):
@@ -199,14 +199,14 @@ class Worker(Process):
         return others - done
 
     def ready(self) -> None:
-        """Tell the supervisor that requests are served."""
+        """Report to the supervisor that requests are served."""
         self.is_serving = True
-        self._tell()
+        self._report()
 
     def reloaded(self, report: Report) -> None:
-        """Tell the supervisor the outcome of a reload."""
+        """Report the outcome of a reload to the supervisor."""
         self.last_reload = Reload(report.began, report.result.value, report.text_hash, report.why or None)
-        self._tell()
+        self._report()
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload all workers; return the results of the others, and the number without an answer in time."""
@@ -224,7 +224,7 @@ class Worker(Process):
         ]
         return {"workers": workers, "unheard": self.processes - 1 - len(workers)}
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         # The supervisor may be gone.
         with suppress(OSError):
             self.child_conn.send((self.is_serving, self.last_reload, self.orders))
@@ -260,7 +260,7 @@ class Worker(Process):
                 self.is_serving, self.last_reload, self.orders = self.parent_conn.recv()
                 self._unanswered = 0
 
-    def tell(self, reloads: dict[int, Reload], confirmed: dict[int, Orders], orders: Orders) -> bool:
+    def send_ping(self, reloads: dict[int, Reload], confirmed: dict[int, Orders], orders: Orders) -> bool:
         """Ping the worker unless a ping is unanswered; return whether it hangs."""
         if not self._unanswered:
             with suppress(OSError):
@@ -357,7 +357,7 @@ class Workers(Multiprocess):
         if self._reloads != before or self._confirmed != confirmed or time.monotonic() >= self._ping_at:
             self._ping_at = time.monotonic() + _PING
             for worker in self.processes:
-                if worker.tell(self._reloads, self._confirmed, self._orders):
+                if worker.send_ping(self._reloads, self._confirmed, self._orders):
                     pid = worker.pid
                     logger.error("worker %d answered no ping for %d s and is killed", pid, _HANGS_AFTER)
                     worker.process.kill()
@@ -492,7 +492,7 @@ def _end_with(supervisor: int) -> None:
     while os.getppid() == supervisor:
         time.sleep(_PING)
     for _ in range(2):
-        # The second signal says that there is no time to drain.
+        # The second signal leaves no time to drain.
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.1)
     time.sleep(_AT_ONCE)

@@ -25,10 +25,10 @@ class Endpoint:
 
     Attributes:
         path: Empty over gRPC, which has none.
-        tenants: Values that the A2A `tenant` may take here, as far as the table knows them.
+        tenants: Values of the A2A `tenant` here that are in the configuration.
         tenanted: Whether a path segment behind the endpoint is read as a tenant.
-        named: Whether agents' names stand for their paths, as they do over gRPC: a tenant that names nobody then finds
-            nobody, as a path would that leads nowhere.
+        named: Whether the names of agents replace their paths, as over gRPC. A tenant that is no name then finds no
+            agent, as an unknown path does.
         skills: The skills that rules ask for, None for the one in the path; empty where no skill picks an agent.
         by_agent: The rules of each agent, where skills pick them.
         behind_credential: By the tenant that they ask for, or None: of the public agents that a key or claim picks here
@@ -59,7 +59,7 @@ class Endpoint:
         *,
         named: bool = False,
     ) -> Self:
-        """File the rules that are found at one place."""
+        """Index the rules of one host and path."""
         filed: dict[Condition, list[Rule]] = {}
         by_agent: dict[str, list[Rule]] = {}
         skills = {condition[1] for rule in rules for condition in rule.conditions if condition[0] == "skill"}
@@ -97,7 +97,7 @@ class Endpoint:
         return path[len(self.path) - 1] if self.path[-1:] == (SKILL,) else None
 
     def possible(self, request: RoutingInput) -> Iterator[Rule]:
-        """The rules filed under what the request shows; a superset of those that hold."""
+        """Yield the rules that the request may satisfy; a superset of those that hold."""
         yield from self.unconditional
         if request.tenant is not None:
             yield from self.by_condition.get(("tenant", request.tenant), ())
@@ -113,7 +113,7 @@ class Endpoint:
                 yield from self.by_condition.get(("claim", name, value), ())
 
     def select(self, request: RoutingInput) -> tuple[Rule | None, tuple[Rule, ...]]:
-        """The rule that wins, or None with the rules that contend (none of them: no rule holds)."""
+        """Return the rule that wins, or None with the rules in conflict (none if no rule holds)."""
         satisfied = [rule for rule in self.possible(request) if unmet(rule, request) is None]
         if len(satisfied) == 1:
             return satisfied[0], ()

@@ -112,7 +112,7 @@ class GrpcRules:
         return address if isinstance(address, GrpcAddress) else None
 
     def obstacle(self, rule: Rule) -> Obstacle | None:
-        """Why clients cannot reach what a rule of the file matches; None where they can."""
+        """Return why clients cannot reach the agent of a rule of the file; None if they can."""
         address = self._addresses.get(rule)
         return address if isinstance(address, Obstacle) else None
 
@@ -125,10 +125,10 @@ class GrpcRules:
         return () if self.endpoint is None else tuple(self.endpoint.rules)
 
     def unreached(self) -> Iterator[tuple[Rule, Obstacle]]:
-        """The rules of the file that no rule of the endpoint stands for, but for those that say what others do."""
-        standing = set(self._written.values())
+        """Yield the rules of the file without a rule at the endpoint, except those that repeat another one."""
+        reached = set(self._written.values())
         for rule, address in self._addresses.items():
-            if isinstance(address, Obstacle) and rule not in standing:
+            if isinstance(address, Obstacle) and rule not in reached:
                 yield rule, address
 
 
@@ -200,7 +200,7 @@ class _Settled:
 
 
 def _one_each(claims: Sequence[_Claim]) -> dict[str, _Claim]:
-    """One claim of each agent: that which stands first, wherever the file has the others."""
+    """Return one claim of each agent: the first one in the file."""
     found: dict[str, _Claim] = {}
     for claim in sorted(claims, key=lambda claim: _order(claim.rule.place)):
         found.setdefault(claim.rule.agent, claim)
@@ -292,7 +292,7 @@ class Table:
         )
 
     def locate(self, host: str, path: tuple[str, ...]) -> Endpoint | None:
-        """The endpoint at a lower-case host and at the longest prefix of `path`, or None."""
+        """Return the endpoint at a lower-case host and at the longest prefix of `path`, or None."""
         if self._hosts and host:
             for pattern in patterns(host):
                 paths = self._by_host.get(pattern)
@@ -301,7 +301,7 @@ class Table:
         return None if self._any_host is None else self._any_host.longest(path)
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them that are found by a path."""
+        """Yield all endpoints that are found by a path."""
         for paths in self._by_host.values():
             yield from paths
 
@@ -312,14 +312,14 @@ class Table:
 
     @property
     def grpc_endpoint(self) -> Endpoint | None:
-        """Where all calls over gRPC arrive; None where there is no agent for them."""
+        """Return the endpoint of all calls over gRPC; None if no agent is reached over it."""
         return None if self._grpc is None else self._grpc.endpoint
 
     def grpc_address(self, rule: Rule) -> GrpcAddress | None:
         """Return the address by which gRPC clients reach the agent of a rule, or None if they cannot.
 
         The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
-        (`by_tenant`, `require_tenant`) can then be told one of these.
+        (`by_tenant`, `require_tenant`) can then be given one of these.
 
         Args:
             rule: As HTTP has it, or as gRPC has it.
@@ -349,16 +349,16 @@ class Table:
         return found
 
     def may_call(self, principal: Principal, agent: str) -> bool:
-        """Whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
+        """Return whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
         reach = self.admitted(principal)
         return reach is not None and _reaches(reach, principal, agent) and self._suffices(principal, agent)
 
     def may_reach(self, principal: Principal, agent: str, tenant: str | None, *, claims_known: bool = True) -> bool:
-        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant.
+        """Return whether the principal may call a backend: an agent's only one (None), or that of a tenant.
 
         Args:
-            claims_known: False where the caller's credential is no longer at hand: then what the agent requires of its
-                claims is not asked.
+            claims_known: False if the claims of the caller were not stored: then the requirements of the agent are not
+                checked.
         """
         rules, reach = self.agents.get(agent), self.admitted(principal)
         if rules is None or tenant not in rules.routes or reach is None or not _reaches(reach, principal, agent):
@@ -368,7 +368,7 @@ class Table:
         return tenant is None or tenant == principal.tenant or reach.act_for is None or tenant in reach.act_for
 
     def _suffices(self, principal: Principal, agent: str) -> bool:
-        """Whether the principal has the scopes, roles and claims that the agent requires."""
+        """Return whether the principal has the scopes, roles and claims that the agent requires."""
         requirement = self.agents[agent].requirement
         return requirement is None or requirement.is_met(principal)
 
@@ -486,7 +486,7 @@ class Table:
     def _behind_credential(self, endpoint: Endpoint, tenant: str | None) -> tuple[Rule, ...]:
         """Rules of public agents that a credential would pick at an endpoint, for a stranger who may name a tenant.
 
-        Private agents are left out, so that they cannot be told from none.
+        Private agents are left out, so that they look like missing ones.
         """
         found = endpoint.behind_credential.get(None, ())
         if tenant is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.background import Background
-from gateway.listener.stdio import MOST_CALLS, Pipes, Rewrite, StdioClient
+from gateway.listener.stdio import MOST_CALLS, Pipes, Rewrite, Serve, StdioClient
 from gateway.proxy.responder import Responder
 from tests.support.scripted import WAIT
 from tests.support.stdio_host import PipeHost, frame, over_pipes
@@ -22,7 +22,6 @@ from tests.table import for_each
 pytestmark = pytest.mark.anyio
 
 EVENTS = [(b"content-type", b"text/event-stream")]
-Serve = Callable[[Head, Responder], Awaitable[None]]
 
 
 @asynccontextmanager
