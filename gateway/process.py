@@ -146,29 +146,26 @@ def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
 
     A SIGHUP during the start stays pending.
     """
+    origin = Origin(path, environ)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        return _serve(Origin(path, environ), workers)
+        examined = origin.read()
+        if examined.config is None or examined.failed:
+            sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
+            if examined.config is not None:
+                sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
+            return 1
+        if workers == 1:
+            return serve_examined(examined, origin=origin)
+        raise_file_limit()
+
+        def work(examined: Examined, worker: Worker, output: SharedStream) -> int:
+            stream = cast("BinaryIO", output)  # It is only written to.
+            return serve_examined(examined, origin=origin, access_stream=stream, worker=worker)
+
+        return supervise(examined, origin, workers, work)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _serve(origin: Origin, workers: int) -> int:
-    examined = origin.read()
-    if examined.config is None or examined.failed:
-        sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
-        if examined.config is not None:
-            sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
-        return 1
-    if workers == 1:
-        return serve_examined(examined, origin=origin)
-    raise_file_limit()
-
-    def work(examined: Examined, worker: Worker, output: SharedStream) -> int:
-        stream = cast("BinaryIO", output)  # It is only written to.
-        return serve_examined(examined, origin=origin, access_stream=stream, worker=worker)
-
-    return supervise(examined, origin, workers, work)
 
 
 def serve_examined(

@@ -67,7 +67,7 @@ _CLOSING = 10.0
 _AT_ONCE = 5.0
 """Seconds until they are killed after a second one."""
 _STARTED = "started"
-_HEARD = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+_HANDLED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _FORK = multiprocessing.get_context("fork")
 
 logger = logging.getLogger("gateway.workers")
@@ -156,7 +156,7 @@ class Worker(Process):
             os.environ.pop("NOTIFY_SOCKET", None)
             leave_at_once()
             # SIGHUP waits until the gateway handles it.
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD - {signal.SIGHUP})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED - {signal.SIGHUP})
             threading.Thread(target=_end_with, args=(self._supervisor,), daemon=True).start()
             code = self._serve(self)
         except Exception:  # noqa: BLE001 - the process ends here
@@ -234,9 +234,9 @@ class Worker(Process):
     def start(self) -> None:
         """Fork."""
         # A signal in between would reach the handlers of the supervisor within the worker, and be lost.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         super().start()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
 
     @property
     def runs(self) -> bool:
@@ -291,10 +291,10 @@ class Workers(Multiprocess):
 
     def __init__(self, examined: Examined, origin: Origin, count: int, work: Work) -> None:
         super().__init__(uvicorn.Config("gateway", workers=count, log_config=None), [])
-        for number in SIGNALS.keys() - _HEARD:
+        for number in SIGNALS.keys() - _HANDLED:
             # SIGTTIN and SIGTTOU would change the number of workers, by which limits are divided.
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         self.exit_code = 0
         self._examined = examined
         self._read_at = time.monotonic()
@@ -325,7 +325,7 @@ class Workers(Multiprocess):
             self._bind()
             self.init_processes()
             while not self.should_exit.is_set():
-                self._listen()
+                self._wait()
                 self.keep_subprocess_alive()
             self.terminate_all()
             self.join_all()
@@ -376,7 +376,7 @@ class Workers(Multiprocess):
     def join_all(self) -> None:
         """Wait until all workers have ended."""
         while any(worker.runs for worker in self.processes):
-            self._listen()
+            self._wait()
             self._receive()
             self._notifier.alive()
             if time.monotonic() >= self._kill_at:
@@ -405,7 +405,7 @@ class Workers(Multiprocess):
         if written.listen_grpc is not None:
             self._bound["grpc", written.listen_grpc] = reserve(written.listen_grpc)
 
-    def _listen(self) -> None:
+    def _wait(self) -> None:
         """Wait for a message of a worker or the end of one, and handle signals."""
         running = [worker for worker in self.processes if worker.exitcode is None]
         wait([*(each.parent_conn for each in running), *(each.process.sentinel for each in running)], _TICK)

@@ -54,19 +54,19 @@ class ManagedGateway(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """The running configuration."""
+        """Return the active snapshot."""
 
     @property
     def metrics(self) -> Metrics:
-        """The metrics of the process."""
+        """Return the metrics of the process."""
 
     @property
     def started(self) -> bool:
-        """Whether the gateway accepts requests, or has accepted some."""
+        """Return whether the gateway has begun to accept requests."""
 
     @property
     def draining(self) -> bool:
-        """Whether it is shutting down."""
+        """Return whether it is shutting down."""
 
     @property
     def state_trouble(self) -> str:
@@ -74,23 +74,23 @@ class ManagedGateway(Protocol):
 
     @property
     def public_url(self) -> str:
-        """The URL for clients."""
+        """Return the URL for clients."""
 
     @property
     def reloader(self) -> Reloader | None:
-        """Reloads the configuration; None if it comes from no file."""
+        """Return the reloader; None if the configuration comes from no file."""
 
     @property
     def limits(self) -> Limits:
-        """The limits and their use."""
+        """Return the limits and their use."""
 
     @property
     def recent(self) -> RecentRequests:
-        """The last requests of this process."""
+        """Return the last requests of this process."""
 
     @property
     def serve(self) -> Serve:
-        """Answers one request of a client."""
+        """Return the function that answers one request of a client."""
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload the other workers; return the result of each, and the number without an answer in time."""

@@ -254,17 +254,17 @@ class _Server:
         """Return the certificate of the client of a call, or None."""
         if self.tls is None or self.tls.authorities is None:
             return None
-        shown = context.auth_context().get("x509_pem_cert")
-        if not shown:
+        pem = context.auth_context().get("x509_pem_cert")
+        if not pem:
             return None
-        known = self.certificates.get(shown[0])
-        if known is None:
+        certificate = self.certificates.get(pem[0])
+        if certificate is None:
             if len(self.certificates) >= _MOST_CERTIFICATES:
                 self.certificates.clear()
-            known = read_certificate(ssl.PEM_cert_to_DER_cert(shown[0].decode("ascii")))
-            known.void = self.void
-            self.certificates[shown[0]] = known
-        return known
+            certificate = read_certificate(ssl.PEM_cert_to_DER_cert(pem[0].decode("ascii")))
+            certificate.void = self.void
+            self.certificates[pem[0]] = certificate
+        return certificate
 
     def distrust(self) -> None:
         """Void every certificate that was verified here."""
@@ -328,7 +328,7 @@ class GrpcListener:
         try:
             self._current = self._bind(tls, longest)
         except ListenFailed as error:
-            logger.error("gRPC clients are served as before: %s", error)  # noqa: TRY400 - the text says it all
+            logger.error("gRPC clients are served as before: %s", error)  # noqa: TRY400 - the text has the reason
             return
         await self._current.server.start()
         self._stop(before, _FOR_EVER)

@@ -103,8 +103,7 @@ class Listeners:
             ListenFailed: An address or a certificate cannot be used.
         """
         written = config.gateway
-        mtls = _mtls(config)
-        tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, mtls)
+        tls = await asyncio.to_thread(self.certificates, config, marks)
         listener = PublicListener(self._pipeline, self._ready, callbacks, trouble=self._trouble)
         if self._over_http:
             limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
@@ -115,7 +114,7 @@ class Listeners:
                     listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted
                 )
                 connection_limit = state.connection_limit = connection_limit or state.connection_limit
-                server = self._server("public", address, written.socket_mode, state, tls=tls, proxies=proxies)
+                server = self._server("public", address, written.socket_mode, state, tls=tls.public, proxies=proxies)
                 self._public.append(server)
             addresses = [server.address for server in self._public]
             self.address = next((each for each in addresses if not each.startswith(UNIX)), addresses[0])
@@ -125,18 +124,16 @@ class Listeners:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
             self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=prefix)
             self.address = written.listen[0]
-        if self._over_http or "admin" in written.model_fields_set:
+        if self._has_admin(config):
             state = ListenerState(HostedApplication(pages, LONGEST_BODY), Http(connections=MOST_CONNECTIONS))
-            admin_tls = await asyncio.to_thread(open_admin_tls, written.admin.tls, marks)
-            self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=admin_tls)
+            self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=tls.admin)
             self.admin_address = self._admin.address
         if written.listen_grpc is not None:
             from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - grpcio is loaded only if it is used
 
-            pem = None if written.tls is None else await asyncio.to_thread(open_grpc_tls, written.tls, marks, mtls)
             # grpc-core opens the socket itself.
             reserved = self._sockets.get(("grpc", written.listen_grpc)) or reserve(written.listen_grpc)
-            self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, pem)
+            self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, tls.grpc)
             self.grpc_address = self._grpc.address
 
     def _server(
@@ -173,12 +170,15 @@ class Listeners:
         Raises:
             ListenFailed: A certificate cannot be used.
         """
-        tls, mtls = config.gateway.tls, _mtls(config)
-        admin = None if self._admin is None else open_admin_tls(config.gateway.admin.tls, marks)
-        if tls is None:
+        written, mtls = config.gateway, None if config.auth is None else config.auth.mtls
+        admin = open_admin_tls(written.admin.tls, marks) if self._has_admin(config) else None
+        if written.tls is None:
             return Certificates(admin=admin)
-        pem = None if self._grpc is None else open_grpc_tls(tls, marks, mtls)
-        return Certificates(open_tls(tls, marks, mtls), pem, admin)
+        grpc = None if written.listen_grpc is None else open_grpc_tls(written.tls, marks, mtls)
+        return Certificates(open_tls(written.tls, marks, mtls), grpc, admin)
+
+    def _has_admin(self, config: Config) -> bool:
+        return self._over_http or "admin" in config.gateway.model_fields_set
 
     async def renew(self, certificates: Certificates, config: Config) -> None:
         """Use other certificates and limits for new connections."""
@@ -266,8 +266,3 @@ def _verify_clients(context: ServerTls, file: Path, *, required: bool) -> None:
         ask(context, read_authorities(file), required=required)
     except CertificateUnusable as error:
         raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
-
-
-def _mtls(config: Config) -> Mtls | None:
-    """Return the settings of client certificates; None if none are requested."""
-    return None if config.auth is None else config.auth.mtls

@@ -19,19 +19,19 @@ class Ranked(Protocol):
 
     @property
     def agent(self) -> str:
-        """Its agent."""
+        """Return its agent."""
 
     @property
     def backend(self) -> str:
-        """Its key; see `backend_key`."""
+        """Return its key; see `backend_key`."""
 
     @property
     def trouble(self) -> str:
-        """Why no call can go there now, or an empty text."""
+        """Return why it cannot take calls now; empty if it can."""
 
     @property
     def is_open(self) -> bool:
-        """Whether an anonymous caller may read its card."""
+        """Return whether an anonymous caller may read its card."""
 
     def parts(self) -> dict[str, object]:
         """Return the parts of its score."""
