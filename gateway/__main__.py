@@ -13,7 +13,7 @@ def main() -> None:
         return
     if serves(sys.argv[1:]):
         leave_at_once()
-    from gateway.cli import main as run  # noqa: PLC0415 - it takes a second, in which signals are to be heard
+    from gateway.cli import main as run  # noqa: PLC0415 - it takes a second, in which signals must work
 
     run()
 

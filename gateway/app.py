@@ -27,11 +27,11 @@ from gateway.config.yaml import Marks
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
+from gateway.listener.catalog_page import Serve
 from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
-from gateway.listener.try_it import Serve
 from gateway.policy.limits import Limits
-from gateway.policy.shared import SharedRates
+from gateway.policy.token_bucket import SharedRates
 from gateway.proxy.admission import quotas_of
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
@@ -46,23 +46,23 @@ from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.tasks.ledger import Ledger, make_store
 from gateway.tasks.store import Bounds, Store, StoreBroken, counted
 from gateway.telemetry import log
-from gateway.telemetry.access_log import AccessLog, RecentRequests
+from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.audit_log import AuditLog, Event
 from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample, watch_lag
 from gateway.telemetry.output import RotatedFile, form_of
 from gateway.workers import Orders, Worker
 
-_LAST_WORDS = 1.0
+_FINAL_EVENTS = 1.0
 """Seconds for the final events of streams that the drain interrupts."""
-_WARM = 3.0
+_WARM_UP = 3.0
 """Seconds that a new snapshot waits for its cards and keys before the swap."""
-_MOST_TOLD = 100
+_MOST_CHANGES = 100
 """Changes in one audit event."""
 
 logger = logging.getLogger("gateway")
 
 
-class StartFailed(Exception):  # noqa: N818 - the operator reads it as it is
+class StartFailed(Exception):  # noqa: N818 - operators read the text
     """A file or a store of the configuration cannot be used; the text has its place and the reason."""
 
 
@@ -80,7 +80,10 @@ class Gateway:
 
     Attributes:
         listeners: The sockets.
+        limits: The limits and their use.
+        recent: The last requests of this process.
         pipeline: The order of steps that every request takes.
+        serve: Answers one request of a client.
         outgoing: Snapshots that were replaced and still have calls.
         ledger: The store of owners; None if tasks have none.
         drains_since: Monotonic time at which draining began.
@@ -113,7 +116,8 @@ class Gateway:
             None if worker is None else worker.metrics,
             self._config.observe.metrics.buckets.model_dump(exclude_none=True),
         )
-        self.access = open_access(self._config, examined.marks, access_stream)
+        self.access = _open_access(self._config, examined.marks, access_stream)
+        self.recent = self.access.recent
         self.started = False
         self.draining = False
         self.drains_since = 0.0
@@ -129,20 +133,21 @@ class Gateway:
         self._push: PushService | None = None
         self._output = access_stream
         self._audit = AuditLog()
-        self._limits = Limits(on_hit=lambda *labels: self.metrics.limit_hits.add(labels))
+        self.limits = Limits(on_hit=lambda *labels: self.metrics.limit_hits.add(labels))
         self._overload = Overload(
             lambda: self._config.gateway.memory_limit,
             processes=self._processes,
-            changed=self._press,
+            changed=self._set_overloaded,
         )
         self.pipeline = Pipeline(
             lambda: self.snapshot,
             self.access,
             lambda *labels: self.metrics.auth.add(labels),
             lambda event, line: self._audit.call(event, line),  # noqa: PLW0108 - `start` opens the log
-            limits=self._limits,
+            limits=self.limits,
             overload=self._overload,
         )
+        self.serve: Serve = self.pipeline.serve
         self.listeners = Listeners(
             {} if worker is None else worker.sockets,
             self.pipeline,
@@ -161,7 +166,7 @@ class Gateway:
                 lambda: self._examined,
                 self.metrics,
                 applied=self._audit_configuration,
-                told=None if worker is None else worker.reloaded,
+                reported=None if worker is None else worker.reloaded,
             )
 
     @property
@@ -182,21 +187,6 @@ class Gateway:
             raise RuntimeError("not started")
         return self._snapshot
 
-    @property
-    def limits(self) -> Limits:
-        """Return the limits and their use."""
-        return self._limits
-
-    @property
-    def recent(self) -> RecentRequests:
-        """Return the last requests of this process."""
-        return self.access.recent
-
-    @property
-    def serve(self) -> Serve:
-        """Return what answers one request of a client."""
-        return self.pipeline.serve
-
     async def start(self) -> None:
         """Listen and serve; if that fails, close everything again.
 
@@ -211,9 +201,9 @@ class Gateway:
             raise
 
     async def _start(self) -> None:
-        self._audit = open_audit(self._config, self._examined.marks, self._output)
+        self._audit = _open_audit(self._config, self._examined.marks, self._output)
         self.ledger, rates = await self._open_ledger(self._config, self._examined.marks)
-        self._limits.share(rates)
+        self.limits.share(rates)
         written = self._config.gateway
         token = None if written.admin.token is None else written.admin.token.get_secret_value()
         admin_tls = written.admin.tls
@@ -256,7 +246,7 @@ class Gateway:
         self.metrics.reload_ok.set((), 1)
         self.metrics.reload_time.set((), time.time())  # noqa: TID251 - read by people
         self.started = True
-        self.listeners.tell_health()
+        self.listeners.update_health()
         over_grpc = f", gRPC on {self.grpc_address}" if self.grpc_address else ""
         logger.info("serving %s, admin on %s%s", self.public_url, self.admin_url or "no address", over_grpc)
 
@@ -306,7 +296,7 @@ class Gateway:
             quotas = await asyncio.to_thread(quotas_of, config)
             if ledger is None:
                 ledger, rates = await self._open_ledger(config, examined.marks)
-            snapshot = await self._beside(examined, before, ledger)
+            snapshot = await self._warmed_up(examined, before, ledger)
         except BaseException as error:
             if ledger is not None and self.ledger is None:
                 await ledger.aclose()
@@ -325,9 +315,9 @@ class Gateway:
         self._push.trust(snapshot.webhook_tls)
         if ledger is not None and self.ledger is None:
             self.ledger = ledger
-            self._limits.share(rates)
+            self.limits.share(rates)
             self._background.start("ledger", ledger.run)
-        before.resources.part(snapshot.resources)
+        before.resources.hand_over(snapshot.resources)
         snapshot.resources.enter()
         self.outgoing.drain(before)
         swap = time.perf_counter() - began
@@ -336,7 +326,7 @@ class Gateway:
             logger.warning("ended %d streams whose callers lost access", ended)
         return Used(waiting, swap)
 
-    async def _beside(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
+    async def _warmed_up(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """Return a snapshot that is ready to replace the active one."""
         snapshot = await self._files.run(self._build, examined, before, ledger)
         ready = False
@@ -345,14 +335,14 @@ class Gateway:
             # Between steps that each take some milliseconds with many agents, others are served.
             await asyncio.sleep(0)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_WARM):
+                async with asyncio.timeout(_WARM_UP):
                     await snapshot.settled()
             await asyncio.sleep(0)
             ready = not self._is_stopping
         finally:
             if not ready:
-                snapshot.resources.part(before.resources)
-                snapshot.resources.rest()
+                snapshot.resources.hand_over(before.resources)
+                snapshot.resources.stop()
                 await snapshot.aclose()
         if not ready:
             raise Unusable("the gateway is shutting down")
@@ -394,7 +384,7 @@ class Gateway:
 
     def _begin_draining(self) -> None:
         self.draining = True
-        self.listeners.tell_health()
+        self.listeners.update_health()
         self.metrics.draining.set((), 1)
         self.listeners.close_after_answers()
 
@@ -418,17 +408,20 @@ class Gateway:
     def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
         fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
         if report is not None:
-            fields |= {"trigger": report.trigger.value, "changes": [str(each) for each in report.changed[:_MOST_TOLD]]}
+            fields |= {
+                "trigger": report.trigger.value,
+                "changes": [str(each) for each in report.changed[:_MOST_CHANGES]],
+            }
         self._audit.write(Event.CONFIGURATION_CHANGED, fields)
 
-    async def stop(self, hurry: asyncio.Event, *, delay: float | None = None) -> None:
+    async def stop(self, at_once: asyncio.Event, *, delay: float | None = None) -> None:
         """Drain and close.
 
         Readiness goes false, connections are accepted for `delay` seconds more, open calls get the drain timeout, and
         the streams that are left end with a final event. Time since an earlier `drain` counts towards the delay.
 
         Args:
-            hurry: Ends every wait when it is set.
+            at_once: Ends every wait when it is set.
             delay: Seconds; None for `gateway.drain.delay`.
         """
         self._is_stopping = True
@@ -438,15 +431,15 @@ class Gateway:
         if delay is None:
             delay = effective.drain_delay(self._config)
         if delay > drained:
-            await _within(hurry, delay - drained)
+            await _within(at_once, delay - drained)
         self.listeners.stop_accepting()
         if self.pipeline.open:
             logger.info("draining: up to %.0f s for %d open calls", drain.timeout, self.pipeline.open)
-        await _until(lambda: not self.pipeline.open, hurry, drain.timeout)
+        await _until(lambda: not self.pipeline.open, at_once, drain.timeout)
         ended = self.pipeline.interrupt(lambda: Draining("the gateway is shutting down", retry_after=1.0))
         if ended:
             logger.warning("drain timeout: ended %d open calls", ended)
-            await _until(lambda: not self.pipeline.open, asyncio.Event(), _LAST_WORDS)
+            await _until(lambda: not self.pipeline.open, asyncio.Event(), _FINAL_EVENTS)
         await self._close()
         logger.info("stopped")
 
@@ -465,14 +458,37 @@ class Gateway:
         await asyncio.to_thread(self._audit.close)
 
     async def _open_ledger(self, config: Config, marks: Marks) -> tuple[Ledger | None, SharedRates | None]:
+        """Return the ledger, if the configuration needs one, and the shared rate limits, if its store is shared.
+
+        Raises:
+            StartFailed: The store cannot be opened.
+        """
+        if not effective.keeps_state(config):
+            return None, None
+        place = self._state or effective.state(config, marks, os.environ, Path.cwd())
+        kept = config.gateway.ledger
+        bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
         metrics = self.metrics
-        return await open_ledger(
-            config,
-            marks,
-            lambda name: metrics.state_operations.share((name,)),
-            lambda name, seconds: metrics.state_duration.of((name,)).observe(seconds),
-            state=self._state,
-        )
+        try:
+            if place.kind == "sqlite" and self._state is None and config.gateway.state is None:
+                # Nobody else makes the default directory.
+                with suppress(OSError):
+                    place.path.parent.mkdir(mode=0o700, exist_ok=True)
+            store = make_store(place)
+            observed = counted(
+                store,
+                lambda name: metrics.state_operations.share((name,)),
+                lambda name, seconds: metrics.state_duration.of((name,)).observe(seconds),
+            )
+            ledger = Ledger(observed, bounds)
+            try:
+                await ledger.open()
+            except BaseException:
+                await ledger.aclose()
+                raise
+        except StoreBroken as error:
+            raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
+        return ledger, _shared_rates(store) if place.is_shared else None
 
     def _open_push(self) -> PushService:
         return PushService(
@@ -490,12 +506,12 @@ class Gateway:
         """Return whether the owner may still call the agent, by the configuration in force."""
         return self.snapshot.entitles(subscription.owner, subscription.scope, time.time())  # noqa: TID251 - keys end at a date
 
-    async def _observe_notification(self, subscription: Subscription, told: Progress) -> bool:
-        """Record what a notification names; return whether the owner may still be told of its task."""
+    async def _observe_notification(self, subscription: Subscription, seen: Progress) -> bool:
+        """Record the task of a notification; return whether the owner may still receive it."""
         backend = self.snapshot.backends.get(subscription.scope)
         if backend is None or backend.isolation is None or not self._entitled(subscription):
             return False
-        return await backend.isolation.observe_notification(subscription.owner, told)
+        return await backend.isolation.observe_notification(subscription.owner, seen)
 
     @property
     def state_trouble(self) -> str:
@@ -541,55 +557,15 @@ class Gateway:
             tuple(ends.items()),
         )
 
-    def _press(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
+    def _set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
         self.listeners.set_overloaded(short)
 
 
-# ---- stores and logs -----------------------------------------------------------------------------------------------
+# ---- Logs ----------------------------------------------------------------------------------------------------------
 
 
-async def open_ledger(
-    config: Config,
-    marks: Marks,
-    counts: Callable[[str], dict[str, float]],
-    timed: Callable[[str, float], None],
-    *,
-    state: StateUrl | None = None,
-) -> tuple[Ledger | None, SharedRates | None]:
-    """Return the ledger, if the configuration needs one, and the shared rate limits, if its store is shared.
-
-    Args:
-        counts: Returns the counters of an operation by result.
-        timed: Called with the name of an operation and its seconds.
-        state: URL of the ledger, instead of `gateway.state`.
-
-    Raises:
-        StartFailed: The store cannot be opened.
-    """
-    if not effective.keeps_state(config):
-        return None, None
-    place = state or effective.state(config, marks, os.environ, Path.cwd())
-    kept = config.gateway.ledger
-    bounds = Bounds(ended=int(kept.ended), open=int(kept.open), tasks=kept.tasks, contexts=kept.contexts)
-    try:
-        if place.kind == "sqlite" and state is None and config.gateway.state is None:
-            # Nobody else makes the default directory.
-            with suppress(OSError):
-                place.path.parent.mkdir(mode=0o700, exist_ok=True)
-        store = make_store(place)
-        ledger = Ledger(counted(store, counts, timed), bounds)
-        try:
-            await ledger.open()
-        except BaseException:
-            await ledger.aclose()
-            raise
-    except StoreBroken as error:
-        raise StartFailed(f"{marks.place(('gateway', 'state'))}: {error}") from error
-    return ledger, _shared_rates(store) if place.is_shared else None
-
-
-def open_access(config: Config, marks: Marks, output: BinaryIO) -> AccessLog:
+def _open_access(config: Config, marks: Marks, output: BinaryIO) -> AccessLog:
     """Return the access log.
 
     Args:
@@ -613,7 +589,7 @@ def _unwritable(fact: str, at: KeyPath, marks: Marks, instead: str = "") -> Star
     return StartFailed(Problem(marks.place(at), at, fact, remedy).as_text())
 
 
-def open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
+def _open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
     """Return the audit log.
 
     Args:
@@ -641,7 +617,7 @@ def _shared_rates(store: Store) -> SharedRates | None:
     return SharedRates(store.client, store.client.address.named) if isinstance(store, RedisStore) else None
 
 
-# ---- waiting -------------------------------------------------------------------------------------------------------
+# ---- Waiting -------------------------------------------------------------------------------------------------------
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
@@ -652,7 +628,7 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
         return
 
 
-async def _until(done: Callable[[], bool], hurry: asyncio.Event, seconds: float) -> None:
+async def _until(done: Callable[[], bool], at_once: asyncio.Event, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not done() and not hurry.is_set() and time.monotonic() < deadline:
-        await _within(hurry, 0.05)
+    while not done() and not at_once.is_set() and time.monotonic() < deadline:
+        await _within(at_once, 0.05)

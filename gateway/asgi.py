@@ -19,13 +19,14 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import yaml
+from starlette.types import Receive, Scope, Send
 
 from gateway.app import Gateway, StartFailed
 from gateway.config.check import Examined, examine, examine_again
 from gateway.config.model import Config
 from gateway.config.problem import as_text
 from gateway.config.yaml import Marks
-from gateway.listener.asgi import AsgiListener, Receive, Scope, Send
+from gateway.listener.asgi import AsgiListener
 from gateway.listener.server import ListenFailed
 from gateway.reload import Origin
 

@@ -164,7 +164,7 @@ def serve(
     one = single_agent(agent, public=public, admin=admin)
     examined = examine_own(one.configuration(), "serve --agent", os.environ)
     # Standard output has the access log and nothing else.
-    raise typer.Exit(process.serve_examined(examined, on_started=partial(_tell, one.welcome(program()))))
+    raise typer.Exit(process.serve_examined(examined, on_started=partial(_write_error, one.welcome(program()))))
 
 
 @app.command(
@@ -345,7 +345,7 @@ def send_command(
         answer = typer.prompt("Your answer")
         outgoing = replace(outgoing, text=answer, files=(), data=None, task=sent.last.task, context=sent.last.context)
         sent = send(outgoing, write)
-    _tell(sent.as_text())
+    _write_error(sent.as_text())
 
 
 @app.command(
@@ -505,8 +505,8 @@ def state_erase(
         if held is not None and not yes:
             typer.confirm(f"{place.state.label}: erase {in_words(held)} of {tenant!r}?", abort=True)
         erased = 0 if held is None else asyncio.run(erase(place, tenant))
-        told = f"Nothing to erase of {tenant!r}." if held is None else f"Erased: {in_words(held)}."
-        report({"ok": True, "tenant": tenant, "erased": erased}, told)
+        text = f"Nothing to erase of {tenant!r}." if held is None else f"Erased: {in_words(held)}."
+        report({"ok": True, "tenant": tenant, "erased": erased}, text)
 
 
 @state_commands.command("rotate-key", cls=command("state rotate-key", "state rotate-key --use cards --now"))
@@ -528,8 +528,8 @@ def state_rotate_key(
         purpose = CARDS if use is KeyUse.CARDS else NOTIFICATIONS
         done = asyncio.run(rotate_key(_state_place(config, state), purpose, datetime.now(UTC).timestamp(), drops=now))
         soon = "in a minute; the previous key stays valid for a while"
-        told = f"{done.kid} signs {purpose.signs} {'now; the previous keys are revoked' if now else soon}."
-        report({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now}, told)
+        text = f"{done.kid} signs {purpose.signs} {'now; the previous keys are revoked' if now else soon}."
+        report({"ok": True, "kid": done.kid, "signs_from": done.at, "dropped": now}, text)
 
 
 @state_commands.command("migrate", cls=command("state migrate sqlite:///state/ledger.db redis://127.0.0.1:6379/0"))
@@ -626,6 +626,6 @@ def _anywhere(arguments: list[str]) -> tuple[list[str], bool, str]:
     return kept, debug, color
 
 
-def _tell(text: str) -> None:
+def _write_error(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()

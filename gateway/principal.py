@@ -52,7 +52,7 @@ class Principal:
 
     @property
     def shown(self) -> str:
-        """The same for people, in logs."""
+        """Return `who` for people, in logs."""
         return f"{self.subject} for {self.on_behalf_of}" if self.on_behalf_of else self.subject
 
 

@@ -69,7 +69,7 @@ async def run(
     await signals.stop.wait()
     signals.notifier.stopping()
     # A person at a terminal has no load balancer that must be given time.
-    await gateway.stop(signals.hurry, delay=0.0 if signals.interactive else delay)
+    await gateway.stop(signals.at_once, delay=0.0 if signals.interactive else delay)
 
 
 class _Signals:
@@ -77,7 +77,7 @@ class _Signals:
 
     Attributes:
         stop: Set by the first SIGTERM or SIGINT.
-        hurry: Set by the second one.
+        at_once: Set by the second one.
         interactive: Whether the first was SIGINT.
     """
 
@@ -86,7 +86,7 @@ class _Signals:
         self._on_signal = on_signal
         self._loop = asyncio.get_running_loop()
         self._serves = self._reload_asked = False
-        self.stop, self.hurry = asyncio.Event(), asyncio.Event()
+        self.stop, self.at_once = asyncio.Event(), asyncio.Event()
         self.interactive = False
         self.notifier = Notifier(os.environ)
         for number in SIGNALS:
@@ -101,13 +101,13 @@ class _Signals:
         if self._reload_asked:
             self._reload()
         if self.notifier.alive_every:
-            self._tell_alive()
+            self._send_heartbeat()
 
     def _end(self, number: signal.Signals) -> None:
         again = self.stop.is_set()
         self._on_signal(again)
         if again:
-            self.hurry.set()
+            self.at_once.set()
             return
         self.interactive = number is signal.SIGINT
         self.stop.set()
@@ -120,9 +120,9 @@ class _Signals:
         self.notifier.reloading()
         self._gateway.reload_nowait(Trigger.SIGNAL, self.notifier.ready)
 
-    def _tell_alive(self) -> None:
+    def _send_heartbeat(self) -> None:
         self.notifier.alive()
-        self._loop.call_later(self.notifier.alive_every, self._tell_alive)
+        self._loop.call_later(self.notifier.alive_every, self._send_heartbeat)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
@@ -145,29 +145,26 @@ def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
 
     A SIGHUP during the start stays pending.
     """
+    origin = Origin(path, environ)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        return _serve(Origin(path, environ), workers)
+        examined = origin.read()
+        if examined.config is None or examined.failed:
+            sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
+            if examined.config is not None:
+                sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
+            return 1
+        if workers == 1:
+            return serve_examined(examined, origin=origin)
+        raise_file_limit()
+
+        def work(examined: Examined, worker: Worker, output: SharedStream) -> int:
+            stream = cast("BinaryIO", output)  # It is only written to.
+            return serve_examined(examined, origin=origin, access_stream=stream, worker=worker)
+
+        return supervise(examined, origin, workers, work)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _serve(origin: Origin, workers: int) -> int:
-    examined = origin.read()
-    if examined.config is None or examined.failed:
-        sys.stderr.write(as_text((*examined.problems, *examined.failed)) + "\n")
-        if examined.config is not None:
-            sys.stderr.write("\nnot started: the configuration fails its own routing tests\n")
-        return 1
-    if workers == 1:
-        return serve_examined(examined, origin=origin)
-    raise_file_limit()
-
-    def work(examined: Examined, worker: Worker, output: SharedStream) -> int:
-        stream = cast("BinaryIO", output)  # It is only written to.
-        return serve_examined(examined, origin=origin, access_stream=stream, worker=worker)
-
-    return supervise(examined, origin, workers, work)
 
 
 def serve_examined(

@@ -30,7 +30,7 @@ from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.telemetry.metrics import Metrics
 
-_MOST_TOLD = 20
+_MOST_LOGGED = 20
 """Changes that one reload logs."""
 _TICK = 1.0
 """Longest time between two ticks of the watcher, in seconds."""
@@ -57,8 +57,8 @@ class Result(StrEnum):
     REFUSED = "refused"
 
 
-class Unusable(Exception):  # noqa: N818 - the operator reads it as it is
-    """A configuration without errors cannot be activated in this process; the text says why.
+class Unusable(Exception):  # noqa: N818 - operators read the text
+    """A configuration without errors cannot be activated in this process; the text has the reason.
 
     Attributes:
         problems: Problems with a place in a file.
@@ -149,7 +149,7 @@ class Reloader:
         use: Activates a configuration. Raises `Unusable`.
         running: Returns the active configuration.
         applied: Called after a configuration was activated.
-        told: Called after each reload.
+        reported: Called after each reload.
         wall: Returns Unix seconds.
 
     Attributes:
@@ -168,7 +168,7 @@ class Reloader:
         metrics: Metrics,
         *,
         applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
-        told: Callable[[Report], None] | None = None,
+        reported: Callable[[Report], None] | None = None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
@@ -178,7 +178,7 @@ class Reloader:
         self._running = running
         self._metrics = metrics
         self._applied = applied
-        self._told = told
+        self._reported = reported
         self._wall = wall
         self._one = asyncio.Lock()
         self.read_last: tuple[Path, ...] = ()
@@ -202,9 +202,9 @@ class Reloader:
                 # A defect must not end the watcher: the next reload may succeed.
                 logger.exception("reload failed")
                 report = self._refused(trigger, began, f"reload failed: {type(error).__name__}: {error}")
-            self._tell(report)
-            if self._told is not None:
-                self._told(report)
+            self._log(report)
+            if self._reported is not None:
+                self._reported(report)
             return report
 
     async def watch(self, written: Callable[[], Reload]) -> None:
@@ -250,8 +250,8 @@ class Reloader:
 
     def _has_changed(self) -> bool:
         """Return whether a file differs from what was read of it, or a failed `include:` would now succeed."""
-        known = self._running().stamps if self.stamps is None else self.stamps
-        if any(stamp_of(file) != known.get(file, NOTHING) for file in self._watched()):
+        stamps = self._running().stamps if self.stamps is None else self.stamps
+        if any(stamp_of(file) != stamps.get(file, NOTHING) for file in self._watched()):
             return True
         return any_matches(self.unmatched, self.origin.path.parent)
 
@@ -282,14 +282,14 @@ class Reloader:
         text_hash = before.text_hash
         changed = await asyncio.to_thread(_changes, before, replace(examined, config=self._running().config))
         result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
-        told = report(
+        done = report(
             result, examined, problems=examined.problems, waiting=used.waiting, changed=changed, swap=used.swap
         )
         if result is Result.APPLIED:
-            self._applied(examined, told)
-        return told
+            self._applied(examined, done)
+        return done
 
-    def _tell(self, report: Report) -> None:
+    def _log(self, report: Report) -> None:
         self.last = report
         metrics = self._metrics
         metrics.reloads.add((report.result.value, report.trigger.value))
@@ -312,12 +312,12 @@ class Reloader:
             "configuration reloaded: %d changes", len(report.changed),
             extra={"trigger": report.trigger.value, "hash": report.text_hash},
         )  # fmt: skip
-        for change in report.changed[:_MOST_TOLD]:
+        for change in report.changed[:_MOST_LOGGED]:
             logger.info("%s", change)
         for waiting in report.waiting:
             logger.warning("%s", waiting)
         if report.result is Result.APPLIED:
-            for problem in report.problems[:_MOST_TOLD]:
+            for problem in report.problems[:_MOST_LOGGED]:
                 logger.warning("%s: %s", problem.place, problem.fact)
 
 

@@ -2,15 +2,15 @@
 
 Each resource has a name and a specification. In the life of a snapshot:
 
-    acquire   at compile time: a resource with an equal specification is taken over, any other is made; nothing runs yet
-    open      new resources begin to run
-    enter     the snapshot is in use, and `on_entry` callbacks run
-    part      the next snapshot is in use: resources that it took over are its own; those that do not linger stop
-    rest      a while later: the others stop, and may still be used by calls that have begun
-    aclose    the last of those calls is over: they are closed
+    acquire    at compile time: a resource with an equal specification is taken over, any other is made; none runs yet
+    open       new resources begin to run
+    enter      the snapshot is in use, and `on_entry` callbacks run
+    hand_over  the next snapshot is in use: resources that it took over are its own; those that do not linger stop
+    stop       a while later: the others stop, and may still be used by calls that have begun
+    aclose     the last of those calls is over: they are closed
 
-So connections, cards and keys survive every configuration change that is not about them, and a snapshot that comes to
-nothing has touched none of them. A shared resource runs once and is closed once, by its last holder.
+So connections, cards and keys survive a configuration change that does not concern them, and a snapshot that is never
+used changes none of them. A shared resource runs once and is closed once, by its last holder.
 """
 
 import asyncio
@@ -67,10 +67,10 @@ class Resources:
 
         Args:
             made_of: The specification, compared with `==`.
-            run: Returns a name for the log, and what runs while the resource is held.
-            close: Returns what closes it.
-            retire: Returns what is called at `rest`: only calls that have begun will use it.
-            lingers: Whether it runs until `rest`, because calls that have begun may wait for it; else until `part`.
+            run: Returns a name for the log, and the work that runs while the resource is held.
+            close: Returns the coroutine function that closes it.
+            retire: Returns the function that is called at `stop`: only calls that have begun will use it.
+            lingers: Whether it runs until `stop`, because open calls may wait for it; else until `hand_over`.
         """
         held = self._held.get(name) or (self._before or {}).get(name)
         if held is None or held.made_of != made_of:
@@ -88,12 +88,12 @@ class Resources:
         held = None if self._before is None else self._before.get(name)
         return None if held is None else held.value
 
-    def on_entry(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the snapshot is in use."""
-        self._entering.append(tell)
+    def on_entry(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the snapshot is in use."""
+        self._entering.append(callback)
 
     def open(self, background: Background) -> None:
-        """Run what does not run yet."""
+        """Start the work of new resources."""
         for held in self._held.values():
             if held.work is not None and held.task is None:
                 held.task = background.start(*held.work)
@@ -102,11 +102,11 @@ class Resources:
     def enter(self) -> None:
         """Run the `on_entry` callbacks, once."""
         entering, self._entering = self._entering, []
-        for tell in entering:
-            tell()
+        for callback in entering:
+            callback()
 
-    def part(self, after: "Resources") -> None:
-        """Leave to the next snapshot what it has taken over."""
+    def hand_over(self, after: "Resources") -> None:
+        """Leave to the next snapshot the resources that it has taken over."""
         kept = after._held  # noqa: SLF001 - its own kind
         self._rest = tuple(held for name, held in self._held.items() if kept.get(name) is not held)
         self._held = {}
@@ -114,8 +114,8 @@ class Resources:
             if not held.lingers and held.task is not None:
                 held.task.cancel()
 
-    def rest(self) -> None:
-        """Stop what runs."""
+    def stop(self) -> None:
+        """Stop the work of all resources."""
         for held in (*self._held.values(), *self._rest):
             if held.task is not None:
                 held.task.cancel()

@@ -3,8 +3,8 @@
 The kernel delivers no unhandled signal to the first process of a container, so it needs a handler at any time: before
 the event loop runs, after it has ended, and when it is stuck. Log lines of the last moment may be lost.
 
-systemd is told by sd_notify(3): ready, reloading, stopping, alive, for Type=notify (from systemd 253 on also
-notify-reload), WatchdogSec= and NotifyAccess=main. Without `NOTIFY_SOCKET` in the environment nothing is sent.
+The notifications are those of sd_notify(3): ready, reloading, stopping, alive. They serve Type=notify (from systemd 253
+on also notify-reload), WatchdogSec= and NotifyAccess=main. Without `NOTIFY_SOCKET` in the environment nothing is sent.
 """
 
 import contextlib
@@ -33,22 +33,22 @@ class Notifier:
         """Seconds between two heartbeats; 0 without a watchdog."""
 
     def ready(self) -> None:
-        """Requests are served, or a reload is complete."""
-        self._tell("READY=1", "STATUS=serving")
+        """Report that requests are served, or a reload is complete."""
+        self._send("READY=1", "STATUS=serving")
 
     def reloading(self) -> None:
-        """A reload begins; `ready` follows."""
-        self._tell("RELOADING=1", f"MONOTONIC_USEC={int(time.clock_gettime(time.CLOCK_MONOTONIC) * _MICRO)}")
+        """Report the begin of a reload; `ready` follows."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={int(time.clock_gettime(time.CLOCK_MONOTONIC) * _MICRO)}")
 
     def stopping(self) -> None:
-        """The service drains and stops."""
-        self._tell("STOPPING=1", "STATUS=draining")
+        """Report that the service drains and stops."""
+        self._send("STOPPING=1", "STATUS=draining")
 
     def alive(self) -> None:
         """Send a heartbeat for the watchdog."""
-        self._tell("WATCHDOG=1")
+        self._send("WATCHDOG=1")
 
-    def _tell(self, *lines: str) -> None:
+    def _send(self, *lines: str) -> None:
         if not self._address:
             return
         # A missing service manager must not stop the gateway.

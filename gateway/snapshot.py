@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     # It imports an optional library.
     from gateway.telemetry.tracing import Tracing
 
-_FETCHES_GO_ON = 10.0
+_FETCH_GRACE = 10.0
 """Seconds for which a replaced snapshot still fetches cards and keys, because its open calls may wait for them."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -105,10 +105,10 @@ class Snapshot:
         webhook_tls: The TLS settings for calls of webhooks.
         resources: Its connections, tasks and other resources.
         skill_affinity: The agents of tasks that callers reached by a skill.
-        sign_in_cards: Signs the cards that say how to sign in.
+        sign_in_cards: Signs the cards that only describe how to sign in.
         card_keys: The keys that sign cards, each once, for the gateway's key set.
         identity_headers: The headers in which trusted clients name their callers.
-        keeps_ids: Whether requests keep the id that a trusted proxy gave them.
+        keeps_ids: Whether requests keep the request id of a trusted proxy.
         calls: Its open calls.
         labelled: Tenants with a metric label of their own.
         expiries: Ends of API keys and certificates in Unix seconds, by kind and name.
@@ -153,7 +153,7 @@ class Snapshot:
         webhooks: Webhooks | None = None,
         before: "Snapshot | None" = None,
     ) -> "Snapshot":
-        """Compile a checked configuration; nothing is started or dialled yet.
+        """Compile a checked configuration; nothing is started or connected yet.
 
         Args:
             public_url: The URL that cards advertise: the file's, or the address of a loopback listener.
@@ -337,14 +337,14 @@ class _CardKeys:
         used: Each key, or ring of keys, once: by its `kid`, or None for those that the gateway makes.
     """
 
-    def __init__(self, config: Config, ledger: Ledger | None, resources: Resources) -> None:
+    def __init__(self, config: Config, ledger: Ledger, resources: Resources) -> None:
         self._config = config
         self._ledger = ledger
         self._resources = resources
         self.used: dict[str | None, SigningKeys] = {}
 
     def of(self, agent: Agent | None) -> SigningKeys | None:
-        """Return the keys that sign an agent's cards, or those of `defaults`; None where nobody signs them."""
+        """Return the keys that sign an agent's cards, or those of `defaults`; None if they are not signed."""
         written = effective.card_sign(self._config, agent)
         if written is None:
             return None
@@ -358,9 +358,9 @@ class _CardKeys:
         return keys
 
     def _made(self) -> SigningKeys:
-        ledger = Ledger(SqliteStore(None)) if self._ledger is None else self._ledger
+        ledger = self._ledger
         wall = time.time  # noqa: TID251 - keys begin to sign at a date
-        # The next snapshot knows them too, though the store may not answer then.
+        # Shared, because the store may not answer when the next snapshot needs them.
         return self._resources.acquire(("card keys",), ledger.store, lambda: KeyRing(ledger.store, CARDS, wall=wall))
 
 
@@ -390,9 +390,9 @@ class DrainingSnapshots:
 
     async def _drain(self, snapshot: Snapshot) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_FETCHES_GO_ON):
+            async with asyncio.timeout(_FETCH_GRACE):
                 await snapshot.calls.ended()
-        snapshot.resources.rest()
+        snapshot.resources.stop()
         await snapshot.calls.ended()
         self._draining.discard(snapshot)
         await snapshot.aclose()

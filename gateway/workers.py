@@ -9,9 +9,9 @@ no threads and no event loop, so a fork is safe. Each worker is a whole gateway 
     a worker hangs      It is killed once its event loop has left pings unanswered for 30 s, and replaced.
     the supervisor dies The workers stop at once, and end their open calls with an error.
 
-A worker that reloads tells the supervisor, which reads the configuration too, for workers that it forks later. Pings
-tell each worker what the others made of their last reload, so that `POST /-/reload` can answer for all of them. Orders
-of operators (the level of the log, drain) reach all workers in the same way.
+A worker reports its reload to the supervisor, which reads the configuration too, for workers that it forks later. Pings
+carry the results of the last reload of all workers, so that `POST /-/reload` can answer for all of them. Orders of
+operators (the level of the log, drain) reach all workers in the same way.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ _CLOSING = 10.0
 _AT_ONCE = 5.0
 """Seconds until they are killed after a second one."""
 _STARTED = "started"
-_HEARD = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+_HANDLED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _FORK = multiprocessing.get_context("fork")
 
 logger = logging.getLogger("gateway.workers")
@@ -155,7 +155,7 @@ class Worker(Process):
             os.environ.pop("NOTIFY_SOCKET", None)
             leave_at_once()
             # SIGHUP waits until the gateway handles it.
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD - {signal.SIGHUP})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED - {signal.SIGHUP})
             threading.Thread(target=_end_with, args=(self._supervisor,), daemon=True).start()
             code = self._serve(self)
         except Exception:  # noqa: BLE001 - the process ends here
@@ -177,7 +177,7 @@ class Worker(Process):
         if ordered != self.orders:
             self.orders = ordered
             self._obey(ordered)
-        self._tell()
+        self._report()
 
     def follow(self, obey: Callable[[Orders], None]) -> None:
         """Pass on the orders that hold, and those that come."""
@@ -187,7 +187,7 @@ class Worker(Process):
     async def spread(self, orders: Orders) -> int:
         """Give an order to all workers; return the number of others that have not confirmed it in time."""
         orders = self.orders = self.orders.merged(orders)
-        self._tell()
+        self._report()
         others = self.processes - 1
         done = 0
         with suppress(TimeoutError):
@@ -198,14 +198,14 @@ class Worker(Process):
         return others - done
 
     def ready(self) -> None:
-        """Tell the supervisor that requests are served."""
+        """Report to the supervisor that requests are served."""
         self.is_serving = True
-        self._tell()
+        self._report()
 
     def reloaded(self, report: Report) -> None:
-        """Tell the supervisor the outcome of a reload."""
+        """Report the outcome of a reload to the supervisor."""
         self.last_reload = Reload(report.began, report.result.value, report.text_hash, report.why or None)
-        self._tell()
+        self._report()
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload all workers; return the results of the others, and the number without an answer in time."""
@@ -223,7 +223,7 @@ class Worker(Process):
         ]
         return {"workers": workers, "unheard": self.processes - 1 - len(workers)}
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         # The supervisor may be gone.
         with suppress(OSError):
             self.child_conn.send((self.is_serving, self.last_reload, self.orders))
@@ -233,9 +233,9 @@ class Worker(Process):
     def start(self) -> None:
         """Fork."""
         # A signal in between would reach the handlers of the supervisor within the worker, and be lost.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         super().start()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
 
     @property
     def runs(self) -> bool:
@@ -259,7 +259,7 @@ class Worker(Process):
                 self.is_serving, self.last_reload, self.orders = self.parent_conn.recv()
                 self._unanswered = 0
 
-    def tell(self, reloads: dict[int, Reload], confirmed: dict[int, Orders], orders: Orders) -> bool:
+    def send_ping(self, reloads: dict[int, Reload], confirmed: dict[int, Orders], orders: Orders) -> bool:
         """Ping the worker unless a ping is unanswered; return whether it hangs."""
         if not self._unanswered:
             with suppress(OSError):
@@ -290,10 +290,10 @@ class Workers(Multiprocess):
 
     def __init__(self, examined: Examined, origin: Origin, count: int, work: Work) -> None:
         super().__init__(uvicorn.Config("gateway", workers=count, log_config=None), [])
-        for number in SIGNALS.keys() - _HEARD:
+        for number in SIGNALS.keys() - _HANDLED:
             # SIGTTIN and SIGTTOU would change the number of workers, by which limits are divided.
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         self.exit_code = 0
         self._examined = examined
         self._read_at = time.monotonic()
@@ -324,7 +324,7 @@ class Workers(Multiprocess):
             self._bind()
             self.init_processes()
             while not self.should_exit.is_set():
-                self._listen()
+                self._wait()
                 self.keep_subprocess_alive()
             self.terminate_all()
             self.join_all()
@@ -356,7 +356,7 @@ class Workers(Multiprocess):
         if self._reloads != before or self._confirmed != confirmed or time.monotonic() >= self._ping_at:
             self._ping_at = time.monotonic() + _PING
             for worker in self.processes:
-                if worker.tell(self._reloads, self._confirmed, self._orders):
+                if worker.send_ping(self._reloads, self._confirmed, self._orders):
                     pid = worker.pid
                     logger.error("worker %d answered no ping for %d s and is killed", pid, _HANGS_AFTER)
                     worker.process.kill()
@@ -375,7 +375,7 @@ class Workers(Multiprocess):
     def join_all(self) -> None:
         """Wait until all workers have ended."""
         while any(worker.runs for worker in self.processes):
-            self._listen()
+            self._wait()
             self._receive()
             self._notifier.alive()
             if time.monotonic() >= self._kill_at:
@@ -404,7 +404,7 @@ class Workers(Multiprocess):
         if written.listen_grpc is not None:
             self._bound["grpc", written.listen_grpc] = reserve(written.listen_grpc)
 
-    def _listen(self) -> None:
+    def _wait(self) -> None:
         """Wait for a message of a worker or the end of one, and handle signals."""
         running = [worker for worker in self.processes if worker.exitcode is None]
         wait([*(each.parent_conn for each in running), *(each.process.sentinel for each in running)], _TICK)
@@ -491,7 +491,7 @@ def _end_with(supervisor: int) -> None:
     while os.getppid() == supervisor:
         time.sleep(_PING)
     for _ in range(2):
-        # The second signal says that there is no time to drain.
+        # The second signal leaves no time to drain.
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.1)
     time.sleep(_AT_ONCE)

@@ -27,7 +27,7 @@ from gateway.config.model import Config
 from gateway.config.schema import schema
 from gateway.config.settings import SETTINGS
 from gateway.config.values import Part
-from gateway.listener.admin_api import OPERATIONS
+from gateway.listener.admin import OPERATIONS
 from gateway.proxy.request import FIELDS
 from gateway.telemetry import audit_log
 from tests.bounds import CONSTANTS, KEYS, Beyond, measured, ranges, value_and_reason

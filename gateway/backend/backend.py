@@ -1,4 +1,4 @@
-"""The backends of an agent, made of what the configuration says of them."""
+"""The backends of an agent, built from the configuration."""
 
 import ipaddress
 import time
@@ -49,7 +49,6 @@ from gateway.routing.route import backend_key, read_backend_key
 from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation
-from gateway.tasks.sqlite import SqliteStore
 from gateway.telemetry.metrics import AgentMeter, Metrics
 from gateway.upstream import retry
 from gateway.upstream.balancer import AffinityPolicy, Balancer
@@ -91,11 +90,11 @@ class Backend:
     """One backend of one agent, with everything that belongs to it.
 
     Attributes:
-        upstream: Speaks to the first replica; for what all replicas have in common.
-        product: Whether its card is written for the agent, and not read from this backend.
+        upstream: The upstream of the first replica, for properties that all replicas share.
+        product: Whether the configuration has a card for the agent, so that none is read from this backend.
         listing: Its place in the catalog.
         isolation: Keeps its tasks apart; None if they are not.
-        warned: Peculiarities of the agent that the log has been told of: `OWN_IDS`.
+        warned: Peculiarities of the agent that were logged: `OWN_IDS`.
     """
 
     agent: str
@@ -121,12 +120,12 @@ class Backend:
 
 
 def card_changes(resources: Resources) -> Changes:
-    """Return the counter of changes of cards, which all snapshots of a process share."""
+    """Return the counter of card changes, which all snapshots of a gateway share."""
     return resources.acquire(("card changes",), None, Changes)
 
 
 def why_down(balancer: Balancer) -> str:
-    """Return why no call that may go anywhere can go to a backend now, for operators; empty if one can."""
+    """Return why a backend cannot take calls now, for operators; empty if it can."""
     now = balancer.clock()
     if not balancer.breaker.admits(now):
         return f"its circuit is open, the last failure: {balancer.breaker.why}"
@@ -141,7 +140,7 @@ def why_down(balancer: Balancer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One backend, as the file writes it.
+    """One backend, as configured.
 
     Attributes:
         name: The name of the agent.
@@ -158,7 +157,7 @@ class _Entry:
 
 
 class BackendFactory:
-    """Makes the backends of agents.
+    """Builds the backends of agents.
 
     Args:
         card_keys: Returns the keys that sign an agent's cards; None for none.
@@ -173,9 +172,9 @@ class BackendFactory:
         grpc: GrpcPlace | None,
         *,
         trust: Trust,
-        ledger: Ledger | None = None,
-        resources: Resources | None = None,
-        card_keys: Callable[[Agent], SigningKeys | None] = lambda _agent: None,
+        ledger: Ledger,
+        resources: Resources,
+        card_keys: Callable[[Agent], SigningKeys | None],
     ) -> None:
         assert examined.config is not None
         self._examined = examined
@@ -185,8 +184,8 @@ class BackendFactory:
         self._public = public
         self._grpc = grpc
         self._trust = trust
-        self._resources = Resources() if resources is None else resources
-        self._ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
+        self._resources = resources
+        self._ledger = ledger
         self._card_keys = card_keys
         self._shared = shared(examined.config)
         self._changes = card_changes(self._resources)
@@ -306,10 +305,10 @@ class BackendFactory:
     def _treatment(
         self, agent: Agent, auth: UpstreamAuth | None, at: KeyPath, tenant: str | None, names: IdentityHeaders
     ) -> Treatment:
-        """Return how an agent is treated.
+        """Return the treatment of an agent.
 
         Args:
-            auth: Its credential; `at` is the path of what it belongs to.
+            auth: Its credential; `at` is the configuration path of the owner.
         """
         treatment = _treatment(agent, auth, tenant, names)
         if auth is None or (auth.oauth2 is None and auth.exchange is None):
@@ -322,7 +321,7 @@ class BackendFactory:
         )
 
     def _tokens(self, endpoint: TokenEndpoint, at: KeyPath) -> TokenSource:
-        """Return the source of tokens of an endpoint, which all agents that ask it for the same share."""
+        """Return the token source of an endpoint; agents with the same settings share it."""
         spec = TokenSpec(
             endpoint.token_url,
             endpoint.client_id,
@@ -377,7 +376,7 @@ class BackendFactory:
         discretion = Discretion(
             overrides={} if agent.card is None else agent.card.set,
             secrets=self._secrets(place.backend_url, *place.others, place.card_url),
-            # The gateway's own authorities are on every card.
+            # The addresses of the gateway may be on every card.
             own=self._public.places(hosts) + (() if self._grpc is None else (self._grpc.public.lower(),)),
             name=name,
         )
@@ -444,7 +443,7 @@ class BackendFactory:
         )
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
-        """Return the hosts that no card may name: those of the agent that are not the gateway's own."""
+        """Return the hosts that no card may name: those of the agent, without those of the gateway."""
         places = [urlsplit(self._public.origin)]
         if self._grpc is not None:
             places.append(urlsplit("//" + self._grpc.public))
@@ -505,10 +504,10 @@ class BackendFactory:
         return balancer, upstreams[0]
 
     def _isolation(self, key: str, agent: Agent, *, follows: bool) -> Isolation | None:
-        """Return how the tasks of a backend are kept apart.
+        """Return the isolation of the tasks of a backend; None if it needs none.
 
         Args:
-            follows: Whether it matters which of its replicas made a task.
+            follows: Whether calls about a task go to the replica that made it.
         """
         keeps = effective.keeps_owners(self._config, agent)
         by_skill = any(match.by_skill for match in agent.match)
@@ -517,7 +516,7 @@ class BackendFactory:
         affinity = None
         if follows:
             ledger = self._ledger
-            # A ledger that is not used may be another one each time.
+            # An unused ledger may be a new one in each snapshot.
             made_of = (ledger if keeps else None, keeps)
             affinity = self._resources.acquire(
                 ("affinity", key), made_of, lambda: TaskAffinity(ledger, key, keeps=keeps)
@@ -536,7 +535,7 @@ class BackendFactory:
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """One replica, or DNS name, as the file writes it.
+    """One replica, or DNS name, as configured.
 
     Attributes:
         key: The key of the backend.
@@ -574,7 +573,7 @@ class _Site:
         )
 
     def condition(self) -> Condition:
-        """Return what is known about the replica, from an earlier configuration where that says the same of it."""
+        """Return the condition of the replica, from the earlier configuration if its settings are the same."""
         name, before = ("condition", self.key, self.name), self.resources.before
         # A replica that is added to a backend starts slowly; those of a new backend do not.
         is_new = before(name) is None and before(("card", self.key)) is not None
@@ -585,7 +584,7 @@ class _Site:
         """Return the DNS discovery of its name."""
         endpoint, eject = connector.endpoint(self.written), self.health.eject
 
-        # It outlives this configuration, so it refers to nothing else of it.
+        # It outlives this configuration, so it must not refer to other parts of it.
         def make(address: str, since: float | None) -> Target:
             return Target(endpoint.open(address), _condition(eject, since), address)
 
@@ -598,7 +597,7 @@ class _Site:
         )
 
     def check_health(self, target: Target, discovery: Discovery | None, treatment: Treatment) -> None:
-        """Run health checks, if the file says so."""
+        """Run health checks, if they are configured."""
         if self.health.path is None:
             return
         check = HealthCheck(**{name: getattr(self.health, name) for name in HealthCheck.__dataclass_fields__})
@@ -614,7 +613,7 @@ class _Site:
 
     @property
     def _watched(self) -> tuple[object, ...]:
-        """Return what the file says about detecting failures; with other words the replica is another one."""
+        """Return the settings of failure detection; if they change, the condition is a new one."""
         eject = self.health.eject
         return self.written.url, eject.after, eject.time, eject.longest, self.health.path
 
@@ -638,7 +637,7 @@ def _address(url: str) -> set[tuple[str, int]]:
 
 
 def _without_push(methods: frozenset[Operation] | None) -> frozenset[Operation]:
-    """Return what a card may promise where no webhook is called."""
+    """Return the operations that a card may offer if no webhook is called."""
     offered = CALLABLE if methods is None else methods
     return frozenset(operation for operation in offered if operation.kind is not Kind.PUSH)
 
@@ -649,16 +648,16 @@ def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None, name
         credentials.append((b"authorization", b"Bearer " + auth.bearer.get_secret_value().encode("latin-1")))
     for name, value in () if auth is None else auth.header.items():
         credentials.append((name.lower().encode("ascii"), value.get_secret_value().encode("latin-1")))
-    told: dict[str, Any] = {}
+    identity: dict[str, Any] = {}
     claims: dict[str, str] = dict(names.claims.items())
     for key in USUAL_HEADERS:
-        told |= {key: (getattr(names, key) or "").lower().encode(), f"{key}_claim": claims.get(key, "")}
+        identity |= {key: (getattr(names, key) or "").lower().encode(), f"{key}_claim": claims.get(key, "")}
     return Treatment(
         tenant=tenant,
         credentials=tuple(credentials),
         forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
         forward_caller=agent.forward_caller,
-        identity=IdentityNames(**told),
+        identity=IdentityNames(**identity),
     )
 
 

@@ -91,11 +91,11 @@ class GrpcEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConnector:
-    """Reaches replicas over HTTP or gRPC.
+    """Makes the connections to replicas over HTTP or gRPC.
 
     Attributes:
         key: The key of the backend.
-        written: The replicas, as the file writes them; all over HTTP, or all over gRPC.
+        written: The replicas, as configured; all over HTTP, or all over gRPC.
         longest: Bytes of the longest answer of one message.
         public_url: The gateway's own.
     """
@@ -118,7 +118,7 @@ class NetworkConnector:
         return is_grpc(self.written[0].url)
 
     def endpoint(self, one: Backend) -> HttpEndpoint | GrpcEndpoint:
-        """Return what connections to a replica are made of."""
+        """Return the specification of connections to a replica."""
         trusting = self.trusting
         if not self.is_grpc:
             parts = urlsplit(one.url)
@@ -154,19 +154,19 @@ class NetworkConnector:
         )
 
     def card_asker(self) -> CardAsker | None:
-        """Return what asks gRPC agents for their card; None over HTTP, where it is fetched by URL."""
+        """Return the reader of a card over gRPC; None over HTTP, where it is fetched by URL."""
         if not self.is_grpc:
             return None
         from gateway.cards.fetch_grpc import GrpcCards  # noqa: PLC0415 - see above
 
         credentials = {name.decode(): value.decode("latin-1") for name, value in self.treatment.credentials}
-        told = self.treatment.tenant
+        tenant = self.treatment.tenant
         channels = [(cast("GrpcChannel", self.connections(one)), urlsplit(one.url).netloc) for one in self.written]
         return GrpcCards(
             *channels[0],
             credentials,
             self.written[0].a2a_version,
-            tenant=None if told in ("strip", "keep") else told,
+            tenant=None if tenant in ("strip", "keep") else tenant,
             scope_field=self.gateway.grpc.scope_field,
             others=channels[1:],
             tokens=self.treatment.own_tokens,
@@ -174,7 +174,7 @@ class NetworkConnector:
 
     @property
     def card_key(self) -> object:
-        """Return what `card_asker` is made of."""
+        """Return the specification of `card_asker`."""
         if not self.is_grpc:
             return None
         treatment = self.treatment
@@ -212,7 +212,7 @@ class NetworkConnector:
 
 
 class StdioConnector:
-    """Reaches an agent that is a command, through the pipes of its processes.
+    """Makes the connection to an agent that is a command, through the pipes of its processes.
 
     Args:
         key: The key of the backend.
@@ -252,21 +252,21 @@ class StdioConnector:
         def enter() -> None:
             agent.query = query
 
-        # A configuration that comes to nothing leaves the question as it is.
+        # A rejected configuration leaves the query unchanged.
         resources.on_entry(enter)
         self._cards = StdioCards(agent, run.card if stub is None else stub, query, start=spec.start)
 
     @property
     def card_key(self) -> object:
-        """Return what `card_asker` is made of."""
+        """Return the specification of `card_asker`."""
         return self._agent, self._cards.stub, self._written.a2a_version
 
     def card_asker(self) -> StdioCards:
-        """Return what asks the processes for the card."""
+        """Return the reader of the card."""
         return self._cards
 
     def begin(self, source: CardSource, before: object) -> None:
-        """Give a card source what is known before the agent has told its own card.
+        """Give a card source the card to use until the agent reports its own.
 
         Args:
             before: The card source of the last configuration, or None.

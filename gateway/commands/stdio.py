@@ -239,9 +239,9 @@ class Session:
             self._stop.set()
 
         command = command_line(self._examined, ends.framing)
-        dresses = {method: partial(_own_card, snapshot, command) for method in _CARD_METHODS}
+        rewrites = {method: partial(_own_card, snapshot, command) for method in _CARD_METHODS}
         pipes = Pipes(ends.source, ends.target, broke)
-        client = StdioClient(pipes, pipeline.serve, path=f"/{_NAME}".encode(), framing=ends.framing, dresses=dresses)
+        client = StdioClient(pipes, pipeline.serve, path=f"/{_NAME}".encode(), framing=ends.framing, rewrites=rewrites)
         ended = asyncio.Event()
 
         async def read() -> None:

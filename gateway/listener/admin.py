@@ -1,12 +1,16 @@
-"""The admin listener: health, metrics, what runs, where a request would go, and the catalog page."""
+"""The admin listener: health, metrics, the running configuration, explanations of routes, and the catalog page.
+
+One table (`OPERATIONS`) has the routes and makes the OpenAPI document. `admin_access.py` decides who may use them.
+"""
 
 import asyncio
 import gzip
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
-from urllib.parse import unquote
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest, gzip_accepted
@@ -14,26 +18,20 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import request_response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.a2a.call import Head
+from gateway import __version__
 from gateway.a2a.fault import BodyTooLarge, Fault
-from gateway.a2a.headers import Pairs
 from gateway.backend.backend import Backend
 from gateway.cards.fetch import CardReport, CardSource
-from gateway.config.address import is_loopback
+from gateway.catalog.render import ASSETS
 from gateway.config.effective import masked
 from gateway.config.outside import sources
 from gateway.config.routes import Inquiry, explain_request
-from gateway.listener.admin_api import LogLevel, document, routes
-from gateway.listener.admin_session import COOKIE, SameOrigin, Sessions, sign_out
-from gateway.listener.catalog_page import FILES, PAGES, CatalogPage
-from gateway.listener.request_parser import host_name
-from gateway.listener.try_it import Serve, TryIt
+from gateway.listener.admin_access import HEALTH_PATHS, guarded, sign_out
+from gateway.listener.catalog_page import FILES, CatalogPage, Serve, TryIt, TryItMessage
 from gateway.policy.limits import Limits
-from gateway.principal import Certificate
-from gateway.proxy.responder import Responder
 from gateway.reload import Reloader, Result, Trigger
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import RecentRequests
@@ -42,77 +40,76 @@ from gateway.telemetry.metrics import Metrics
 from gateway.upstream.replica import Replica
 from gateway.upstream.stdio.upstream import StdioUpstream, trouble_of
 
-_OPEN_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})
-_UNTOLD = _OPEN_PATHS | {"/metrics"} | FILES
-LONGEST_QUESTION = 64 * 1024
+LONGEST_BODY = 64 * 1024
 """Bytes of the longest request body."""
-_GZIP = 1
-"""Level of compression: a third of the time of the default one, for a tenth more bytes."""
 MOST_CONNECTIONS = 256
 """Connections to the admin port; those of clients must not want for open files because of them."""
+_NOT_AUDITED = HEALTH_PATHS | {"/metrics"} | FILES
+_GZIP = 1
+"""Level of compression: a third of the time of the default one, for a tenth more bytes."""
 
 
-class Watched(Protocol):
-    """The gateway, as far as the admin listener shows it."""
+class ManagedGateway(Protocol):
+    """The gateway, as the admin listener needs it."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The configuration that runs."""
+        """Return the active snapshot."""
 
     @property
     def metrics(self) -> Metrics:
-        """The metrics of the process."""
+        """Return the metrics of the process."""
 
     @property
     def started(self) -> bool:
-        """Whether the gateway has begun to take requests."""
+        """Return whether the gateway has begun to accept requests."""
 
     @property
     def draining(self) -> bool:
-        """Whether it is shutting down."""
+        """Return whether it is shutting down."""
 
     @property
     def state_trouble(self) -> str:
-        """Return the reason why the ledger cannot be used; empty where none is known."""
+        """Return the reason why the ledger cannot be used; empty for none."""
 
     @property
     def public_url(self) -> str:
-        """Where clients find it."""
+        """Return the URL for clients."""
 
     @property
     def reloader(self) -> Reloader | None:
-        """Reads the configuration again; None where it comes from no file."""
+        """Return the reloader; None if the configuration comes from no file."""
 
     @property
     def limits(self) -> Limits:
-        """The limits and their use."""
+        """Return the limits and their use."""
 
     @property
     def recent(self) -> RecentRequests:
-        """The last requests of this process."""
+        """Return the last requests of this process."""
 
     @property
     def serve(self) -> Serve:
-        """Answers one request of a client."""
+        """Return the function that answers one request of a client."""
 
     async def reload_others(self) -> dict[str, Any]:
-        """Have the other workers reload; return what each made of it, and how many did not answer in time."""
+        """Reload the other workers; return the result of each, and the number without an answer in time."""
 
     async def set_log_level(self, level: str) -> int:
-        """Change the level of the own log in all workers; return how many have not confirmed it in time."""
+        """Change the level of the log in all workers; return the number that have not confirmed it in time."""
 
     async def drain(self) -> int:
-        """Prepare all workers for the end; return how many have not confirmed it in time."""
+        """Prepare all workers for the end; return the number that have not confirmed it in time."""
 
 
 def admin_app(
-    watched: Watched,
+    gateway: ManagedGateway,
     token: str | None,
     audit: Callable[[Mapping[str, object]], None] = lambda _fields: None,
     *,
     certified: bool = False,
 ) -> ASGIApp:
-    """The admin application.
+    """Return the admin application.
 
     Args:
         token: The bearer token that requests must have, except for health; None for a loopback listener, or with
@@ -120,49 +117,44 @@ def admin_app(
         audit: Called for every request except health and metrics, answered or not.
         certified: Whether a request, health aside, must come with a client certificate.
     """
-    pages = _Pages(watched)
+    pages = _Pages(gateway)
     # An operator acts as a tenant without its credential: not on a port that any program of this machine can reach.
     may_act_as = token is not None or certified
     catalog = CatalogPage(
-        lambda: watched.snapshot,
-        watched.limits,
-        watched.recent,
+        lambda: gateway.snapshot,
+        gateway.limits,
+        gateway.recent,
         _agent,
         may_act_as=may_act_as,
         signs_out=token is not None,
     )
-    trial = TryIt(lambda: watched.snapshot, watched.serve, may_act_as=may_act_as)
-    handlers = {**pages.handlers(), **catalog.handlers(), "try_it": trial, "sign_out": sign_out}
-    app = SameOrigin(Starlette(routes=routes(handlers)))
-    guarded: ASGIApp = app
-    if token is not None:
-        guarded = _Guard(app, token)
-    elif not certified:
-        guarded = _Local(app)
-    return _Audited(_Certified(guarded) if certified else guarded, audit)
+    try_it = TryIt(lambda: gateway.snapshot, gateway.serve, may_act_as=may_act_as)
+    handlers = {**pages.handlers(), **catalog.handlers(), "try_it": try_it, "sign_out": sign_out}
+    routes = [Route(each.path, handlers[each.name], methods=[each.method]) for each in OPERATIONS]
+    return _Audited(guarded(Starlette(routes=routes), token, certified=certified), audit)
 
 
 class _Audited:
-    """Writes the audit log: every request but those for health and metrics, with its status."""
+    """Writes each request and its status to the audit log, except for health, metrics and static files."""
 
     def __init__(self, app: ASGIApp, audit: Callable[[Mapping[str, object]], None]) -> None:
         self._app = app
         self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _UNTOLD:
+        if scope["type"] != "http" or scope["path"] in _NOT_AUDITED:
             await self._app(scope, receive, send)
             return
         status = 500
 
-        async def noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note)
         finally:
             client = scope.get("client")
             self._audit(
@@ -175,84 +167,12 @@ class _Audited:
             )
 
 
-class _Local:
-    """Serves requests for a loopback name alone, where nothing else guards the port.
-
-    A page in an operator's browser can have its own name resolve to 127.0.0.1; its requests still say that name.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Request(scope).headers.get("host", "")
-        name = host_name(host.encode("latin-1")) or ""
-        if scope["path"] in _OPEN_PATHS or is_loopback(name.strip("[]")):
-            await self._app(scope, receive, send)
-            return
-        refusal = PlainTextResponse("ask by a loopback address, or set gateway.admin.token\n", status_code=421)
-        await refusal(scope, receive, send)
-
-
-class _Certified:
-    """Serves requests with a client certificate that is still good, and those for health."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        shown: Certificate | None = scope["state"]["certificate"]
-        # Connections outlast certificates and authorities.
-        is_good = shown is not None and not shown.void and time.time() < shown.expires  # noqa: TID251 - as it says
-        if is_good or scope["path"] in _OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
-        await PlainTextResponse("connect with a client certificate\n", status_code=401)(scope, receive, send)
-
-
-class _Guard:
-    """Asks for the admin token, for every path but those of health and the files of the page.
-
-    Programs show it as bearer token, browsers the cookie that the form gives for it.
-    """
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._sessions = Sessions(token)
-        self._sign_in = SameOrigin(request_response(self._sessions.sign_in))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        path, method = scope["path"], scope["method"]
-        is_open = path in _OPEN_PATHS or (path in FILES and method == "GET")
-        if is_open or self._is_shown(request):
-            await self._app(scope, receive, send)
-            return
-        refusal: ASGIApp = PlainTextResponse(
-            "show the admin token\n", status_code=401, headers={"WWW-Authenticate": 'Bearer realm="admin"'}
-        )
-        if path in PAGES and method == "GET" and "text/html" in request.headers.get("accept", ""):
-            refusal = self._sessions.ask(request)
-        elif path == "/" and method == "POST" and request.headers.get("content-type") == _FORM:
-            refusal = self._sign_in
-        await refusal(scope, receive, send)
-
-    def _is_shown(self, request: Request) -> bool:
-        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return self._sessions.is_token(shown.encode("latin-1"))
-        return self._sessions.is_valid(request.cookies.get(COOKIE, ""))
-
-
-_FORM = "application/x-www-form-urlencoded"
-
-
 class _Pages:
-    def __init__(self, watched: Watched) -> None:
-        self._watched = watched
+    def __init__(self, gateway: ManagedGateway) -> None:
+        self._gateway = gateway
 
     def handlers(self) -> dict[str, Any]:
-        """Return what serves the operations, by their names in `admin_api`."""
+        """Return the handlers of the operations by name."""
         return {
             "live": self.live,
             "ready": self.ready,
@@ -272,18 +192,17 @@ class _Pages:
         return _health(request, good=True, checks={"process": "runs"})
 
     async def ready(self, request: Request) -> Response:
-        """Ready to take requests; agents and their cards do not count, a fleet is never wholly well."""
-        watched = self._watched
-        state = "draining" if watched.draining else "serving" if watched.started else "starting"
-        trouble = watched.state_trouble
+        """Report whether requests are accepted; agents and their cards do not count, as some always fail."""
+        state = "draining" if self._gateway.draining else "serving" if self._gateway.started else "starting"
+        trouble = self._gateway.state_trouble
         checks = {"state": trouble, "listener": state} if trouble else {"listener": state}
-        if watched.started:
-            for name, keys in watched.snapshot.key_sets.items():
+        if self._gateway.started:
+            for name, keys in self._gateway.snapshot.key_sets.items():
                 checks[f"keys of {name}"] = "read" if keys.ready else "not read yet"
         return _health(request, good=state == "serving" and not trouble, checks=checks)
 
     async def is_started(self, request: Request) -> Response:
-        return _health(request, good=self._watched.started, checks={"listener": str(self._watched.started).lower()})
+        return _health(request, good=self._gateway.started, checks={"listener": str(self._gateway.started).lower()})
 
     async def show_metrics(self, request: Request) -> Response:
         # Exemplars are in OpenMetrics only.
@@ -294,16 +213,16 @@ class _Pages:
             else (generate_latest, CONTENT_TYPE_PLAIN_0_0_4)
         )
         headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
-        body = await asyncio.to_thread(self._watched.metrics.render, encode)
+        body = await asyncio.to_thread(self._gateway.metrics.render, encode)
         if gzip_accepted(request.headers.get("accept-encoding", "")):
             body = await asyncio.to_thread(gzip.compress, body, _GZIP)
             headers["Content-Encoding"] = "gzip"
         return Response(body, headers=headers)
 
     async def config(self, _request: Request) -> Response:
-        snapshot = self._watched.snapshot
+        snapshot = self._gateway.snapshot
         examined = snapshot.examined
-        reloader = self._watched.reloader
+        reloader = self._gateway.reloader
         last = None if reloader is None else reloader.last
         refused = last is not None and last.result is Result.REFUSED
         # A thousand agents are 2 MB, and a tenth of a second of work.
@@ -314,7 +233,7 @@ class _Pages:
             "last_error": last.as_json() if last is not None and refused else None,
             "last_reload": None if last is None else last.as_json(),
             "needs_restart": [] if reloader is None else [each.as_json() for each in reloader.waiting],
-            "public_url": self._watched.public_url,
+            "public_url": self._gateway.public_url,
             "warnings": [problem.as_json() for problem in examined.problems],
             "settings": sources(snapshot.config, examined.marks, running),
             "running": running,
@@ -322,14 +241,14 @@ class _Pages:
         return Response(await asyncio.to_thread(msgspec.json.encode, page), media_type="application/json")
 
     async def agents(self, _request: Request) -> Response:
-        return JSONResponse({"agents": [_agent(key, each) for key, each in self._watched.snapshot.backends.items()]})
+        return JSONResponse({"agents": [_agent(key, each) for key, each in self._gateway.snapshot.backends.items()]})
 
     async def reload(self, _request: Request) -> Response:
-        reloader = self._watched.reloader
+        reloader = self._gateway.reloader
         if reloader is None:
             return JSONResponse({"error": "the configuration comes from no file"}, status_code=409)
         report = await reloader.reload(Trigger.ADMIN)
-        others = await self._watched.reload_others()
+        others = await self._gateway.reload_others()
         results = [report.result, *(each["result"] for each in others.get("workers", ()))]
         status = 422 if Result.REFUSED in results else 202 if others.get("unheard") else 200
         return JSONResponse({**report.as_json(), **others}, status_code=status)
@@ -338,26 +257,26 @@ class _Pages:
         return Response(document(), media_type="application/json")
 
     async def drain(self, _request: Request) -> Response:
-        unheard = await self._watched.drain()
+        unheard = await self._gateway.drain()
         return JSONResponse({"draining": True, "unheard": unheard}, status_code=202 if unheard else 200)
 
     async def log_level(self, _request: Request) -> Response:
         return JSONResponse({"level": current_level()})
 
     async def set_log_level(self, request: Request) -> Response:
-        asked = await _read(request, LogLevel, "no level")
-        if isinstance(asked, Response):
-            return asked
-        unheard = await self._watched.set_log_level(asked.level)
-        return JSONResponse({"level": asked.level, "unheard": unheard}, status_code=202 if unheard else 200)
+        wanted = await _read(request, LogLevel, "no level")
+        if isinstance(wanted, Response):
+            return wanted
+        unheard = await self._gateway.set_log_level(wanted.level)
+        return JSONResponse({"level": wanted.level, "unheard": unheard}, status_code=202 if unheard else 200)
 
     async def route(self, request: Request) -> Response:
-        question = await _read(request, Inquiry, "not a routing request")
-        if isinstance(question, Response):
-            return question
-        snapshot = self._watched.snapshot
+        inquiry = await _read(request, Inquiry, "not a routing request")
+        if isinstance(inquiry, Response):
+            return inquiry
+        snapshot = self._gateway.snapshot
         try:
-            return JSONResponse(explain_request(snapshot.config, snapshot.table, question, ranking=snapshot.directory))
+            return JSONResponse(explain_request(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
 
@@ -366,7 +285,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 async def _read(request: Request, kind: type[_T], is_none: str) -> _T | Response:
-    """Return the body, or the answer that refuses it."""
+    """Return the decoded body, or the answer that refuses it."""
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except BodyTooLarge:
@@ -422,7 +341,7 @@ def _signature(source: CardSource) -> dict[str, Any]:
 
 
 def _health_of(backend: Backend) -> dict[str, Any]:
-    """Return the health of a backend and of each replica, in words."""
+    """Return the health of a backend and of each replica."""
     now = time.monotonic()
     balancer = backend.balancer
     replicas = [_replica(each, now) for each in backend.replicas]
@@ -450,96 +369,180 @@ def _replica(replica: Replica, now: float) -> dict[str, Any]:
     }
 
 
-class PagesListener:
-    """Serves an application whose requests and answers are short, but for answers that are server-sent events.
+# ---- The operations ------------------------------------------------------------------------------------------------
 
-    The body is read when the application asks for it; where that goes wrong, asking raises the fault (`BodyTooLarge`,
-    `BodyTooSlow`, `ClientGone`).
+Media = Literal["application/json", "text/plain", "text/html", "text/event-stream"]
+_SCHEMA = "#/components/schemas/{name}"
 
-    Args:
-        longest: Bytes of the longest request body.
+
+class LogLevel(msgspec.Struct, forbid_unknown_fields=True):
+    """The least severe level that the log of the gateway has."""
+
+    level: Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path.
+
+    Attributes:
+        answers: The meaning of each status; the first is that of success.
+        media: The media type of a good answer.
+        body: The type of the request body, which is JSON; None for no body.
+        answer: The type of a good answer in JSON; None where it is not fixed.
+        query: The query parameters, each with its meaning.
+        is_open: Whether no admin token is needed.
     """
 
-    def __init__(self, app: ASGIApp, longest: int) -> None:
-        self._app = app
-        self._longest = longest
-
-    async def __call__(self, head: Head, client: Responder) -> None:
-        """Serve one request."""
-        call = _PageCall(client, self._longest)
-        try:
-            await self._app(_scope(head), call.receive, call.send)
-        finally:
-            # Starlette has said 500 before it raises.
-            if call.streams:
-                await call.end()
-            elif call.complete:
-                await client.answer(call.status, call.headers, b"".join(call.parts))
+    method: Literal["GET", "POST", "PUT"]
+    path: str
+    name: str
+    summary: str
+    answers: dict[int, str]
+    media: Media = "application/json"
+    body: type[msgspec.Struct] | None = None
+    answer: type[msgspec.Struct] | None = None
+    query: dict[str, str] | None = None
+    is_open: bool = False
 
 
-_EVENTS = b"text/event-stream"
+_VERBOSE = {"verbose": "Answer in JSON, with each check."}
+_NOT_READY = "Draining, starting, or the state cannot be used."
+_SPREAD = {
+    200: "Done, in all workers.",
+    202: "Done here; as many workers as `unheard` says have not confirmed it in time.",
+}
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "GET", "/-/live", "live", "Whether the process runs.", {200: "It does."}, "text/plain",
+        query=_VERBOSE, is_open=True,
+    ),
+    Operation(
+        "GET", "/-/ready", "ready", "Whether requests are to be sent here.", {200: "Ready.", 503: _NOT_READY},
+        "text/plain", query=_VERBOSE, is_open=True,
+    ),
+    Operation(
+        "GET", "/-/started", "is_started", "Whether the gateway has begun to take requests.",
+        {200: "It has.", 503: "It has not."}, "text/plain", query=_VERBOSE, is_open=True,
+    ),
+    Operation(
+        "GET", "/metrics", "show_metrics", "The metrics, for Prometheus.", {200: "The metrics."}, "text/plain"
+    ),
+    Operation(
+        "GET", "/-/config", "config", "The configuration that runs, without secrets.",
+        {200: "It, its hash, the last error, and what needs a restart."},
+    ),
+    Operation("GET", "/-/agents", "agents", "The agents: cards, health, replicas.", {200: "The agents."}),
+    Operation(
+        "POST", "/-/route", "route", "Where a request would go, and why.",
+        {200: "The agent or the reason of the refusal.", 400: "This is no question.", 413: "It is too long."},
+        body=Inquiry,
+    ),
+    Operation(
+        "POST", "/-/reload", "reload", "Read the configuration again, in all workers.",
+        {
+            200: "Applied or unchanged.",
+            202: "Some workers have not answered in time.",
+            409: "The configuration comes from no file.",
+            422: "Refused: the problems.",
+        },
+    ),
+    Operation(
+        "POST", "/-/drain", "drain",
+        "Prepare for the end: `/-/ready` is 503 and connections end with their next answer, until SIGTERM.", _SPREAD,
+    ),
+    Operation("GET", "/-/log-level", "log_level", "The level of the own log.", {200: "It."}, answer=LogLevel),
+    Operation(
+        "PUT", "/-/log-level", "set_log_level", "Change the level of the own log until the next start.",
+        {**_SPREAD, 400: "This is no level.", 413: "It is too long."}, body=LogLevel,
+    ),
+    Operation("GET", "/-/openapi.json", "openapi", "This document.", {200: "It."}),
+    Operation(
+        "GET", "/-/requests", "requests", "The last requests of this process.", {200: "Their log lines."},
+        query={"agent": "Of this agent only.", "tenant": "Of this tenant only.", "status": "With this status only."},
+    ),
+    Operation(
+        "GET", "/-/requests/tail", "tail", "The requests of this process as they end.",
+        {200: "An event for each.", 503: "Too many follow."}, "text/event-stream",
+        query={"agent": "Of this agent only.", "tenant": "Of this tenant only.", "status": "With this status only."},
+    ),
+    Operation(
+        "POST", "/-/try/{agent}", "try_it", "Send a message to an agent, as the page does.",
+        {
+            200: "The agent's answer.",
+            400: "This is no message.",
+            403: "Not from the page, or the tenant may not be acted for.",
+            404: "There is no such agent.",
+            413: "It is too long.",
+        },
+        body=TryItMessage,
+    ),
+    Operation("GET", "/", "index", "The catalog page.", {200: "The page."}, "text/html"),
+    Operation(
+        "GET", "/agent", "agent", "The page of one agent.", {200: "The page.", 404: "There is no such agent."},
+        "text/html", query={"name": "Its name."},
+    ),
+    Operation("GET", "/routes", "explorer", "The page that explains routes.", {200: "The page."}, "text/html"),
+    Operation("GET", "/live", "live_page", "The page of the last requests.", {200: "The page."}, "text/html"),
+    Operation(
+        "POST", "/logout", "sign_out", "End the session of this browser.", {303: "To the catalog page."}, "text/html"
+    ),
+    *(
+        Operation("GET", f"/{name}", "asset", "A file of the page.", {200: "The file."}, "text/plain", is_open=True)
+        for name in ASSETS
+    ),
+)  # fmt: skip
 
 
-class _PageCall:
-    """The application's side of a request, and of an answer that goes out when it is whole, or event by event."""
-
-    def __init__(self, client: Responder, longest: int) -> None:
-        self._client = client
-        self._longest = longest
-        self._was_read = False
-        self._gone = asyncio.Event()
-        client.when_gone(self._gone.set)
-        self.status = 500
-        self.headers: Pairs = []
-        self.parts: list[bytes] = []
-        self.complete = False
-        self.streams = False
-
-    async def receive(self) -> Message:
-        if self._was_read:
-            await self._gone.wait()
-            return {"type": "http.disconnect"}
-        self._was_read = True
-        return {"type": "http.request", "body": await self._client.read(self._longest), "more_body": False}
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            # The length is ours to say: that of the body as it is, also where it is not sent.
-            self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
-            self.streams = any(name == b"content-type" and value.startswith(_EVENTS) for name, value in self.headers)
-            if self.streams:
-                self._client.open(self.status, self.headers)
-            return
-        if self.streams:
-            await self._client.write(message.get("body", b""))
-            self.complete = not message.get("more_body", False)
-            return
-        self.parts.append(message.get("body", b""))
-        self.complete = not message.get("more_body", False)
-
-    async def end(self) -> None:
-        """End a stream; without its clean end where the application did not end it."""
-        if self.complete:
-            await self._client.close()
-        else:
-            self._client.cut()
+@cache
+def document() -> bytes:
+    """Return the OpenAPI 3.1 document."""
+    types = {LogLevel, *(each.body for each in OPERATIONS if each.body is not None)}
+    _, schemas = msgspec.json.schema_components(types, ref_template=_SCHEMA)
+    paths: dict[str, dict[str, Any]] = {}
+    for each in OPERATIONS:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "A2A gateway, admin listener", "version": __version__},
+            "security": [{"token": []}, {"session": []}, {}],
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "securitySchemes": {
+                    "token": {"type": "http", "scheme": "bearer", "description": "`gateway.admin.token`, if set."},
+                    "session": {"type": "apiKey", "in": "cookie", "name": "a2a_gateway_admin"},
+                },
+            },
+        }
+    )
 
 
-def _scope(head: Head) -> Message:
-    path = head.path.decode("ascii")
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": head.method,
-        "scheme": head.scheme,
-        "path": unquote(path) if "%" in path else path,
-        "raw_path": head.path,
-        "root_path": "",
-        "query_string": head.query,
-        "headers": list(head.headers),
-        "client": (head.peer, 0),
-        "server": None,
-        "state": {"certificate": head.certificate},
+def _operation(each: Operation) -> dict[str, Any]:
+    answers = {str(status): {"description": words} for status, words in each.answers.items()}
+    schema = {"$ref": _SCHEMA.format(name=each.answer.__name__)} if each.answer is not None else {}
+    first = answers[str(next(iter(each.answers)))]
+    described: dict[str, Any] = {**first, "content": {each.media: {"schema": schema}}}
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "query", "description": words, "schema": {"type": "string"}}
+        for name, words in (each.query or {}).items()
+    ]
+    if "{agent}" in each.path:
+        parameters.append({"name": "agent", "in": "path", "required": True, "schema": {"type": "string"}})
+    found: dict[str, Any] = {
+        "operationId": each.name if each.name != "asset" else f"asset_{each.path[1:]}",
+        "summary": each.summary,
+        "responses": {**answers, str(next(iter(each.answers))): described},
     }
+    if not each.is_open:
+        found["responses"]["401"] = {"description": "Show the admin token, or a certificate where one is required."}
+    else:
+        found["security"] = []
+    if parameters:
+        found["parameters"] = parameters
+    if each.body is not None:
+        body = {"$ref": _SCHEMA.format(name=each.body.__name__)}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return found

@@ -1,16 +1,21 @@
-"""The adapter that feeds the pipeline from an ASGI server: a scope becomes a `Head`, `send` becomes a responder.
+"""The adapters between ASGI and the listeners.
 
-The strict server of `serve` (`http1.py`) reads HTTP/1.1 itself, with limits and deadlines of its own. Here the ASGI
-server has read the request, so that what only bytes can tell (framing, pipelining, slow headers, the number of
-connections) is that server's to refuse. Everything that is decided from the head on is the same code.
+`AsgiListener` feeds the pipeline from an ASGI server: a scope becomes a `Head`, `send` becomes a responder. The strict
+server of `serve` (`http1.py`) reads HTTP/1.1 itself, with its own limits and deadlines. Behind an ASGI server, framing,
+pipelining, slow headers and the number of connections are for that server to limit. From the head on, the code is the
+same.
+
+`HostedApplication` is the other direction: it serves an ASGI application, the admin pages, behind the strict server.
 """
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow, ClientGone, Fault
@@ -20,17 +25,12 @@ from gateway.listener.request_parser import Unreadable, host_name
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.proxy.responder import Responder
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Serve: TypeAlias = Callable[[Head, Responder], Coroutine[Any, Any, None]]
 
 _HEALTH = b"/-/"
-# RFC 9110 §7.6.1: they concern the connection, which is the server's. The length of a body is known by its bytes.
-_OF_THE_CONNECTION = frozenset(
-    {b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"}
-)
+_EVENTS = b"text/event-stream"
+_HOP_BY_HOP = frozenset({b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"})
+"""Headers of the connection, which is the server's (RFC 9110 §7.6.1). The length of a body is known by its bytes."""
 
 
 class AsgiListener:
@@ -40,7 +40,7 @@ class AsgiListener:
         serve: Answers one request.
         limits: Bounds of a head, and deadlines of a body and of an answer; those of connections are the server's.
         refused: Called for each unreadable request with peer, request id, status and text.
-        prefix: Gives the path of the public URL, without a slash at its end; empty for none.
+        prefix: Path of the public URL, without a slash at its end; empty for none.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class AsgiListener:
         limits: Http,
         *,
         refused: Callable[[str, str, int, str], None] = lambda *_: None,
-        prefix: Callable[[], str] = str,
+        prefix: str = "",
     ) -> None:
         self._serve = serve
         self._limits = limits
@@ -59,7 +59,7 @@ class AsgiListener:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; `scope` is of the type `http` (ASGI, HTTP & WebSocket specification 2.3 or newer)."""
         try:
-            head, length = read_head(scope, self._limits, self._prefix())
+            head, length = read_head(scope, self._limits, self._prefix)
         except Unreadable as unreadable:
             await self._refuse(scope, send, unreadable)
             return
@@ -91,7 +91,7 @@ def read_head(scope: Scope, limits: Http, prefix: str = "") -> tuple[Head, int |
         prefix: The path of the public URL.
 
     Raises:
-        Unreadable: it is longer than it may be, or names no host.
+        Unreadable: it is too long, or names no host.
     """
     path: bytes = (scope.get("raw_path") or quote(scope["path"]).encode("ascii")).partition(b"?")[0]
     query: bytes = scope.get("query_string", b"")
@@ -109,7 +109,7 @@ def read_head(scope: Scope, limits: Http, prefix: str = "") -> tuple[Head, int |
     if host is None:
         raise Unreadable(400, "the Host header is no host" if hosts else "the Host header is missing")
     lengths = [value for name, value in given if name == b"content-length" and value.isdigit()]
-    headers = tuple([pair for pair in given if pair[0] not in _OF_THE_CONNECTION])
+    headers = tuple([pair for pair in given if pair[0] not in _HOP_BY_HOP])
     head = Head(
         scope["method"], _below(path, scope.get("root_path", ""), prefix), query, host, headers, _peer(scope),
         scope.get("scheme", "http"), http_version=scope.get("http_version", "1.1"),
@@ -122,7 +122,7 @@ def _below(path: bytes, root: str, prefix: str) -> bytes:
     if not mount or not (path + b"/").startswith(mount + b"/"):
         return path
     below = path[len(mount) :] or b"/"
-    # Health has no prefix with the strict server, either.
+    # With the strict server, health has no prefix either.
     is_named = prefix == root or prefix.startswith(root + "/")
     return path if is_named and not below.startswith(_HEALTH) else below
 
@@ -133,9 +133,9 @@ def _peer(scope: Scope) -> str:
 
 
 class AsgiResponder:
-    """The client's side of one exchange, over `receive` and `send`; see `gateway.proxy.responder.Responder`.
+    """The client's side of one request, over `receive` and `send` (`gateway.proxy.responder.Responder`).
 
-    Its two tasks end with the exchange (`finish`): one waits for the client to leave, one sends what was written.
+    Its two tasks end with the request (`finish`): one waits for the client to leave, one sends what was written.
 
     Attributes:
         opened: Whether the head of an answer has gone out.
@@ -191,7 +191,7 @@ class AsgiResponder:
             part = message.get("body", b"")
             check_length(len(body) + len(part), limit)
             body = body + part if body else part
-        self._watcher = asyncio.create_task(self._watch())  # noqa: TID251 - ends with the exchange
+        self._watcher = asyncio.create_task(self._watch())  # noqa: TID251 - ends with the request
         return bytes(body)
 
     async def _watch(self) -> None:
@@ -211,15 +211,15 @@ class AsgiResponder:
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a whole answer."""
         if self._watcher is None and self._length is not None and 0 < self._length <= SHORT:
-            # Servers end a connection, and some an answer, whose request was not read: a short one is on its way.
+            # Some servers cut the answer to a request that was not read. A short body is read, as it is on its way.
             with suppress(Fault, TimeoutError):
                 async with asyncio.timeout(MOMENT):
                     await self.read(SHORT)
         length = None if status in BODILESS else len(body)
         self.opened = True
-        await self._tell(_start(status, [*headers, *self.extra], length))
+        await self._send_message(_start(status, [*headers, *self.extra], length))
         empty = self._bodiless or status in BODILESS
-        await self._tell({"type": "http.response.body", "body": b"" if empty else body})
+        await self._send_message({"type": "http.response.body", "body": b"" if empty else body})
         self._complete = True
 
     def open(self, status: int, headers: Pairs) -> None:
@@ -252,7 +252,7 @@ class AsgiResponder:
         if self._sender is not None:
             await self._sender
         if not self._lost:
-            await self._tell({"type": "http.response.body", "body": b""})
+            await self._send_message({"type": "http.response.body", "body": b""})
             self._complete = True
 
     def cut(self) -> None:
@@ -272,20 +272,20 @@ class AsgiResponder:
 
     def _begin(self) -> None:
         if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send_parts())  # noqa: TID251 - ends with the exchange
+            self._sender = asyncio.create_task(self._send_parts())  # noqa: TID251 - ends with the request
 
     async def _send_parts(self) -> None:
         if self._start is not None:
             start, self._start = self._start, None
-            await self._tell(start)
+            await self._send_message(start)
         while self._parts and not self._lost:
             data, self._parts = b"".join(self._parts), []
-            await self._tell({"type": "http.response.body", "body": data, "more_body": True})
+            await self._send_message({"type": "http.response.body", "body": data, "more_body": True})
             self._size -= len(data)
             self._wake()
 
-    async def _tell(self, message: Message) -> None:
-        """Give a message to the server; a client that is gone, or reads nothing for `write_stall`, has left."""
+    async def _send_message(self, message: Message) -> None:
+        """Send a message to the server; a client that reads nothing for `write_stall` counts as gone."""
         try:
             async with asyncio.timeout(self._limits.write_stall):
                 await self._send(message)
@@ -307,3 +307,98 @@ def _start(status: int, headers: Sequence[tuple[bytes, bytes]], length: int | No
         raise ValueError("a header of the answer holds a line end")
     framing = [] if length is None else [(b"content-length", b"%d" % length)]
     return {"type": "http.response.start", "status": status, "headers": [*headers, *framing]}
+
+
+# ---- An application behind our own server --------------------------------------------------------------------------
+
+
+class HostedApplication:
+    """Serves an ASGI application with short requests and answers; server-sent events may be long.
+
+    The body is read when the application asks for it. `receive` raises the fault of a body that cannot be read
+    (`BodyTooLarge`, `BodyTooSlow`, `ClientGone`).
+
+    Args:
+        longest: Bytes of the longest request body.
+    """
+
+    def __init__(self, app: ASGIApp, longest: int) -> None:
+        self._app = app
+        self._longest = longest
+
+    async def __call__(self, head: Head, client: Responder) -> None:
+        """Serve one request."""
+        call = _HostedCall(client, self._longest)
+        try:
+            await self._app(_scope(head), call.receive, call.send)
+        finally:
+            # Starlette has sent status 500 before it raises.
+            if call.streams:
+                await call.end()
+            elif call.complete:
+                await client.answer(call.status, call.headers, b"".join(call.parts))
+
+
+class _HostedCall:
+    """One request of a hosted application; its answer goes out when it is complete, or event by event."""
+
+    def __init__(self, client: Responder, longest: int) -> None:
+        self._client = client
+        self._longest = longest
+        self._was_read = False
+        self._gone = asyncio.Event()
+        client.when_gone(self._gone.set)
+        self.status = 500
+        self.headers: Pairs = []
+        self.parts: list[bytes] = []
+        self.complete = False
+        self.streams = False
+
+    async def receive(self) -> Message:
+        if self._was_read:
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        self._was_read = True
+        return {"type": "http.request", "body": await self._client.read(self._longest), "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            # The responder writes the length of the body, also for HEAD.
+            self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
+            self.streams = any(name == b"content-type" and value.startswith(_EVENTS) for name, value in self.headers)
+            if self.streams:
+                self._client.open(self.status, self.headers)
+            return
+        if self.streams:
+            await self._client.write(message.get("body", b""))
+            self.complete = not message.get("more_body", False)
+            return
+        self.parts.append(message.get("body", b""))
+        self.complete = not message.get("more_body", False)
+
+    async def end(self) -> None:
+        """End a stream, cleanly only if the application has ended it."""
+        if self.complete:
+            await self._client.close()
+        else:
+            self._client.cut()
+
+
+def _scope(head: Head) -> Message:
+    path = head.path.decode("ascii")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": head.method,
+        "scheme": head.scheme,
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": head.path,
+        "root_path": "",
+        "query_string": head.query,
+        "headers": list(head.headers),
+        "client": (head.peer, 0),
+        "server": None,
+        "state": {"certificate": head.certificate},
+    }

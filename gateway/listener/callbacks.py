@@ -1,7 +1,7 @@
-"""Requests that are not calls of clients: health, callbacks of `push.mode: relay`, and the public keys.
+"""The public listener, and requests that are no calls: health, callbacks of `push.mode: relay`, and public keys.
 
-A sender to a callback is a stranger until its path and token are verified. Both are checked before the body is read.
-Few verified notifications are read at a time, so that their bodies fit into memory; the others wait for a while.
+The path and token of a callback authenticate its sender. Both are checked before the body is read. The number of
+bodies that are read at a time is limited, so that they fit into memory; other notifications wait for a while.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from gateway.telemetry.metrics import NO_TENANT, OTHER
 
 KEYS: Final = KEY_SET_PATH.encode("ascii")
 MOST: Final = 64
-"""Notifications that are read at a time, each of 1 MiB at most."""
+"""Notifications that are read at a time, of at most 1 MiB each."""
 MOST_OF_AGENT: Final = 16
 PATIENCE: Final = 10.0
-"""Seconds for which one waits for its turn."""
+"""Seconds that a notification waits for its turn."""
 
 _PREFIX = PATH.encode("ascii")
 _JSON = b"application/json"
@@ -44,12 +44,12 @@ _COME_AGAIN = (b"retry-after", b"5")
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """An answer, and what the log and the metrics say of it.
+    """An answer, with the fields of its log line and its metrics.
 
     Attributes:
-        subscription: The one that was notified, where the sender is authenticated.
-        bytes_in: Of the body, as far as it was read.
-        outcome: As `RequestContext.outcome`; empty where the status tells it.
+        subscription: The subscription of an authenticated sender.
+        bytes_in: Bytes of the body that were read.
+        outcome: As `RequestContext.outcome`; empty if it follows from the status.
     """
 
     status: int
@@ -62,11 +62,11 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class Callbacks:
-    """Answers what is no call of a client's.
+    """Answers callbacks and requests for public keys.
 
     Args:
-        service: Gives what runs; None for nothing.
-        current: Gives the snapshot.
+        service: Returns the push service; None before it runs.
+        current: Returns the active snapshot.
         clock: Monotonic seconds.
     """
 
@@ -83,11 +83,11 @@ class Callbacks:
         self._access = access
         self._clock = clock
         self._room = asyncio.Semaphore(MOST)
-        # By agent: each has some of it at most.
+        # By agent, so that one agent cannot take all of it.
         self._rooms: dict[str, asyncio.Semaphore] = {}
 
     def takes(self, head: Head) -> bool:
-        """Whether a request is one of these."""
+        """Return whether a request is a callback or asks for public keys."""
         path = head.path
         if not (path.endswith(KEYS) or _PREFIX in path):
             return False
@@ -98,7 +98,7 @@ class Callbacks:
         return relays and path.startswith(prefix + _PREFIX)
 
     async def serve(self, head: Head, client: Responder) -> None:
-        """Answer one."""
+        """Answer one request."""
         began, request_id = self._clock(), secrets.token_hex(8)
         try:
             answer = await self._answer(head, client)
@@ -109,7 +109,7 @@ class Callbacks:
         try:
             await client.answer(answer.status, [*headers, *answer.headers], answer.body)
         finally:
-            self._tell(head, request_id, answer, self._clock() - began)
+            self._record(head, request_id, answer, self._clock() - began)
 
     async def _answer(self, head: Head, client: Responder) -> _Answer:
         service, prefix = self._service(), self._prefix()
@@ -120,8 +120,8 @@ class Callbacks:
             return _Answer(404)
         callback_id = head.path[len(prefix + _PREFIX) :].decode("latin-1")
         if head.method == "GET":
-            said = await relay.challenge(callback_id, head.query.decode("latin-1"))
-            return _Answer(404) if said is None else _Answer(200, said, ((b"content-type", _TEXT),))
+            echo = await relay.challenge(callback_id, head.query.decode("latin-1"))
+            return _Answer(404) if echo is None else _Answer(200, echo, ((b"content-type", _TEXT),))
         if head.method != "POST":
             return _Answer(405, headers=((b"allow", b"GET, POST"),))
         subscription = await relay.authenticate(callback_id, dict(head.headers))
@@ -144,10 +144,10 @@ class Callbacks:
 
     @asynccontextmanager
     async def _turn(self, agent: str) -> AsyncIterator[None]:
-        """Room for one body.
+        """Hold room for one body.
 
         Raises:
-            TimeoutError: there was none for as long as one waits.
+            TimeoutError: There was none within `PATIENCE`.
         """
         own = self._rooms.get(agent) or self._rooms.setdefault(agent, asyncio.Semaphore(MOST_OF_AGENT))
         async with asyncio.timeout(PATIENCE) as patience, own, self._room:
@@ -157,8 +157,8 @@ class Callbacks:
     def _prefix(self) -> bytes:
         return "".join(f"/{part}" for part in self._current().prefix).encode()
 
-    def _tell(self, head: Head, request_id: str, answer: _Answer, duration: float) -> None:
-        """Count one, and log it: never the id of a callback, by which it is called."""
+    def _record(self, head: Head, request_id: str, answer: _Answer, duration: float) -> None:
+        """Count and log one request, without the id of a callback, which is a secret."""
         snapshot, subscription = self._current(), answer.subscription
         backend = None if subscription is None else snapshot.backends.get(subscription.scope)
         outcome = answer.outcome or ("ok" if answer.status < 400 else "client_error")
@@ -195,7 +195,7 @@ class Callbacks:
 
 
 async def _keys(service: PushService | None, card_keys: Iterable[SigningKeys], head: Head) -> _Answer:
-    """Return the gateway's key set: the keys of notifications and of cards, told apart by `kid`."""
+    """Return the gateway's key set: the keys of notifications and of cards."""
     if head.method not in ("GET", "HEAD"):
         return _Answer(405, headers=((b"allow", b"GET, HEAD"),))
     pushing = None if service is None else await service.jwks()
@@ -211,20 +211,20 @@ class PublicListener:
     """The public listener: health, callbacks and keys, and the pipeline for everything else.
 
     Args:
-        ready: Whether the gateway takes new requests; `/-/ready` says so.
-        callbacks: Answers what is no call of a client's.
-        trouble: The reason beside draining why it is not; empty for none.
+        ready: Returns whether new calls are accepted, for `/-/ready`.
+        callbacks: Answers callbacks and requests for public keys.
+        trouble: Returns why they are not accepted, beside draining; empty for none.
     """
 
     def __init__(
         self,
-        line: Pipeline,
+        pipeline: Pipeline,
         ready: Callable[[], bool],
         callbacks: Callbacks | None = None,
         *,
         trouble: Callable[[], str] = str,
     ) -> None:
-        self._pipeline = line
+        self._pipeline = pipeline
         self._callbacks = callbacks
         self._ready = ready
         self._trouble = trouble
@@ -232,13 +232,13 @@ class PublicListener:
     def __call__(self, head: Head, client: Responder) -> Coroutine[Any, Any, None]:
         """Serve one request."""
         if head.path in (b"/-/live", b"/-/ready"):
-            return self._tell(head, client)
+            return self._answer_health(head, client)
         if self._callbacks is not None and self._callbacks.takes(head):
             return self._callbacks.serve(head, client)
-        # Not awaited here: each frame in between is gone through again whenever the request goes on.
+        # Returned, not awaited: each coroutine in between costs time whenever the request resumes.
         return self._pipeline.serve(head, client)
 
-    async def _tell(self, head: Head, client: Responder) -> None:
+    async def _answer_health(self, head: Head, client: Responder) -> None:
         if head.method not in ("GET", "HEAD"):
             await client.answer(HTTPStatus.METHOD_NOT_ALLOWED, [*_named(), (b"allow", b"GET, HEAD")], b"")
             return

@@ -1,11 +1,14 @@
-"""The listener for gRPC clients, on grpc.aio: the pipeline for A2A's services, health and reflection beside them.
+"""The listener for gRPC clients, on grpc.aio: the services of A2A go through the pipeline.
 
 grpc-core keeps the rules of HTTP/2: flow control, limits on frames, headers and pings, rapid resets. It shows neither
-`:authority` nor the connections to Python, so no host picks an agent here, and there is no limit for each address.
+`:authority` nor the connections to Python. So no host picks an agent here, and there is no limit for each address.
 
-A certificate or a message limit belongs to a server for as long as that lives. So another one takes its place when they
-change: both listen on one port for a moment (SO_REUSEPORT), and the first one sends its clients away (GOAWAY) and ends
-with its last call.
+A certificate or a message limit cannot be changed in a running server, so a change starts another server. Both listen
+on one port for a moment (SO_REUSEPORT). The first one sends its clients away (GOAWAY) and ends with its last call.
+
+Two tasks serve a call. That of grpc.aio sends what was written (`GrpcResponder.send`), because grpc.aio can only write
+by waiting. It is cancelled when the client cancels the call, leaves or runs out of time. The other one runs the
+pipeline, and ends in its own way: it closes the call to the agent and writes the access log line.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ import re
 import secrets
 import socket
 import ssl
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -27,12 +30,16 @@ from urllib.parse import unquote
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, SERVICES, GrpcMethod
+from gateway.a2a.bindings.grpc_status import CODES, Status
+from gateway.a2a.bindings.grpc_status import trailers as status_trailers
 from gateway.a2a.call import Head
+from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, ClientGone
+from gateway.a2a.framing.grpc import unframe
+from gateway.a2a.headers import Pairs
+from gateway.config.limit import Http
 from gateway.config.model import Gateway
 from gateway.identity.mtls import read_certificate
-from gateway.listener.grpc_health import Answer, Health
-from gateway.listener.grpc_reflection import Reflection
-from gateway.listener.grpc_responder import GrpcResponder, Metadata
+from gateway.listener.grpc_services import Answer, Health, Reflection
 from gateway.listener.server import ListenFailed, address_of, client_limits
 from gateway.listener.tls import PemTls
 from gateway.principal import Certificate
@@ -44,32 +51,41 @@ _KEEPALIVE_TIMEOUT = 20.0
 _PING_INTERVAL = 10.0
 """Seconds between two pings of a client without calls; core's own 5 minutes cut clients that ping every minute."""
 _FOR_EVER = 30 * 24 * 3600.0
-_ONLY_IDENTITY = 1
-"""Compressed messages are refused: what they grow to is not known before they are read."""
-_OVER_LIMIT = 2
-"""Times the limit on messages that core takes. What it refuses has no details and no reason in the access log."""
+_NO_COMPRESSION = 1
+"""Compressed messages are refused, because their real length is not known before they are read."""
+_CORE_LIMIT_FACTOR = 2
+"""Core accepts messages up to this many times the limit, because its own refusals have no details and no log line."""
 _MOST_CERTIFICATES = 4096
-_MOST_ASIDE = 1000
-"""Calls to health and reflection at a time: strangers may make them, and keep them open."""
+_MOST_OTHER_CALLS = 1000
+"""Concurrent calls to health and reflection, which need no credential and can stay open."""
 _MOST_HEADS = 1024
-_LONGEST_KEPT = 4096
+_LONGEST_KEPT_HEAD = 4096
 """Bytes of the metadata of a call whose head is kept."""
 _HEAD_KEPT_FOR = 1.0
 _NO_METADATA = frozenset({"te", "content-type", "content-length", "host"})
-"""They say how a request is written."""
+"""They describe the HTTP/2 message, not the request."""
 _CONTROL = re.compile(r"[^\t\x20-\x7e\x80-\U0010ffff]")
 """Characters that would end a line where such a value becomes a header of HTTP/1.1; core lets them pass."""
+FULL = 64 * 1024
+"""Bytes that may wait for a client before writers wait, too."""
 
+_STATUSES = {status.value[0]: status for status in grpc.StatusCode}
+_SLOWEST_RATE = 16 * 1024
+"""Lowest rate, in bytes per second, of a client that reads: grpc.aio reports only complete messages."""
+_LEAVE_DELAY = 0.05
+"""Seconds until grpc.aio reports that a client has left."""
+
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 logger = logging.getLogger("gateway.listener")
 
 
-def _tells_no_metadata(record: logging.LogRecord) -> bool:
-    """Keep from the log metadata that are no UTF-8: grpcio logs their value, which may be a credential."""
+def _is_without_metadata(record: logging.LogRecord) -> bool:
+    """Drop log records about metadata that are not UTF-8: grpcio logs the value, which may be a credential."""
     return not record.getMessage().startswith("Invalid encoding")
 
 
-logging.getLogger("grpc._cython.cygrpc").addFilter(_tells_no_metadata)
+logging.getLogger("grpc._cython.cygrpc").addFilter(_is_without_metadata)
 
 
 _CALLED: ContextVar[str] = ContextVar("_CALLED", default="")
@@ -77,12 +93,12 @@ _CALLED: ContextVar[str] = ContextVar("_CALLED", default="")
 
 
 class _NextCall(asyncio.Future[Any]):
-    """The next call, as grpcio takes it: it asks for the result just before it starts a task for the call."""
+    """The next call. grpcio asks for the result just before it starts a task for the call."""
 
     method = ""
 
     def result(self) -> Any:  # noqa: ANN401 - grpcio's own state of a call
-        """Return the call, and leave its method where its task finds it."""
+        """Return the call, and set its method for the task of the call."""
         _CALLED.set(self.method)
         return super().result()
 
@@ -172,7 +188,7 @@ cygrpc.AioServer = _CoreServer
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    """Handlers by the method that `_CoreServer` tells."""
+    """Finds the handler of a call by the method that `_NextCall` has set."""
 
     def __init__(self, handlers: Mapping[str, grpc.RpcMethodHandler]) -> None:
         self._handlers = handlers
@@ -183,9 +199,9 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no 
 
 
 class _Heads:
-    """The heads of recent calls, so that what one call worked out from its head serves the next with the same head.
+    """A cache of the heads of recent calls: the next call with the same head reuses what was derived from it.
 
-    A head holds a credential, so one that no call has had for a second or two is dropped.
+    A head holds a credential, so it is dropped one to two seconds after its last call.
     """
 
     def __init__(self) -> None:
@@ -194,7 +210,7 @@ class _Heads:
         self._timer: asyncio.TimerHandle | None = None
 
     def find(self, key: object) -> Head | None:
-        """Return the head that was kept under a key."""
+        """Return the head of a key, or None."""
         found = self._recent.get(key)
         if found is None:
             found = self._older.pop(key, None)
@@ -203,8 +219,8 @@ class _Heads:
         return found
 
     def keep(self, key: object, head: Head) -> None:
-        """Keep a head, unless it is long."""
-        if sum(len(value) for _, value in head.headers) > _LONGEST_KEPT:
+        """Store a head, unless it is long."""
+        if sum(len(value) for _, value in head.headers) > _LONGEST_KEPT_HEAD:
             return
         if len(self._recent) >= _MOST_HEADS:
             self._recent.clear()
@@ -220,11 +236,11 @@ class _Heads:
 
 @dataclass(slots=True)
 class _Server:
-    """A server of grpc.aio, and what is known of its clients.
+    """A server of grpc.aio with its clients' certificates and heads.
 
     Attributes:
-        certificates: Those that clients have shown, by their PEM; each is verified by `tls`.
-        void: Whether an authority of `tls` is not trusted any more.
+        certificates: Client certificates by their PEM; each was verified by `tls`.
+        void: Whether an authority of `tls` is no longer trusted.
     """
 
     server: Any
@@ -235,20 +251,20 @@ class _Server:
     heads: _Heads = field(default_factory=_Heads)
 
     def certificate(self, context: aio.ServicerContext) -> Certificate | None:
-        """Return what the client of a call has shown, or None."""
+        """Return the certificate of the client of a call, or None."""
         if self.tls is None or self.tls.authorities is None:
             return None
-        shown = context.auth_context().get("x509_pem_cert")
-        if not shown:
+        pem = context.auth_context().get("x509_pem_cert")
+        if not pem:
             return None
-        known = self.certificates.get(shown[0])
-        if known is None:
+        certificate = self.certificates.get(pem[0])
+        if certificate is None:
             if len(self.certificates) >= _MOST_CERTIFICATES:
                 self.certificates.clear()
-            known = read_certificate(ssl.PEM_cert_to_DER_cert(shown[0].decode("ascii")))
-            known.void = self.void
-            self.certificates[shown[0]] = known
-        return known
+            certificate = read_certificate(ssl.PEM_cert_to_DER_cert(pem[0].decode("ascii")))
+            certificate.void = self.void
+            self.certificates[pem[0]] = certificate
+        return certificate
 
     def distrust(self) -> None:
         """Void every certificate that was verified here."""
@@ -263,7 +279,7 @@ class GrpcListener:
     Args:
         reserved: A socket that holds the port (`server.reserve`); it is closed with the listener.
         gateway: Limits, as the configuration has them when the gateway starts.
-        ready: Whether the gateway takes new calls.
+        ready: Returns whether new calls are accepted.
     """
 
     def __init__(
@@ -279,9 +295,9 @@ class GrpcListener:
         self._pipeline = pipeline
         self._health = Health(ready, SERVICES)
         self._reflection = Reflection(gateway.grpc.scope_field)
-        self._aside = 0
-        self._aside_handlers: dict[str, Any] = {
-            path: grpc.stream_stream_rpc_method_handler(partial(self._answer_aside, answer))
+        self._other_calls = 0
+        self._other_handlers: dict[str, Any] = {
+            path: grpc.stream_stream_rpc_method_handler(partial(self._answer_other, answer))
             for path, answer in {**self._health.methods, **self._reflection.methods}.items()
         }
         self._tasks: set[asyncio.Task[None]] = set()
@@ -297,9 +313,9 @@ class GrpcListener:
         await self._current.server.start()
 
     async def renew(self, tls: PemTls | None, longest: int) -> None:
-        """Show another certificate, verify clients' by other authorities, and take messages of another length.
+        """Use another certificate, other authorities for clients, and another message limit.
 
-        Calls that are open go on. Certificates that were verified by an authority that is gone are void.
+        Open calls go on. Client certificates that were verified by a removed authority become void.
 
         Args:
             longest: Bytes of a message.
@@ -312,19 +328,19 @@ class GrpcListener:
         try:
             self._current = self._bind(tls, longest)
         except ListenFailed as error:
-            logger.error("gRPC clients are served as before: %s", error)  # noqa: TRY400 - the text says it all
+            logger.error("gRPC clients are served as before: %s", error)  # noqa: TRY400 - the text has the reason
             return
         await self._current.server.start()
         self._stop(before, _FOR_EVER)
         # It stops accepting with the first step of that.
         await asyncio.sleep(0)
 
-    def tell_health(self) -> None:
-        """Tell those that watch the health that it may have changed."""
+    def update_health(self) -> None:
+        """Send the health to its watchers, if it has changed."""
         self._health.changed()
 
     def stop_accepting(self) -> None:
-        """Accept no more connections and calls, and tell clients so; calls that are open go on."""
+        """Accept no more connections and calls, and send clients away; open calls go on."""
         self._closing = True
         self._stop(self._current, _FOR_EVER)
         self._reserved.close()
@@ -350,7 +366,8 @@ class GrpcListener:
     def _bind(self, tls: PemTls | None, longest: int) -> _Server:
         server = aio.server(options=self._options(longest))
         bound = _Server(server, tls, longest)
-        handlers = {**self._aside_handlers, **self._call_handlers(bound)}
+        calls = {path: self._call_handler(bound, method) for path, method in BY_PATH.items()}
+        handlers = {**self._other_handlers, **calls}
         for path, handler in handlers.items():
             service, _, name = path[1:].partition("/")
             server.add_registered_method_handlers(service, {name: handler})
@@ -360,7 +377,11 @@ class GrpcListener:
             if tls is None:
                 server.add_insecure_port(self.address)
             else:
-                server.add_secure_port(self.address, _credentials(tls))
+                # grpcio requires a certificate of every client, or of none.
+                requires = tls.authorities is not None
+                keys = [(tls.key, tls.chain)]
+                credentials = grpc.ssl_server_credentials(keys, tls.authorities, require_client_auth=requires)
+                server.add_secure_port(self.address, credentials)
         except RuntimeError as error:
             raise ListenFailed(f"cannot listen on {self.address}: {error}") from error
         return bound
@@ -386,15 +407,12 @@ class GrpcListener:
             ("grpc.max_concurrent_streams", written.streams),
             ("grpc.max_metadata_size", written.metadata),
             ("grpc.absolute_max_metadata_size", written.metadata),
-            ("grpc.max_receive_message_length", min(_OVER_LIMIT * longest, 2**31 - 1)),
+            ("grpc.max_receive_message_length", min(_CORE_LIMIT_FACTOR * longest, 2**31 - 1)),
             ("grpc.max_send_message_length", -1),
-            ("grpc.compression_enabled_algorithms_bitset", _ONLY_IDENTITY),
+            ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
         ]
 
     # ---- Calls -----------------------------------------------------------------------------------------------------
-
-    def _call_handlers(self, server: _Server) -> dict[str, grpc.RpcMethodHandler]:
-        return {path: self._call_handler(server, method) for path, method in BY_PATH.items()}
 
     def _call_handler(self, server: _Server, method: GrpcMethod) -> grpc.RpcMethodHandler:
         # A plain function: grpcio looks at it twice in each call, and a partial takes it four times as long.
@@ -411,11 +429,11 @@ class GrpcListener:
         remaining = context.time_remaining()
         # Always a head of its own, as a stream drops its content.
         head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
-        wire = GrpcResponder(context, self._written.http, streams=method.operation.streams)
-        task = asyncio.get_running_loop().create_task(self._serve(head, wire, kept))
+        responder = GrpcResponder(context, self._written.http, streams=method.operation.streams)
+        task = asyncio.get_running_loop().create_task(self._serve(head, responder, kept))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await wire.send()
+        return await responder.send()
 
     async def _head(self, server: _Server, method: GrpcMethod, context: aio.ServicerContext) -> Head:
         """Return the head that a call shares with others; a call whose metadata are refused ends here."""
@@ -447,47 +465,40 @@ class GrpcListener:
             words = "a header is malformed"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words, self._refused(context, 400, words))
 
-    async def _serve(self, head: Head, wire: GrpcResponder, kept: Head) -> None:
+    async def _serve(self, head: Head, responder: "GrpcResponder", kept: Head) -> None:
         try:
-            await self._pipeline.serve(head, wire)
+            await self._pipeline.serve(head, responder)
         finally:
             if head.cache is not None:
                 kept.remember(head.cache)
-            wire.cut()
+            responder.cut()
 
     async def _refuse_path(self, context: aio.ServicerContext) -> None:
         # The words of grpc's own servers, which some clients look for.
-        told = "Method not found!"
         with suppress(aio.BaseError):
             refused = self._refused(context, 404, "there is no such method")
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, told, refused)
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", refused)
 
     def _refused(self, context: aio.ServicerContext, status: int, words: str) -> Metadata:
-        """Log what is no call of A2A; return the metadata of its refusal."""
+        """Log a call that is refused before the pipeline; return the metadata of the refusal."""
         request_id = secrets.token_hex(8)
         self._pipeline.unreadable(_address(context.peer()), request_id, status, words)
         return (("x-request-id", request_id),)
 
-    async def _answer_aside(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:
-        # A check is short, and a stranger could have the gateway taken for dead.
+    async def _answer_other(self, answer: Answer, _messages: object, context: aio.ServicerContext) -> None:
+        # A check is short, and others must not be able to make health probes fail.
         counts = answer != self._health.check
-        if counts and self._aside >= _MOST_ASIDE:
+        if counts and self._other_calls >= _MOST_OTHER_CALLS:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there are too many calls of this kind")
-        self._aside += counts
+        self._other_calls += counts
         try:
             await answer(context)
         finally:
-            self._aside -= counts
-
-
-def _credentials(tls: PemTls) -> grpc.ServerCredentials:
-    """Return how handshakes are made; grpcio can ask every client for a certificate, or none."""
-    asks = tls.authorities is not None
-    return grpc.ssl_server_credentials([(tls.key, tls.chain)], tls.authorities, require_client_auth=asks)
+            self._other_calls -= counts
 
 
 def _headers(metadata: Metadata) -> tuple[tuple[bytes, bytes], ...]:
-    """Return metadata as HTTP/2 has them."""
+    """Return metadata as HTTP/2 headers."""
     return tuple(
         (name.encode("ascii"), b64encode(value) if isinstance(value, bytes) else value.encode())
         for name, value in metadata
@@ -496,9 +507,291 @@ def _headers(metadata: Metadata) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _address(peer: str) -> str:
-    """Return the address of a client, of `ipv4:127.0.0.1:4000` or `ipv6:%5B::1%5D:4000`."""
+    """Return the address in a peer such as `ipv4:127.0.0.1:4000` or `ipv6:%5B::1%5D:4000`."""
     return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]")
 
 
 def _milliseconds(seconds: float) -> int:
     return max(int(seconds * 1000), 1)
+
+
+# ---- The responder -------------------------------------------------------------------------------------------------
+
+
+class GrpcResponder:
+    """The client's side of one call (`gateway.proxy.responder.Responder`).
+
+        WAITING   nothing was answered                          → OPENED or OVER
+        OPENED    the initial metadata are written              → OVER
+        OVER      the status is written, or the client is gone  later writes are dropped
+
+    Args:
+        context: The call, as grpc.aio has it.
+        limits: Deadlines of a message and of an answer.
+        streams: Whether the method answers with a stream.
+
+    Attributes:
+        opened: Whether the initial metadata, or the status alone, were written.
+        extra: Headers that the answer has beside its own.
+    """
+
+    __slots__ = (
+        "_context",
+        "_drained",
+        "_ended",
+        "_gone",
+        "_limits",
+        "_lost",
+        "_opening",
+        "_out",
+        "_size",
+        "_status",
+        "_streams",
+        "_trailing",
+        "_written",
+        "extra",
+        "opened",
+    )  # fmt: skip
+
+    def __init__(self, context: aio.ServicerContext, limits: Http, *, streams: bool) -> None:
+        self._context = context
+        self._limits = limits
+        self._streams = streams
+        self._opening: Metadata | None = None
+        self._trailing: Metadata = ()
+        self._out: deque[bytes] = deque()
+        self._size = 0
+        self._status: Pairs | None = None
+        self._written: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._gone: Callable[[], None] | None = None
+        self._lost = False
+        self.opened = False
+        self.extra: Pairs = []
+
+    # ---- Called by the pipeline ------------------------------------------------------------------------------------
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once if the client leaves before the answer is complete, or has left."""
+        if self._lost:
+            callback()
+        else:
+            self._gone = callback
+
+    async def read(self, limit: int) -> bytes:
+        """Return the message of the request.
+
+        Raises:
+            BodyTooLarge: it is longer than `limit` bytes.
+            BadRequest: there is none.
+            BodyTooSlow: it did not come in time.
+            ClientGone: the client left before its end.
+        """
+        limits = self._limits
+        patience = limits.body_idle + limit / limits.body_rate if limits.body_rate else None
+        try:
+            async with asyncio.timeout(patience):
+                message = await self._context.read()
+        except TimeoutError:
+            raise BodyTooSlow("the message came too slowly") from None
+        except aio.BaseError:
+            raise ClientGone("the connection is closed") from None
+        if message is aio.EOF:
+            # A cancelled call reads like the end of the request; this task is cancelled soon after.
+            await asyncio.sleep(_LEAVE_DELAY)
+            if self._lost:
+                raise ClientGone("the client left")
+            raise BadRequest("the call has no message")
+        if len(message) > limit:
+            raise BodyTooLarge(f"the message exceeds {limit} bytes")
+        return bytes(message)
+
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - gRPC has its own status
+        """Write a whole answer: framed messages with status OK, or the status in `headers` alone."""
+        if self._over:
+            return
+        front, ending = _split_status([*headers, *self.extra])
+        if body or not ending:
+            self._opening = front
+            self._put(body)
+        else:
+            self._trailing = front
+        await self._end(ending)
+
+    def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as `answer`
+        """Write the initial metadata of an answer whose messages follow by `write`."""
+        if not self._over:
+            self._opening = _split_status([*headers, *self.extra])[0]
+            self.opened = True
+            self._wake()
+
+    async def write(self, data: bytes) -> None:
+        """Write framed messages once most of the waiting bytes were sent."""
+        await self.drained()
+        self.write_nowait(data)
+
+    def write_nowait(self, data: bytes) -> bool:
+        """Write framed messages; return False if the next ones should wait for `drained`."""
+        if not self._over and data:
+            self._put(data)
+            self._wake()
+        return self._size <= FULL
+
+    async def drained(self) -> None:
+        """Wait until most of the written bytes were sent, or the client has left."""
+        while self._size > FULL and not self._lost:
+            if self._drained is None:
+                self._drained = asyncio.get_running_loop().create_future()
+            # Several tasks may wait, and one of them may be cancelled.
+            await asyncio.shield(self._drained)
+
+    async def close(self, trailers: Pairs | None = None) -> None:
+        """End the answer with the status in `trailers`; without one, with OK."""
+        if not self._over:
+            await self._end(trailers or [])
+
+    def fail(self, code: str, words: str) -> None:
+        """End the answer with the status of this name, after the written messages."""
+        if not self._over:
+            self._status = status_trailers(Status(CODES[code], words))
+            if not self.opened:
+                self._trailing = _split_status(self.extra)[0]
+            self.opened = True
+            self._wake()
+
+    def cut(self) -> None:
+        """End an answer that is incomplete."""
+        self.fail("UNAVAILABLE", "the answer broke off")
+        self._gone = None
+
+    @property
+    def _over(self) -> bool:
+        return self._status is not None or self._lost
+
+    def _put(self, data: bytes) -> None:
+        for message in unframe(data):
+            self._out.append(message)
+            self._size += len(message)
+
+    async def _end(self, status: Pairs) -> None:
+        self._status = status
+        self.opened = True
+        self._wake()
+        try:
+            if self._size > FULL:
+                # Bytes that the client does not read count for the caller's limits as long as they are held.
+                self._ended = asyncio.get_running_loop().create_future()
+                self._context.add_done_callback(lambda _: self._release())
+                await self._ended
+        finally:
+            self._gone = None
+
+    # ---- Called by the task of grpc.aio ----------------------------------------------------------------------------
+
+    async def send(self) -> bytes:
+        """Send written messages until the end; return the last message of a unary answer."""
+        try:
+            return await self._send()
+        except aio.AbortError:
+            # The status was sent.
+            raise
+        except aio.BaseError:
+            # The client left during a write, or the server was stopped; grpc.aio would log it.
+            self.lost()
+            raise asyncio.CancelledError from None
+        except BaseException:
+            self.lost()
+            raise
+
+    def lost(self) -> None:
+        """Drop the answer, and tell the pipeline that the client is gone."""
+        self._lost = True
+        self._out.clear()
+        self._size = 0
+        self._release()
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
+
+    def _release(self) -> None:
+        """Wake the tasks that wait for the client."""
+        for waiter in (self._drained, self._ended):
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        self._drained = None
+
+    async def _send(self) -> bytes:
+        while self._status is None:
+            await self._send_written()
+            if self._status is None:
+                self._written = asyncio.get_running_loop().create_future()
+                await self._written
+        await self._send_written()
+        return await self._send_status(self._status)
+
+    async def _send_written(self) -> None:
+        if not self._streams:
+            return
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            if opening:
+                await self._context.send_initial_metadata(opening)
+        while self._out:
+            message = self._out.popleft()
+            try:
+                async with asyncio.timeout(self._limits.write_stall + len(message) / _SLOWEST_RATE):
+                    await self._context.write(message)
+            except TimeoutError:
+                # grpc.aio cannot reset a call: the client finds this status behind the unread messages.
+                self.lost()
+                await self._send_status(status_trailers(Status(CODES["UNAVAILABLE"], "the client reads too slowly")))
+            self._size -= len(message)
+            if self._drained is not None and self._size <= FULL:
+                self._drained.set_result(None)
+                self._drained = None
+
+    async def _send_status(self, status: Pairs) -> bytes:
+        """Send a status other than OK; OK and the last message are sent by grpc.aio when this returns."""
+        # A unary answer has its metadata behind the message: in front they would be a write of their own.
+        trailing = (*(self._opening or ()), *self._trailing)
+        if status:
+            found = dict(status)
+            code = int(found.pop(b"grpc-status", b"0"))
+            words = unquote(found.pop(b"grpc-message", b"").decode("ascii"))
+            trailing += tuple([_metadatum(name, value.decode("ascii")) for name, value in found.items()])
+            if code:
+                await self._context.abort(_STATUSES[code], words, trailing)
+        if trailing:
+            self._context.set_trailing_metadata(trailing)
+        return self._out.popleft() if self._out else b""
+
+    def _wake(self) -> None:
+        if self._written is not None and not self._written.done():
+            self._written.set_result(None)
+
+
+def _split_status(headers: Pairs) -> tuple[Metadata, Pairs]:
+    """Return headers as metadata, without those of the status, and the headers of the status.
+
+    Raises:
+        ValueError: A header cannot be metadata of gRPC; nothing was written.
+    """
+    front: list[tuple[str, str | bytes]] = []
+    status: Pairs = []
+    for pair in headers:
+        name, value = pair
+        text = value.decode("latin-1")
+        if not text.isascii() or not text.isprintable():
+            raise ValueError(f"{name.decode('latin-1')} cannot be metadata of gRPC")
+        if name.startswith(b"grpc-"):
+            status.append(pair)
+        elif name != b"content-type":
+            front.append(_metadatum(name, text))
+    return tuple(front), status
+
+
+def _metadatum(name: bytes, value: str) -> tuple[str, str | bytes]:
+    if name.endswith(b"-bin"):
+        return name.decode("ascii"), b64decode(value + "=" * (-len(value) % 4))
+    return name.decode("ascii"), value

@@ -19,8 +19,8 @@ from gateway.config.client import Mtls
 from gateway.config.limit import Http
 from gateway.config.model import AdminTls, Config, Tls
 from gateway.config.yaml import Marks
-from gateway.listener.admin import LONGEST_QUESTION, MOST_CONNECTIONS, PagesListener
-from gateway.listener.asgi import AsgiListener
+from gateway.listener.admin import LONGEST_BODY, MOST_CONNECTIONS
+from gateway.listener.asgi import AsgiListener, HostedApplication
 from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import ConnectionLimit, ListenerState
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
@@ -51,18 +51,17 @@ class Listeners:
     """Opens, updates and closes the listeners of one gateway.
 
     Args:
-        sockets: Sockets that are bound already, and are closed by others.
-        line: Serves the requests.
+        sockets: Sockets that are bound already; their owner closes them.
+        pipeline: Serves the requests.
         ready: Returns whether new calls are accepted.
-        trouble: Returns the reason beside draining why they are not; empty for none.
+        trouble: Returns why they are not accepted, beside draining; empty for none.
         shares: As `ListenerState.shares`.
         over_http: Whether this process listens for HTTP clients; false behind an ASGI server (`asgi`), where the admin
             listener is opened only if the configuration has its address.
 
     Attributes:
         servers: The open HTTP servers, in the order of the roles.
-        address: `host:port` of the public listener, the first if there are several, as a URL has it; empty before it is
-            open.
+        address: `host:port` of the first public listener, as a URL has it; empty before it is open.
         admin_address: The same of the admin listener.
         grpc_address: The same of the gRPC listener; empty if there is none.
         asgi: The listener behind an ASGI server; None with `over_http`.
@@ -85,7 +84,6 @@ class Listeners:
         self._shares = shares
         self._over_http = over_http
         self.servers: list[HttpServer] = []
-        self._names: list[str] = []
         self.asgi: AsgiListener | None = None
         self._public: list[HttpServer] = []
         self._admin: HttpServer | None = None
@@ -105,8 +103,7 @@ class Listeners:
             ListenFailed: An address or a certificate cannot be used.
         """
         written = config.gateway
-        asked = asked_of_clients(config)
-        tls = None if written.tls is None else await asyncio.to_thread(open_tls, written.tls, marks, asked)
+        tls = await asyncio.to_thread(self.certificates, config, marks)
         listener = PublicListener(self._pipeline, self._ready, callbacks, trouble=self._trouble)
         if self._over_http:
             limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
@@ -117,7 +114,7 @@ class Listeners:
                     listener, limits, self._pipeline.unreadable, self._shares, self._pipeline.distrusted
                 )
                 connection_limit = state.connection_limit = connection_limit or state.connection_limit
-                server = self._server("public", address, written.socket_mode, state, tls=tls, proxies=proxies)
+                server = self._server("public", address, written.socket_mode, state, tls=tls.public, proxies=proxies)
                 self._public.append(server)
             addresses = [server.address for server in self._public]
             self.address = next((each for each in addresses if not each.startswith(UNIX)), addresses[0])
@@ -125,20 +122,18 @@ class Listeners:
                 logger.info("listening on %s", ", ".join(addresses))
         else:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
-            self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=lambda: prefix)
+            self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=prefix)
             self.address = written.listen[0]
-        if self._over_http or "admin" in written.model_fields_set:
-            state = ListenerState(PagesListener(pages, LONGEST_QUESTION), Http(connections=MOST_CONNECTIONS))
-            admin_tls = await asyncio.to_thread(open_admin_tls, written.admin.tls, marks)
-            self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=admin_tls)
+        if self._has_admin(config):
+            state = ListenerState(HostedApplication(pages, LONGEST_BODY), Http(connections=MOST_CONNECTIONS))
+            self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=tls.admin)
             self.admin_address = self._admin.address
         if written.listen_grpc is not None:
             from gateway.listener.grpc import GrpcListener  # noqa: PLC0415 - grpcio is loaded only if it is used
 
-            pem = None if written.tls is None else await asyncio.to_thread(open_grpc_tls, written.tls, marks, asked)
             # grpc-core opens the socket itself.
             reserved = self._sockets.get(("grpc", written.listen_grpc)) or reserve(written.listen_grpc)
-            self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, pem)
+            self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, tls.grpc)
             self.grpc_address = self._grpc.address
 
     def _server(
@@ -152,36 +147,38 @@ class Listeners:
         proxies: Sequence[Network] = (),
     ) -> HttpServer:
         bound = self._sockets.get((role, address))
-        # The file of a Unix socket that is bound already is the supervisor's to remove.
+        # The supervisor removes the file of a Unix socket that it has bound.
         server = HttpServer(bound or bind(address, mode), listener_state, tls=tls, proxies=proxies, owned=bound is None)
         self.servers.append(server)
-        self._names.append(role)
         return server
 
     async def start(self, background: Background) -> None:
         """Accept connections from now on."""
-        for server, name in zip(self.servers, self._names, strict=True):
-            await server.start(background, name)
+        for server in self.servers:
+            await server.start(background, "admin" if server is self._admin else "public")
         if self._grpc is not None:
             await self._grpc.start()
 
-    def tell_health(self) -> None:
+    def update_health(self) -> None:
         """Update the gRPC health service after readiness has changed."""
         if self._grpc is not None:
-            self._grpc.tell_health()
+            self._grpc.update_health()
 
     def certificates(self, config: Config, marks: Marks) -> Certificates:
-        """Read the certificates, which are renewed in place.
+        """Read the certificates, whose files may have been replaced.
 
         Raises:
             ListenFailed: A certificate cannot be used.
         """
-        tls, asked = config.gateway.tls, asked_of_clients(config)
-        admin = None if self._admin is None else open_admin_tls(config.gateway.admin.tls, marks)
-        if tls is None:
+        written, mtls = config.gateway, None if config.auth is None else config.auth.mtls
+        admin = open_admin_tls(written.admin.tls, marks) if self._has_admin(config) else None
+        if written.tls is None:
             return Certificates(admin=admin)
-        pem = None if self._grpc is None else open_grpc_tls(tls, marks, asked)
-        return Certificates(open_tls(tls, marks, asked), pem, admin)
+        grpc = None if written.listen_grpc is None else open_grpc_tls(written.tls, marks, mtls)
+        return Certificates(open_tls(written.tls, marks, mtls), grpc, admin)
+
+    def _has_admin(self, config: Config) -> bool:
+        return self._over_http or "admin" in config.gateway.model_fields_set
 
     async def renew(self, certificates: Certificates, config: Config) -> None:
         """Use other certificates and limits for new connections."""
@@ -204,7 +201,7 @@ class Listeners:
             server.close_after_answers()
 
     def stop_accepting(self) -> None:
-        """Stop accepting clients; the admin listener stays open until the end."""
+        """Stop accepting clients; the admin listener stays open until `aclose`."""
         for server in self._public:
             server.stop_accepting()
         if self._grpc is not None:
@@ -218,16 +215,16 @@ class Listeners:
             await self._grpc.aclose()
 
 
-def open_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> ServerTls:
+def open_tls(written: Tls, marks: Marks, mtls: Mtls | None = None) -> ServerTls:
     """Return the TLS settings for HTTP: the certificate, and the verification of clients.
 
     Raises:
         ListenFailed: The certificate or the authorities cannot be used.
     """
-    folder = Path(marks.place(("gateway", "tls")).file).parent
+    folder = marks.folder(("gateway", "tls"))
     context = server_tls(folder / written.cert, folder / written.key)
-    if clients is not None:
-        _ask(context, Path(marks.place(("auth", "mtls")).file).parent / clients.ca, required=clients.require)
+    if mtls is not None:
+        _verify_clients(context, marks.folder(("auth", "mtls")) / mtls.ca, required=mtls.require)
     return context
 
 
@@ -242,35 +239,30 @@ def open_admin_tls(written: AdminTls | None, marks: Marks) -> ServerTls | None:
     folder = marks.folder(("gateway", "admin", "tls"))
     context = server_tls(folder / written.cert, folder / written.key)
     if written.client_ca is not None:
-        _ask(context, folder / written.client_ca, required=False)
+        _verify_clients(context, folder / written.client_ca, required=False)
     return context
 
 
-def _ask(context: ServerTls, file: Path, *, required: bool) -> None:
-    try:
-        ask(context, read_authorities(file), required=required)
-    except CertificateUnusable as error:
-        raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error
-
-
-def open_grpc_tls(written: Tls, marks: Marks, clients: Mtls | None = None) -> PemTls:
+def open_grpc_tls(written: Tls, marks: Marks, mtls: Mtls | None = None) -> PemTls:
     """Return the TLS settings for gRPC, in the form that grpc-core reads.
 
     Raises:
         ListenFailed: As `open_tls`.
     """
-    trusted = open_tls(written, marks, clients).authorities
-    folder = Path(marks.place(("gateway", "tls")).file).parent
+    trusted = open_tls(written, marks, mtls).authorities
+    folder = marks.folder(("gateway", "tls"))
     try:
         chain, key = (folder / written.cert).read_bytes(), (folder / written.key).read_bytes()
-        if clients is None:
+        if mtls is None:
             return PemTls(chain, key)
-        file = Path(marks.place(("auth", "mtls")).file).parent / clients.ca
-        return PemTls(chain, key, read_authorities(file).pem.encode("ascii"), trusted)
+        authorities = read_authorities(marks.folder(("auth", "mtls")) / mtls.ca)
+        return PemTls(chain, key, authorities.pem.encode("ascii"), trusted)
     except (OSError, CertificateUnusable) as error:
         raise ListenFailed(f"cannot read certificates: {error}") from error
 
 
-def asked_of_clients(config: Config) -> Mtls | None:
-    """Return the settings of client certificates; None if none are requested."""
-    return None if config.auth is None else config.auth.mtls
+def _verify_clients(context: ServerTls, file: Path, *, required: bool) -> None:
+    try:
+        ask(context, read_authorities(file), required=required)
+    except CertificateUnusable as error:
+        raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error

@@ -5,11 +5,9 @@ import errno
 import logging
 import os
 import resource
-import secrets
 import socket
-import ssl
 import stat
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
 from functools import partial
@@ -20,22 +18,22 @@ from gateway.background import Background
 from gateway.config.address import UNIX
 from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
-from gateway.listener.http1 import THIS_MACHINE, ClientConnection, ListenerState, ServerState
-from gateway.listener.proxy_protocol import HeaderRefused, read_client
-from gateway.proxy.client_address import Network, is_trusted
+from gateway.listener.handshake import Handshakes
+from gateway.listener.http1 import ClientConnection, ListenerState, ServerState
+from gateway.proxy.client_address import Network
 
 _BACKLOG = 2048
 _LARGEST_PORT = 65535
-_GLANCE = 0.01
+_POLL = 0.01
 _MOST_FILES = 1_048_576
-# A call needs a connection to its agent beside that of its client, and the process some files of its own.
+# The process needs some open files for itself.
 _FILES_FOR_CLIENTS = 0.9
 
 logger = logging.getLogger("gateway.listener")
 
 
-class ListenFailed(Exception):  # noqa: N818 - told to the operator as it is
-    """The address cannot be listened on, or not with this certificate."""
+class ListenFailed(Exception):  # noqa: N818 - operators read the text
+    """An address cannot be listened on, or a certificate cannot be used."""
 
 
 def bind(address: str, mode: int = 0o660) -> socket.socket:
@@ -45,7 +43,7 @@ def bind(address: str, mode: int = 0o660) -> socket.socket:
         mode: Permissions of a Unix socket.
 
     Raises:
-        ListenFailed: the address is taken, not ours, or none.
+        ListenFailed: the address is in use, belongs to another machine, or is invalid.
     """
     is_unix = address.startswith(UNIX)
     listener = _bound_unix(address, mode) if is_unix else _bound(address, socket.SO_REUSEADDR)
@@ -59,13 +57,13 @@ def bind(address: str, mode: int = 0o660) -> socket.socket:
 
 
 def reserve(address: str) -> socket.socket:
-    """Return a socket that holds a port for grpc-core's own, which share it (SO_REUSEPORT), and does not listen.
+    """Return a socket that reserves a port and does not listen; grpc-core shares the port (SO_REUSEPORT).
 
     Raises:
         ListenFailed: as `bind`.
     """
     if not address.endswith(":0"):
-        # Another program that shares its port, too, would get half of the calls.
+        # Another program with SO_REUSEPORT on this port would get half of the calls.
         bind(address).close()
     return _bound(address, socket.SO_REUSEADDR, socket.SO_REUSEPORT)
 
@@ -74,7 +72,7 @@ def _bound(address: str, *options: int) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if port.isascii() and port.isdigit() and int(port) > _LARGEST_PORT:
-        # getaddrinfo would take the rest of a division by 65536.
+        # getaddrinfo would take the port modulo 65536.
         raise ListenFailed(f"cannot listen on {address}: there is no such port")
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
@@ -113,7 +111,7 @@ def _bound_unix(address: str, mode: int) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """Remove the socket of a program that is gone.
+    """Remove the socket file of a program that has ended.
 
     Raises:
         OSError: Another program listens there, or the file is no socket.
@@ -132,7 +130,7 @@ def _remove_stale(path: str) -> None:
 
 
 def remove(listener: socket.socket) -> None:
-    """Remove the file of a listening Unix socket, so that a client finds none rather than one that nobody answers."""
+    """Remove the file of a listening Unix socket, so that clients do not connect to a socket without a server."""
     if listener.family == socket.AF_UNIX and listener.fileno() >= 0:
         with suppress(OSError):
             Path(listener.getsockname()).unlink()
@@ -147,14 +145,14 @@ def address_of(listener: socket.socket) -> str:
 
 
 def server_tls(chain: Path, key: Path) -> ServerTls:
-    """The TLS settings for HTTP clients: 1.2 or later, and HTTP/1.1.
+    """Return the TLS settings for HTTP clients: TLS 1.2 or later, and HTTP/1.1.
 
     Args:
         chain: PEM file of the certificate and those that sign it.
         key: PEM file of its private key, without a passphrase.
 
     Raises:
-        ListenFailed: the two cannot be used.
+        ListenFailed: one of the two cannot be used.
     """
     try:
         return server_context(chain, key)
@@ -164,11 +162,11 @@ def server_tls(chain: Path, key: Path) -> ServerTls:
 
 
 def client_limits(written: Http, beside: int = 0) -> Http:
-    """The bounds that a configuration writes; fewer connections where the system grants fewer open files.
+    """Return the configured bounds, with fewer connections if the system grants fewer open files.
 
     Args:
-        beside: The connections that another listener for clients may have. With too few files for both, this one gets
-            the rest, and at least half of them: filling one shuts no client out of the other.
+        beside: Connections of the other listener for clients. With too few files for both, this one gets the rest, and
+            at least half of them, so that clients of one cannot block the other.
     """
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
@@ -179,7 +177,7 @@ def client_limits(written: Http, beside: int = 0) -> Http:
 
 
 def raise_file_limit() -> None:
-    """Take as many open files as the system grants without asking; the usual 1,024 are for other times."""
+    """Raise the limit on open files to the hard limit; the usual soft limit of 1,024 is too low for a server."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -189,11 +187,11 @@ def raise_file_limit() -> None:
 
 
 def _tune(listener: socket.socket, limits: Http) -> None:
-    """Have the system keep the same bounds for what it has taken to send; connections inherit them."""
+    """Set the bounds of the system for unsent bytes; connections inherit them."""
     for name, value in (
-        # A kernel that takes megabytes would not say for minutes whether a slow reader reads at all.
+        # With megabytes in the kernel, a client that does not read would be noticed after minutes.
         ("TCP_NOTSENT_LOWAT", limits.write_buffer),
-        # A client that is gone without a word, and one that reads nothing of the little that fits into the kernel.
+        # For clients that vanish, and those that read nothing of what is in the kernel.
         ("TCP_USER_TIMEOUT", max(int(limits.write_stall * 1000), 1)),
         ("TCP_NODELAY", 1),
     ):
@@ -204,7 +202,7 @@ def _tune(listener: socket.socket, limits: Http) -> None:
 
 
 class HttpServer:
-    """One listening socket and what answers behind it.
+    """One listening socket, and its connections.
 
     Args:
         listener_state: State that its connections share.
@@ -245,12 +243,12 @@ class HttpServer:
 
     @property
     def is_listening(self) -> bool:
-        """Return whether it accepts connections, or will."""
+        """Return whether it accepts connections, or will after `start`."""
         return self._listener.fileno() != -1
 
     @property
     def address(self) -> str:
-        """`host:port`, as a URL writes it; not once it is closed."""
+        """Return `host:port`, as a URL has it; the socket must be open."""
         return address_of(self._listener)
 
     async def start(self, background: Background, name: str) -> None:
@@ -267,18 +265,18 @@ class HttpServer:
                 self._listener, self._tls, self.listener_state, lambda peer: connection(peer=peer), self._proxies
             )
             self._tasks.append(background.start(f"{name} handshakes", self._handshakes.run))
-        self._tasks.append(background.start(f"{name} clock", self._tell_time))
+        self._tasks.append(background.start(f"{name} clock", self._update_date))
 
-    async def _tell_time(self) -> None:
+    async def _update_date(self) -> None:
         while True:
             self.state.default_headers = [(b"date", formatdate(usegmt=True).encode("ascii"))]
             await asyncio.sleep(1)
 
     def renew(self, tls: ServerTls) -> None:
-        """Show another certificate from now on, and verify clients' by other authorities, in new handshakes.
+        """Use another certificate and other authorities in new handshakes.
 
-        Those that were made stand, but where a client was verified by an authority that is no longer there, or showed
-        nothing and now has to: it may end what it has begun.
+        Open connections stay, except those of clients that were verified by a removed authority, or that have no
+        certificate and now need one. Such a connection closes after its current request.
         """
         if self._handshakes is not None:
             self.listener_state.tls = self._tls = self._handshakes.tls = tls
@@ -287,16 +285,16 @@ class HttpServer:
                     connection.shutdown()
 
     def close_after_answers(self) -> None:
-        """Go on accepting, but let connections end with their next answer: clients go elsewhere of their own accord."""
+        """Accept connections, but close them after their next answer, so that clients move to other instances."""
         self._winding_down = True
         self.listener_state.closing = True
 
-    def set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - of which there is one
-        """Have connections end with their next answer while open files are short."""
+    def set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - a callback with one argument
+        """Close connections after their next answer while open files are short."""
         self.listener_state.closing = short or self._winding_down
 
     def stop_accepting(self) -> None:
-        """Close the socket and every idle connection; the others close after their answer."""
+        """Close the socket and idle connections; the others close after their answer."""
         self._winding_down = self.listener_state.closing = True
         if self._stopped:
             return
@@ -310,13 +308,13 @@ class HttpServer:
         if self._handshakes is None:
             self._listener.close()
         else:
-            # The loop has to let go of it first.
+            # The loop must stop polling it first.
             self._tasks[0].add_done_callback(lambda _: self._listener.close())
         for connection in list(self.state.connections):
             connection.shutdown()
 
     async def aclose(self, timeout: float = 1.0) -> None:  # noqa: ASYNC109 - the last step before the process ends
-        """Close what is left, after `timeout` seconds also what is still in use."""
+        """Close all connections, those in use after `timeout` seconds."""
         self.stop_accepting()
         state = self.state
         async with _at_most(timeout):
@@ -326,7 +324,7 @@ class HttpServer:
             task.cancel()
         for connection in list(state.connections):
             connection.end()
-        # Written bytes go out first; a client that does not read would keep it open for ever.
+        # Written bytes are sent first; a client that does not read would keep the connection open.
         await self._emptied(timeout)
         for connection in list(state.connections):
             connection.abort()
@@ -334,8 +332,8 @@ class HttpServer:
 
     async def _emptied(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
         async with _at_most(timeout):
-            while self.state.tasks or self.state.connections:  # noqa: ASYNC110 - there is no event when one is gone
-                await asyncio.sleep(_GLANCE)
+            while self.state.tasks or self.state.connections:  # noqa: ASYNC110 - there is no event for the end of one
+                await asyncio.sleep(_POLL)
 
 
 @asynccontextmanager
@@ -343,111 +341,3 @@ async def _at_most(seconds: float) -> AsyncIterator[None]:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             yield
-
-
-_PAUSE = 0.25
-"""Seconds until the next try where the system has no open file left."""
-
-logger = logging.getLogger("gateway.listener")
-
-
-class Handshakes:
-    """The way in to one listening socket, for connections that begin with TLS or with a PROXY header.
-
-    Args:
-        connection: Makes the connection of the client at this address.
-        proxies: Networks whose connections begin with a PROXY header.
-
-    Attributes:
-        tls: The TLS context for the next ones, None for plain http; a new certificate is another context.
-    """
-
-    def __init__(
-        self,
-        listener: socket.socket,
-        tls: ServerTls | None,
-        listener_state: ListenerState,
-        connection: Callable[[str], ClientConnection],
-        proxies: Sequence[Network] = (),
-    ) -> None:
-        self._proxies = proxies
-        self._listener = listener
-        self.tls = tls
-        self.listener_state = listener_state
-        self._connection = connection
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def run(self) -> None:
-        """Accept connections until cancelled; then those that have not shaken hands are dropped."""
-        loop = asyncio.get_running_loop()
-        try:
-            while True:
-                try:
-                    client, address = await loop.sock_accept(self._listener)
-                except ConnectionError:
-                    continue
-                except OSError as error:
-                    logger.warning("no connection can be accepted: %s", error.strerror)
-                    await asyncio.sleep(_PAUSE)
-                    continue
-                self._welcome(client, str(address[0]) if isinstance(address, tuple) else THIS_MACHINE)
-        finally:
-            for task in tuple(self._tasks):
-                task.cancel()
-
-    def _welcome(self, client: socket.socket, peer: str) -> None:
-        listener_state = self.listener_state
-        if not listener_state.connection_limit.enter(peer):
-            listener_state.connection_limit.leave(peer)
-            client.close()
-            # There is no way to tell a client before it has shaken hands.
-            listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
-            return
-        task = asyncio.get_running_loop().create_task(self._shake(client, peer))
-        self._tasks.add(task)
-        task.add_done_callback(self._shaken)
-
-    async def _shake(self, client: socket.socket, peer: str) -> None:
-        limits, counted = self.listener_state.limits, peer
-        connection: ClientConnection | None = None
-        over_tls = {"ssl_handshake_timeout": limits.tls_handshake, "ssl_shutdown_timeout": limits.write_stall}
-        try:
-            if self._proxies and is_trusted(peer, self._proxies):
-                peer = await read_client(client, limits.header_timeout) or peer
-                self.listener_state.connection_limit.leave(counted)
-                counted, fits = peer, self.listener_state.connection_limit.enter(peer)
-                if not fits:
-                    self.listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
-                    return
-            connection = made = self._connection(peer)
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: made, client, ssl=self.tls, **({} if self.tls is None else over_tls)
-            )
-            if made.made and self.tls is not None and not made.tls_session.outlives(self.tls):
-                # Others are trusted by now than were when it began.
-                made.shutdown()
-        except HeaderRefused as refused:
-            self.listener_state.refused(peer, secrets.token_hex(8), 400, str(refused))
-        except OSError as error:
-            logger.debug("no TLS with %s: %s", peer, error)
-            why = _distrust(error)
-            if why:
-                self.listener_state.distrusted(peer, secrets.token_hex(8), why)
-        finally:
-            if connection is None or not connection.made:
-                self.listener_state.connection_limit.leave(counted)
-                client.close()
-
-    def _shaken(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            logger.error("a TLS handshake failed unexpectedly", exc_info=error)
-
-
-def _distrust(error: OSError) -> str:
-    """Return why the client's certificate failed the handshake; empty if the handshake failed for another reason."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the client's certificate: {error.verify_message}"
-    without = isinstance(error, ssl.SSLError) and error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
-    return "the client has shown no certificate" if without else ""

@@ -1,15 +1,15 @@
 """One client on stdio: the host that started this process, such as an editor. Its calls share a pipe.
 
-A frame is a call of the JSON-RPC binding (A2A issue 1074), and what else HTTP would carry in headers is in the frame's.
-Calls are answered as they are done, told apart by their ids: every answer has the id of its call, byte for byte, also
-one that was given before the body was read and so has none. A stream is an answer for each event; where the last one
-does not say so by itself, a null result ends it, with `A2A-Stream: end` in its header.
+A frame is a call of the JSON-RPC binding (A2A issue 1074); its headers have the headers of HTTP. Answers come in any
+order, and each has the id of its call, byte for byte, even if it was made before the body was read. A stream is one
+answer per event. If the last event does not end the stream by itself, a null result does, with `A2A-Stream: end` in its
+header.
 
-Nothing says how a call is given up. Here it is `$/cancelRequest` with the call's `id`, as language servers have it
-(LSP 3.17, Cancellation Support): the call is answered at once by the error -32800, and the agent, which may not be
-told, goes on. To end a task is what CancelTask is for.
+The issue has no way to cancel a call. Here it is `$/cancelRequest` with the `id` of the call, as in LSP 3.17
+(Cancellation Support). The call is answered at once with the error -32800, and the agent goes on. A task is ended by
+CancelTask.
 
-A frame that is none ends the reading, for it is unknown where the next one begins.
+A malformed frame ends the reading, because the start of the next one is unknown.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -39,14 +39,14 @@ from gateway.proxy.responder import Responder
 
 _CHUNK = 64 * 1024
 ROOM = 1024 * 1024
-"""Bytes that may wait to be written before writers should wait as well."""
+"""Queued bytes above which writers should wait."""
 
 
 class Pipes:
     """Reads one file descriptor and writes another, each in a thread.
 
     Args:
-        on_broken: Called once, on the loop, when the host no longer reads.
+        on_broken: Called once, on the loop, when the host has closed its end.
     """
 
     def __init__(self, source: int, target: int, on_broken: Callable[[], None] = lambda: None) -> None:
@@ -67,13 +67,13 @@ class Pipes:
         threading.Thread(target=self._run_writer, name="stdout", daemon=True).start()
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end. Nothing is read before it is asked for."""
+        """Return the next bytes; none at the end. Nothing is read ahead."""
         self._read = self._loop.create_future()
         self._wanted.release()
         return await self._read
 
     def write(self, data: bytes) -> bool:
-        """Have bytes written in one go; False where no more should be written until `drained`."""
+        """Queue bytes for writing; return False if no more should be written until `drained`."""
         if self._broken:
             return True
         self._waiting += len(data)
@@ -85,34 +85,34 @@ class Pipes:
 
     @property
     def full(self) -> bool:
-        """Whether no more should be written for now."""
+        """Return whether writers should wait for `drained`."""
         return not self._drained.is_set()
 
     async def drained(self) -> None:
-        """Wait until most of what waits was read."""
-        # Of all that wait, the first to go on may fill it again.
+        """Wait until most of the queued bytes were read."""
+        # The first task that continues may fill the queue again.
         while self.full:
             await self._drained.wait()
 
     async def flushed(self, timeout: float) -> None:  # noqa: ASYNC109 - the host may never read
-        """Wait until all was written, for so many seconds at most."""
+        """Wait until everything was written, at most `timeout` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._empty.wait()
 
     def close(self) -> None:
-        """Let the threads go: nothing is read or written any more, but for what one of them is at."""
+        """Stop the threads after their current read or write."""
         self._closed = True
         self._wanted.release()
         self._unwritten.put(b"")
 
     # ---- On the loop -----------------------------------------------------------------------------------------------
 
-    def _came(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
         if self._read is not None and not self._read.done():
             self._read.set_result(data)
 
-    def _wrote(self, count: int) -> None:
+    def _written(self, count: int) -> None:
         self._waiting -= count
         if self._waiting <= ROOM // 2:
             self._drained.set()
@@ -142,7 +142,7 @@ class Pipes:
                 data = os.read(self._source, _CHUNK)
             except OSError:
                 data = b""
-            self._tell(self._came, data)
+            self._tell(self._received, data)
 
     def _run_writer(self) -> None:
         while True:
@@ -156,7 +156,7 @@ class Pipes:
             except OSError:
                 self._tell(self._broke)
                 return
-            self._tell(self._wrote, len(data))
+            self._tell(self._written, len(data))
 
 
 MOST_CALLS = 1_000
@@ -169,7 +169,7 @@ _BROKEN_OFF = -32603
 _PARSE_ERROR = -32700
 _NO_ID = b"null"
 _LONGEST_EVENT = 64 * 1024 * 1024
-# The content is JSON whatever a frame says, and either kind of answer is read here.
+# The content is JSON, and both kinds of answers are read here.
 _HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
 _VERSION = b"a2a-version"
 _FROM_HOST = TO_AGENT - {name for name, _ in _HEADERS}
@@ -178,33 +178,26 @@ _EVENTS = b"text/event-stream"
 
 logger = logging.getLogger("gateway.listener.stdio")
 
-Serve = Callable[[Head, Responder], Awaitable[None]]
-Dress = Callable[[bytes], Awaitable[bytes]]
-"""Makes the answer to a call that the host gets of the one that the agent gave."""
-
-
-class Client(Protocol):
-    """The host, as its calls see it."""
-
-    framing: Framing
-    pipes: Pipes
+Serve = Callable[[Head, Responder], Coroutine[Any, Any, None]]
+Rewrite = Callable[[bytes], Awaitable[bytes]]
+"""Returns the answer for the host from the answer of the agent."""
 
 
 class StdioResponder:
-    """One call of the host's, as the line sees it (`proxy.responder.Responder`).
+    """One call of the host (`proxy.responder.Responder`).
 
     Args:
-        identity: The raw id, which every answer gets; null for a call that has none.
-        version: The generation whose words the host uses.
-        dress: Makes the answer that the host gets of a whole one; None for as it is.
+        identity: The raw id for every answer; null for a call without one.
+        version: The version of A2A that the host uses.
+        rewrite: Rewrites a whole answer; None for no change.
 
     Attributes:
         opened: Whether an answer has begun.
-        extra: As `Responder`; nothing here has a place for it.
+        extra: As `Responder`; not used, because frames have no place for it.
     """
 
     def __init__(
-        self, client: Client, identity: bytes, body: bytes, version: Version, dress: Dress | None = None
+        self, client: "StdioClient", identity: bytes, body: bytes, version: Version, rewrite: Rewrite | None = None
     ) -> None:
         self.opened = False
         self.extra: Pairs = []
@@ -212,36 +205,36 @@ class StdioResponder:
         self._id = identity
         self._body = body
         self._version = version
-        self._dress = dress
+        self._rewrite = rewrite
         self._gone: Callable[[], None] = lambda: None
         self._left = False
         # Nothing more goes out.
         self._silent = False
         self._decoder = SseDecoder(_LONGEST_EVENT)
-        # Metadata for the first frame of the answer.
+        # For the first frame of the answer.
         self._headers: Pairs = []
         self._ended = False
 
     def when_gone(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called once if the host gives the call up, or has given it up."""
+        """Have `callback` called once if the host cancels the call, or has cancelled it."""
         if self._left:
             callback()
         else:
             self._gone = callback
 
     def leave(self) -> None:
-        """The host does not want the answer any more."""
+        """Drop the answer, and tell the pipeline that the client is gone."""
         if not self._left:
             self._left = self._silent = True
             self._gone()
 
     def cancel(self) -> None:
-        """The host gives the call up, and is told that this has been understood."""
+        """Cancel the call, and confirm that to the host."""
         self.refuse(_CANCELLED, "cancelled by the client")
         self.leave()
 
     def refuse(self, code: int, message: str) -> None:
-        """Answer by an error, unless all was said before; nothing follows it."""
+        """Answer with an error, unless the answer is complete; nothing follows it."""
         if self._ended:
             return
         self._ended = True
@@ -249,7 +242,7 @@ class StdioResponder:
         self._silent = True
 
     async def read(self, limit: int) -> bytes:
-        """The content of the frame.
+        """Return the content of the frame.
 
         Raises:
             BodyTooLarge: it is longer than `limit` bytes.
@@ -258,44 +251,44 @@ class StdioResponder:
         check_length(len(body), limit)
         return body
 
-    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - the envelope tells all
-        """A whole answer."""
+    async def answer(self, status: int, headers: Pairs, body: bytes) -> None:  # noqa: ARG002 - JSON-RPC has its own status
+        """Send a whole answer."""
         self._begin(headers)
         await self._client.pipes.drained()
         if dict(headers).get(b"content-type", b"").startswith(_EVENTS):
             self._events(body)
         else:
-            content = body if self._dress is None else await self._dress(body)
+            content = body if self._rewrite is None else await self._rewrite(body)
             self._ended, is_answered = True, self._ended
             if not is_answered:
                 self._put(self._addressed(content, hear(content)))
 
     def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
-        """The beginning of a stream."""
+        """Begin a stream."""
         self._begin(headers)
 
     async def write(self, data: bytes) -> None:
-        """Bytes of a stream; waits while the host reads slowly."""
+        """Send bytes of a stream; waits while the host reads slowly."""
         await self._client.pipes.drained()
         self._events(data)
 
     def write_nowait(self, data: bytes) -> bool:
-        """Bytes of a stream, whether the host reads or not; False where no more should be written until `drained`."""
+        """Send bytes of a stream without waiting; return False if no more should be written until `drained`."""
         return self._events(data)
 
     async def drained(self) -> None:
-        """Wait until the host has read most of what was written."""
+        """Wait until the host has read most of the written bytes."""
         await self._client.pipes.drained()
 
-    async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - nothing has any here
-        """The end of a stream."""
+    async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - only gRPC has any
+        """End a stream."""
         if not self._ended:
             self._ended = True
             self._headers.append((STREAM_HEADER, b"end"))
             self._put(b'{"jsonrpc":"2.0","id":%b,"result":null}' % self._id)
 
     def cut(self) -> None:
-        """The end of an answer that is not complete."""
+        """End an answer that is incomplete."""
         self.refuse(_BROKEN_OFF, "the answer broke off")
 
     def _begin(self, headers: Pairs) -> None:
@@ -314,13 +307,13 @@ class StdioResponder:
         return goes_on
 
     def _addressed(self, content: bytes, heard: Heard | None) -> bytes:
-        """The answer under the call's own id: on a pipe nothing else tells which call it belongs to."""
+        """Return the answer with the id of the call, which alone identifies the call on a pipe."""
         if heard is None or self._id in (heard.id, _NO_ID):
             return content
         return readdress(heard.members, self._id)
 
     def _put(self, content: bytes) -> bool:
-        """Write one frame; False where the host reads slowly."""
+        """Write one frame; return False if the host reads slowly."""
         if self._silent:
             return True
         headers, self._headers = self._headers, []
@@ -328,12 +321,12 @@ class StdioResponder:
 
 
 class StdioClient:
-    """The host, and the calls that it has open.
+    """The host and its open calls.
 
     Args:
         serve: Answers one call.
-        path: Of the agent, at which every call is made.
-        dresses: For methods whose answers are not the host's as they are.
+        path: The path of the agent for every call.
+        rewrites: Rewrite the answers of a method, by its name.
         longest: Bytes of the longest frame.
     """
 
@@ -344,28 +337,28 @@ class StdioClient:
         *,
         path: bytes,
         framing: Framing = Framing.LSP,
-        dresses: Mapping[str, Dress] | None = None,
+        rewrites: Mapping[str, Rewrite] | None = None,
         longest: int = LONGEST,
     ) -> None:
         self.pipes = pipes
         self.framing = framing
         self._serve = serve
         self._path = path
-        self._dresses = dresses or {}
+        self._rewrites = rewrites or {}
         self._longest = longest
         self._calls: dict[asyncio.Task[None], StdioResponder] = {}
         self._by_id: dict[object, StdioResponder] = {}
 
     @property
     def open(self) -> int:
-        """Calls that are not answered yet."""
+        """Return the number of calls without a complete answer."""
         return len(self._calls)
 
     async def run(self, background: Background) -> None:
-        """Take calls until the host has no more; those that are open go on.
+        """Accept calls until the end of the input; open calls go on.
 
         Raises:
-            BadFrame: what came is no frame.
+            BadFrame: The input is no frame.
         """
         decoder = FrameDecoder(self._longest)
         try:
@@ -374,7 +367,7 @@ class StdioClient:
                     self._take(frame, background)
                 if decoder.refused is not None:
                     raise decoder.refused
-                # A host that asks and does not read is not asked for more.
+                # Nothing more is read from a host that does not read its answers.
                 await self.pipes.drained()
             if (last := decoder.last) is not None:
                 self._take(last, background)
@@ -382,13 +375,13 @@ class StdioClient:
             self._write(jsonrpc.write_error(_NO_ID, _PARSE_ERROR, f"this is no frame: {error}"))
             raise
 
-    async def ended(self, timeout: float) -> None:  # noqa: ASYNC109 - what is open may last for hours
-        """Wait until every call is answered, for so many seconds at most."""
+    async def ended(self, timeout: float) -> None:  # noqa: ASYNC109 - a call may last for hours
+        """Wait until every call is answered, at most `timeout` seconds."""
         if self._calls:
             await asyncio.wait(self._calls, timeout=timeout)
 
     def leave(self) -> None:
-        """The host is gone: give up every call."""
+        """Cancel every call, because the host is gone."""
         for responder in tuple(self._calls.values()):
             responder.leave()
 
@@ -401,27 +394,24 @@ class StdioClient:
         if heard is not None and not heard.method and heard.id and {"result", "error"} & set(heard.members):
             logger.warning("the host sent an answer without a request")
             return
-        # A frame that is no call goes to the pipeline too, which refuses it.
+        # The pipeline refuses a frame that is no call.
         identity = _NO_ID if heard is None else _identity(heard, frame.content)
         method = method or ""
         version = Version.V0_3 if "/" in method else Version.V1_0
-        responder = StdioResponder(self, identity, frame.content, version, self._dresses.get(method))
+        responder = StdioResponder(self, identity, frame.content, version, self._rewrites.get(method))
         if len(self._calls) >= MOST_CALLS:
             responder.refuse(_OVERLOADED, f"more than {MOST_CALLS} calls at a time")
             return
         passed = tuple(pair for pair in frame.headers if pair[0] in _FROM_HOST)
         if version is Version.V1_0 and frame.header(_VERSION) is None:
-            # A host that writes lines cannot say it, and agents take such a call of 1.0 for one of 0.3 (1.0 §3.6).
+            # A host that writes lines cannot send it, and agents would read the call as one of 0.3 (1.0 §3.6).
             passed += ((_VERSION, Version.V1_0.encode("ascii")),)
         head = Head("POST", self._path, headers=(*_HEADERS, *passed), peer="127.0.0.1", http_version="")
-        task = background.start("call", partial(self._answer, head, responder))
+        task = background.start("call", partial(self._serve, head, responder))
         self._calls[task] = responder
         key = _key(identity)
         self._by_id[key] = responder
         task.add_done_callback(partial(self._done, key, responder))
-
-    async def _answer(self, head: Head, responder: StdioResponder) -> None:
-        await self._serve(head, responder)
 
     def _done(self, key: object, responder: StdioResponder, task: asyncio.Task[None]) -> None:
         self._calls.pop(task, None)
@@ -454,7 +444,7 @@ _cancel = msgspec.json.Decoder(_Cancel)
 
 
 def _content(event: Event) -> bytes | None:
-    """The data of an event, or None for a heartbeat."""
+    """Return the data of an event, or None for a heartbeat."""
     if event.line is not None:
         return event.line
     read = event.read()
@@ -462,13 +452,13 @@ def _content(event: Event) -> bytes | None:
 
 
 def _identity(heard: Heard, content: bytes) -> bytes:
-    """The raw id of a call; null where it has none, one that JSON-RPC does not know, or two."""
+    """Return the raw id of a call; null if it has none, two, or one of another type."""
     is_one = heard.id[:1] == b'"' or heard.id.lstrip(b"-")[:1].isdigit()
     return heard.id if is_one and not strict_json.has_twins(content, heard.members) else _NO_ID
 
 
 def _is_last(heard: Heard, content: bytes, version: Version) -> bool:
-    """Whether an event says by itself that none follows it."""
+    """Return whether an event ends its stream by itself."""
     return course(heard.members, progress.read_jsonrpc(content), version) is Course.ENDS
 
 
@@ -483,7 +473,7 @@ _string = msgspec.json.Decoder(str)
 
 
 def _key(identity: bytes | msgspec.Raw) -> object:
-    """An id by which a call is found again: 1 and "1" are two."""
+    """Return a key for the id of a call; 1 and "1" differ."""
     try:
         value: Any = msgspec.json.decode(identity)
     except (msgspec.DecodeError, UnicodeDecodeError):

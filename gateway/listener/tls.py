@@ -1,4 +1,4 @@
-"""TLS: what a client showed in its handshake, found out once per connection, and the settings of gRPC clients."""
+"""TLS of a connection: the result of its handshake, read once, and the settings of the gRPC listener."""
 
 import asyncio
 import ssl
@@ -11,11 +11,11 @@ from gateway.principal import Certificate
 
 @dataclass(frozen=True, slots=True)
 class TlsSession:
-    """The handshake of a connection, as far as anybody asks for it.
+    """The result of the TLS handshake of a connection.
 
     Attributes:
         scheme: `http`, or `https` over TLS.
-        certificate: The certificate of the client; None if it was not asked or has none.
+        certificate: The certificate of the client; None if it has none, or none was requested.
         tls: The context of its handshake; None without TLS.
         protocol: The protocol that was negotiated (ALPN), or None.
     """
@@ -26,10 +26,10 @@ class TlsSession:
     protocol: str | None = None
 
     def outlives(self, tls: ServerTls) -> bool:
-        """Whether the connection may go on where handshakes are made like this from now on.
+        """Return whether the connection may stay open after a change of the TLS settings.
 
-        What is asked for now and was not then, and those who were believed then and are not now, end it. Then its
-        certificate is void, for a request may be on its way.
+        It may not if clients now need a certificate and this one has none, or if an authority of its handshake is no
+        longer trusted. In the second case its certificate becomes void, because a request may be in progress.
         """
         if self.tls is None or self.tls is tls:
             return True
@@ -50,25 +50,25 @@ def read_tls_session(transport: asyncio.BaseTransport, tls: ServerTls | None) ->
     Args:
         tls: The context for new handshakes; it may differ from that of this one.
     """
-    shaken = transport.get_extra_info("ssl_object")
-    if shaken is None:
+    tls_object = transport.get_extra_info("ssl_object")
+    if tls_object is None:
         return NO_TLS
-    der = shaken.getpeercert(binary_form=True)
+    der = tls_object.getpeercert(binary_form=True)
     certificate = None if der is None else read_certificate(der)
-    met = TlsSession("https", certificate, shaken.context, shaken.selected_alpn_protocol())
+    session = TlsSession("https", certificate, tls_object.context, tls_object.selected_alpn_protocol())
     if tls is not None:
-        met.outlives(tls)
-    return met
+        session.outlives(tls)
+    return session
 
 
 @dataclass(frozen=True, slots=True)
 class PemTls:
-    """The TLS settings for gRPC clients, as grpc-core reads them.
+    """The TLS settings of the gRPC listener, as grpc-core reads them.
 
     Attributes:
         chain: The certificate and those that sign it, PEM.
         key: The private key, PEM.
-        authorities: Those that clients' certificates are verified by, PEM; None where none is asked for.
+        authorities: The authorities of client certificates, PEM; None if none are requested.
         trusted: The SHA-256 of each of them.
     """
 

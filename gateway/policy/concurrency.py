@@ -107,7 +107,7 @@ class ConcurrencyLimiter:
         *,
         more: float = _MORE,
     ) -> None:
-        """A limiter with all slots free.
+        """Make a limiter with all slots free.
 
         Args:
             limit: `math.inf` for no limit.

@@ -68,10 +68,10 @@ class Policy:
             return cls(anyone=True, otherwise=everyone, allowed=allowed)
         granted = {}
         for origin in (written.encode("ascii") for written in origins):
-            said = [(b"access-control-allow-origin", origin), exposed, _VARY]
+            granting = [(b"access-control-allow-origin", origin), exposed, _VARY]
             if credentials:
-                said.insert(1, (b"access-control-allow-credentials", b"true"))
-            granted[origin] = tuple(said)
+                granting.insert(1, (b"access-control-allow-credentials", b"true"))
+            granted[origin] = tuple(granting)
         return cls(granted=granted, otherwise=(_VARY,), allowed=allowed)
 
     def headers(self, head: Head) -> Pairs:

@@ -18,7 +18,7 @@ Several processes with one configuration (`replicas`, workers) each apply a shar
 are shared exactly with a `SharedRates`; calls and streams are not, because Redis would have to notice when a process
 that holds some ends.
 
-Decision (2026-11-22): our own buckets and gates. The libraries (`limits`, `aiolimiter`) count in windows or delay
+Decision (2026-11-22): our own buckets and limiters. The libraries (`limits`, `aiolimiter`) count in windows or delay
 calls, and know no debt, no weights and no change of figures.
 """
 
@@ -34,13 +34,12 @@ import msgspec
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
-from gateway.policy.shared import Rate, SharedRates
-from gateway.policy.token_bucket import Bucket
+from gateway.policy.token_bucket import Bucket, Rate, SharedRates
 
 _POLICY, _LIMIT = b"ratelimit-policy", b"ratelimit"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class RateLimitState(msgspec.Struct, frozen=True):
     """The state of a tenant's rate limit.
 
     Attributes:
@@ -56,7 +55,7 @@ class Standing(msgspec.Struct, frozen=True):
     reset: float
 
 
-def ratelimit_headers(standing: Standing) -> list[tuple[bytes, bytes]]:
+def ratelimit_headers(state: RateLimitState) -> list[tuple[bytes, bytes]]:
     """Return `RateLimit-Policy` and `RateLimit`, with lower-case names.
 
     draft-ietf-httpapi-ratelimit-headers-11, in structured fields (RFC 9651): the policy is `q` requests in `w` seconds
@@ -65,10 +64,10 @@ def ratelimit_headers(standing: Standing) -> list[tuple[bytes, bytes]]:
     of an agent, which others use too, is not shown (§8.2).
     """
     # Float noise above a whole second is rounded off.
-    reset = math.ceil(standing.reset - 1e-6)
+    reset = math.ceil(state.reset - 1e-6)
     return [
-        (_POLICY, _policy(standing.limit, standing.window)),
-        (_LIMIT, b'"requests";r=%d;t=%d' % (standing.remaining, reset)),
+        (_POLICY, _policy(state.limit, state.window)),
+        (_LIMIT, b'"requests";r=%d;t=%d' % (state.remaining, reset)),
     ]
 
 
@@ -86,7 +85,7 @@ class Quota:
         burst: Most requests at once; None for the count of one period.
         concurrency: Concurrent calls: unary ones, and streams that have not begun.
         queue: Most queued calls.
-        queue_timeout: Longest wait in seconds, at each of the two gates.
+        queue_timeout: Longest wait in seconds, at each of the two limiters.
         streams: Open streams, and those that are about to begin.
         body: Bytes of a request body.
         bandwidth: Bytes per second, requests and answers together. Bytes are charged afterwards; beyond one second's
@@ -105,14 +104,14 @@ class Quota:
     weight: float = 1.0
 
 
-class ShownLimit(NamedTuple):
+class HeaderRate(NamedTuple):
     """A rate as headers have it: requests per whole seconds."""
 
     limit: int
     window: int
 
 
-_NOT_LIMITED = ShownLimit(0, 0)
+_NOT_LIMITED = HeaderRate(0, 0)
 _UNLIMITED = Rate(math.inf, math.inf)
 
 
@@ -138,9 +137,9 @@ class LimiterState:
     name: str
     label: str = ""
     requests: Bucket | None = None
-    share: ShownLimit = _NOT_LIMITED
+    share: HeaderRate = _NOT_LIMITED
     rate: Rate = _UNLIMITED
-    whole: ShownLimit = _NOT_LIMITED
+    whole: HeaderRate = _NOT_LIMITED
     bandwidth: Bucket | None = None
     limiter: ConcurrencyLimiter | None = None
     streams: float = math.inf
@@ -176,14 +175,14 @@ class LimiterState:
         self.weight = quota.weight
         self.holds = self.limiter is not None or quota.streams is not None
 
-    def standing(self, left: float, rate: float, told: ShownLimit) -> Standing:
+    def rate_limit(self, left: float, rate: float, shown: HeaderRate) -> RateLimitState:
         """Return the state of the rate limit, from the tokens that are left and their refill rate.
 
         Args:
-            told: `share` or `whole`, by the owner of the rate.
+            shown: `share` or `whole`, by the owner of the rate.
         """
         whole = int(left + 1e-6)
-        return Standing(*told, whole, max(0.0, whole + 1 - left) / rate)
+        return RateLimitState(*shown, whole, max(0.0, whole + 1 - left) / rate)
 
     def _change_requests(self, quota: Quota, replicas: int, now: float) -> None:
         if quota.requests is None:
@@ -192,10 +191,10 @@ class LimiterState:
         count, period = quota.requests
         burst = count if quota.burst is None else quota.burst
         self.rate = Rate(count / period, max(1.0, burst))
-        self.share = self.whole = _told(count, period)
+        self.share = self.whole = _header_rate(count, period)
         if replicas > 1:
             count, burst = math.ceil(count / replicas), math.ceil(burst / replicas)
-            self.share = _told(count, period)
+            self.share = _header_rate(count, period)
         self.requests = _changed(self.requests, count / period, max(1.0, burst), now)
 
     def _change_concurrency(self, quota: Quota, replicas: int) -> None:
@@ -212,10 +211,10 @@ class LimiterState:
             self.limiter.change(*figures)
 
 
-def _told(count: float, period: float) -> ShownLimit:
+def _header_rate(count: float, period: float) -> HeaderRate:
     # Header fields have whole numbers: a rate such as 1 in 2.5 s is rounded down.
     window = math.ceil(max(period, period / count))
-    return ShownLimit(int(count * window / period + 1e-6), window)
+    return HeaderRate(int(count * window / period + 1e-6), window)
 
 
 def _changed(bucket: Bucket | None, rate: float, burst: float, now: float) -> Bucket:
@@ -271,14 +270,14 @@ class OverRate(RateLimited):
     """A tenant exceeds its rate.
 
     Attributes:
-        standing: For the headers of the refusal.
+        state: For the headers of the refusal.
     """
 
     def __init__(
-        self, message: str, *, detail: str = "", retry_after: float | None = None, standing: Standing | None = None
+        self, message: str, *, detail: str = "", retry_after: float | None = None, state: RateLimitState | None = None
     ) -> None:
         super().__init__(message, detail=detail, retry_after=retry_after)
-        self.standing = standing
+        self.state = state
 
 
 class Permit:
@@ -361,7 +360,7 @@ class Limits:
         self._replicas = 1
         self.tenants: dict[str, LimiterState] = {}
         self.agents: dict[str, LimiterState] = {}
-        # The account of everything that has no limit.
+        # For tenants and agents without limits.
         self._unlimited = LimiterState("", "")
         self._unnamed: Quota | None = None
         self.unnamed_tenants: OrderedDict[str, LimiterState] = OrderedDict()
@@ -419,8 +418,8 @@ class Limits:
 
     # ---- The steps of a call -------------------------------------------------------------------------------------
 
-    async def arrive(self, tenant: str, now: float) -> Standing | None:
-        """Charge a tenant with one request; return its standing, or None if its requests are unlimited.
+    async def arrive(self, tenant: str, now: float) -> RateLimitState | None:
+        """Charge a tenant with one request; return the state of its rate limit, or None if it has none.
 
         Args:
             now: Monotonic seconds.
@@ -443,7 +442,7 @@ class Limits:
             return await self._arrive_shared(self._shared, account, bucket, now)
         if delay := bucket.take(now):
             raise self._over_rate(account, delay, account.share)
-        return account.standing(bucket.left, bucket.rate, account.share)
+        return account.rate_limit(bucket.left, bucket.rate, account.share)
 
     def refuse_body(self, tenant: str, agent: str, size: int) -> None:
         """Refuse a body that is too long for the tenant or the agent.
@@ -536,13 +535,15 @@ class Limits:
 
     # ---- Waiting -------------------------------------------------------------------------------------------------
 
-    async def _arrive_shared(self, shared: SharedRates, account: LimiterState, own: Bucket, now: float) -> Standing:
+    async def _arrive_shared(
+        self, shared: SharedRates, account: LimiterState, own: Bucket, now: float
+    ) -> RateLimitState:
         delay, left = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
         # Headers show the limit that was applied: while Redis is away that is this process's share.
-        rate, told = (account.rate.per_second, account.whole) if shared.up else (own.rate, account.share)
+        rate, shown = (account.rate.per_second, account.whole) if shared.up else (own.rate, account.share)
         if delay:
-            raise self._over_rate(account, delay, told)
-        return account.standing(left, rate, told)
+            raise self._over_rate(account, delay, shown)
+        return account.rate_limit(left, rate, shown)
 
     async def _wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, *, stream: bool) -> Permit:
         permit = Permit(mine, theirs)
@@ -607,16 +608,16 @@ class Limits:
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 
-    def _over_rate(self, account: LimiterState, delay: float, told: ShownLimit) -> OverRate:
+    def _over_rate(self, account: LimiterState, delay: float, shown: HeaderRate) -> OverRate:
         self.on_hit("requests", account.scope, account.label)
         return OverRate(
-            f"more requests than the {told.limit} in {told.window} s that are allowed",
+            f"more requests than the {shown.limit} in {shown.window} s that are allowed",
             retry_after=delay,
-            standing=Standing(*told, 0, delay),
+            state=RateLimitState(*shown, 0, delay),
         )
 
     def _over_agent_rate(self, account: LimiterState, delay: float) -> RateLimited:
-        # The rate of all tenants together is not shown to one tenant.
+        # One tenant does not see the rate of all tenants together.
         self.on_hit("requests", account.scope, account.label)
         return RateLimited("more requests than this agent takes", retry_after=delay)
 
@@ -630,7 +631,7 @@ class Limits:
             raise StreamsLimited(f"{_subject(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
 
     def _refuse_wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, now: float) -> None:
-        """Refuse a call at once that would wait in vain."""
+        """Refuse a call at once if it could not be admitted after waiting."""
         # Checked only; it is charged when there is a slot.
         if theirs.requests is not None and self._shared is None and (delay := theirs.requests.delay(now)):
             raise self._over_agent_rate(theirs, delay)

@@ -84,13 +84,13 @@ class Admission:
         if principal is None or not self._limits.applies:
             return
         try:
-            standing = await self._limits.arrive(principal.tenant, request.started)
+            state = await self._limits.arrive(principal.tenant, request.started)
         except OverRate as fault:
-            if fault.standing is not None:
-                client.extra = [*client.extra, *ratelimit_headers(fault.standing)]
+            if fault.state is not None:
+                client.extra = [*client.extra, *ratelimit_headers(fault.state)]
             raise
-        if standing is not None:
-            client.extra = [*client.extra, *ratelimit_headers(standing)]
+        if state is not None:
+            client.extra = [*client.extra, *ratelimit_headers(state)]
 
     async def admit(self, request: RequestContext, backend: Backend, call: Call) -> None:
         """Let a call begin, once there is a slot for it.

@@ -25,10 +25,10 @@ class Endpoint:
 
     Attributes:
         path: Empty over gRPC, which has none.
-        tenants: Values that the A2A `tenant` may take here, as far as the table knows them.
+        tenants: Values of the A2A `tenant` here that are in the configuration.
         tenanted: Whether a path segment behind the endpoint is read as a tenant.
-        named: Whether agents' names stand for their paths, as they do over gRPC: a tenant that names nobody then finds
-            nobody, as a path would that leads nowhere.
+        named: Whether the names of agents replace their paths, as over gRPC. A tenant that is no name then finds no
+            agent, as an unknown path does.
         skills: The skills that rules ask for, None for the one in the path; empty where no skill picks an agent.
         by_agent: The rules of each agent, where skills pick them.
         behind_credential: By the tenant that they ask for, or None: of the public agents that a key or claim picks here
@@ -59,7 +59,7 @@ class Endpoint:
         *,
         named: bool = False,
     ) -> Self:
-        """File the rules that are found at one place."""
+        """Index the rules of one host and path."""
         filed: dict[Condition, list[Rule]] = {}
         by_agent: dict[str, list[Rule]] = {}
         skills = {condition[1] for rule in rules for condition in rule.conditions if condition[0] == "skill"}
@@ -97,7 +97,7 @@ class Endpoint:
         return path[len(self.path) - 1] if self.path[-1:] == (SKILL,) else None
 
     def possible(self, request: RoutingInput) -> Iterator[Rule]:
-        """The rules filed under what the request shows; a superset of those that hold."""
+        """Yield the rules that the request may satisfy; a superset of those that hold."""
         yield from self.unconditional
         if request.tenant is not None:
             yield from self.by_condition.get(("tenant", request.tenant), ())
@@ -113,7 +113,7 @@ class Endpoint:
                 yield from self.by_condition.get(("claim", name, value), ())
 
     def select(self, request: RoutingInput) -> tuple[Rule | None, tuple[Rule, ...]]:
-        """The rule that wins, or None with the rules that contend (none of them: no rule holds)."""
+        """Return the rule that wins, or None with the rules in conflict (none if no rule holds)."""
         satisfied = [rule for rule in self.possible(request) if unmet(rule, request) is None]
         if len(satisfied) == 1:
             return satisfied[0], ()
@@ -134,7 +134,7 @@ class Endpoint:
 def _behind_credential(
     rules: Sequence[Rule], agents: Mapping[str, AgentRules]
 ) -> Mapping[str | None, tuple[Rule, ...]]:
-    """See `Endpoint.behind_credential`: one agent has its card there, and of several it does not matter which."""
+    """Return `Endpoint.behind_credential`; two agents suffice, because only one alone has its card there."""
     found: dict[str | None, dict[str, Rule]] = {}
     for rule in rules:
         asked = {condition[0] for condition in rule.conditions}
@@ -147,9 +147,9 @@ def _behind_credential(
 
 
 def unmet(rule: Rule, request: RoutingInput, *, skills: bool = True) -> Condition | None:
-    """One condition of the rule that does not hold, or None where all do.
+    """Return a condition of the rule that does not hold, or None if all hold.
 
-    `("tenant", None)` is that no tenant is named.
+    `("tenant", None)` means that no tenant is named.
 
     Args:
         skills: Whether the agent has to be the best for the skills that the rule asks for.
@@ -174,9 +174,9 @@ def unmet(rule: Rule, request: RoutingInput, *, skills: bool = True) -> Conditio
 
 
 def host_named(authority: str) -> str | None:
-    """The host that a Host header names, as traffic reads it: lower case, without port; empty for none named.
+    """Return the host of a Host header: lower case, without port; empty for none.
 
-    None where it is no host.
+    None if it is no host.
     """
     if not authority:
         return ""
@@ -186,7 +186,7 @@ def host_named(authority: str) -> str | None:
 
 
 def patterns(host: str) -> Iterator[str]:
-    """The host itself, then `*.suffix` from the longest suffix to the shortest."""
+    """Yield the host itself, then `*.suffix` from the longest suffix to the shortest."""
     yield host
     rest = host
     while "." in rest:
@@ -195,12 +195,12 @@ def patterns(host: str) -> Iterator[str]:
 
 
 def claim_condition(path: str, value: str | bool | int) -> Condition:  # noqa: FBT001 - a claim may be true or false
-    """The condition that the claim at a path has a value; `true` and `1` are not the same."""
+    """Return the condition that the claim at a path has a value; `true` and `1` differ."""
     return ("claim", path, typed(value))
 
 
 def _filed_under(rule: Rule) -> Condition | None:
-    """The one condition that a rule is filed under: the most telling one it has, or else its agent for a skill."""
+    """Return the condition by which a rule is indexed: its most selective one, or its agent for a skill."""
     for kind in ("tenant", "key", "claim"):
         for condition in sorted(rule.conditions, key=repr):
             if condition[0] == kind:
@@ -209,7 +209,7 @@ def _filed_under(rule: Rule) -> Condition | None:
 
 
 def explain_conflict(contenders: Sequence[Rule]) -> str:
-    """The two sources that pick two agents, in words for the caller; no agent is named.
+    """Return the two sources that pick two agents, in words for the caller; no agent is named.
 
     Args:
         contenders: The rules that hold, as `Endpoint.select` gives them: the first asks for most.
@@ -227,7 +227,7 @@ def explain_conflict(contenders: Sequence[Rule]) -> str:
 
 
 def _sources(conditions: Iterable[Condition]) -> str:
-    """Where the conditions are looked for: a caller has one key and one tenant, and may have many claims."""
+    """Return the sources of conditions in words: the key, claims and tenant of a caller."""
     kinds = {condition[0] for condition in conditions}
     claims = sorted({f"the claim {str(condition[1])!r}" for condition in conditions if condition[0] == "claim"})
     sources = [_KEY] * ("key" in kinds) + claims + [_TENANT] * ("tenant" in kinds)

@@ -7,6 +7,8 @@ is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is as
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import (
@@ -24,7 +26,7 @@ from gateway.a2a.paths import WRONG_NAME, PathCall, is_tenant, read_rest, segmen
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, host_named, patterns, unmet
 from gateway.routing.route import Candidate, RoutingInput, Rule, Verdict
-from gateway.routing.skills import NO_RANKING, Ranked, Ranking, choose, of_skill
+from gateway.routing.skills import NO_RANKING, Ranked, Ranking, choose
 from gateway.routing.table import Table
 
 
@@ -128,7 +130,8 @@ def _with_best(
     """Return the request with the best agent for each skill that the endpoint asks for."""
     if endpoint is None or not endpoint.skills:
         return request
-    return choose(table, ranking, endpoint, of_skill(request, endpoint.skill_of(request.path)), card=card)
+    request = structs.replace(request, skill=endpoint.skill_of(request.path))
+    return choose(table, ranking, endpoint, request, card=card)
 
 
 def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
@@ -147,7 +150,7 @@ def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everythin
 
 
 def _misread(method: GrpcMethod, tenant: str | None) -> str | None:
-    """Why no request of a method can have such a tenant, or None where it can."""
+    """Return why no request of a method can have such a tenant, or None if it can."""
     if method.scoped and tenant is None:
         return "requests of the scoped service have a `scope`, and this one has none"
     if tenant is not None and method.version is Version.V0_3 and not method.scoped:
@@ -156,7 +159,7 @@ def _misread(method: GrpcMethod, tenant: str | None) -> str | None:
 
 
 def _refused(verdict: Verdict, fault: type[Fault] | None, why: str, of: Collection[Rule] | None = None) -> Verdict:
-    """A refusal in a verdict's place, with the reason for some rules, or for all of them."""
+    """Return a refusal instead of a verdict, with the reason for some rules or for all."""
     return Verdict(
         None,
         fault,
@@ -173,10 +176,10 @@ def _rest(method: str, path: tuple[str, ...], endpoint: Endpoint) -> PathCall | 
 
 
 def _tenant(*places: str | None) -> str | None:
-    """The tenant that all places agree on.
+    """Return the tenant that all places agree on.
 
     Raises:
-        BadParams: two of them say two things, or one is no tenant.
+        BadParams: Two of them differ, or one is no tenant.
     """
     tenant = agreed("tenant", *places)
     if tenant is not None and not is_tenant(tenant):
@@ -197,7 +200,7 @@ def explain(
     grpc: bool = False,
     ranking: Ranking = NO_RANKING,
 ) -> Verdict:
-    """Resolve as `Table.resolve` does, and say of each rule why it was or was not taken.
+    """Resolve as `Table.resolve` does, and explain for each rule why it was or was not taken.
 
     Args:
         everything: Every rule of every agent, not only those of the endpoint.
@@ -218,9 +221,9 @@ def explain(
     else:
         rules = () if endpoint is None else endpoint.rules
     skills = _Skills(table, ranking, endpoint, request, card=card)
-    candidates = tuple(skills.told(rule, _explained(table, rule, endpoint, request, verdict)) for rule in rules)
-    told = table.masked(verdict, request.principal)
-    return Verdict(told.route, told.fault, told.rule, (*candidates, *beside))
+    candidates = tuple(skills.ranked(rule, _explained(table, rule, endpoint, request, verdict)) for rule in rules)
+    masked = table.masked(verdict, request.principal)
+    return Verdict(masked.route, masked.fault, masked.rule, (*candidates, *beside))
 
 
 def _explained(
@@ -242,7 +245,7 @@ def _explained(
 
 
 class _Skills:
-    """Says of rules that ask for a skill where their agents stand.
+    """Explains rules that ask for a skill by the rank of their agents.
 
     Args:
         request: With the best agents.
@@ -259,7 +262,7 @@ class _Skills:
         self._card = card
         self._found: dict[str, list[Ranked]] = {}
 
-    def told(self, rule: Rule, candidate: Candidate) -> Candidate:
+    def ranked(self, rule: Rule, candidate: Candidate) -> Candidate:
         """Return the candidate with the rank of its agent, where its rule asks for a skill that the request names."""
         endpoint, request = self._endpoint, self._request
         if endpoint is None or not rule.by_skill or (rule.host, rule.path) != (endpoint.host, endpoint.path):
@@ -294,7 +297,7 @@ class _Skills:
 
 
 def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput) -> str:
-    """Say which condition of a rule does not hold."""
+    """Return the condition of a rule that does not hold, in words."""
     kind, wanted = condition[0], condition[-1]
     if kind == "key":
         return f"asks for the API key {wanted!r}"
@@ -344,7 +347,7 @@ def _elsewhere(rule: Rule, endpoint: Endpoint | None, request: RoutingInput) -> 
 
 
 def _lost(rule: Rule, endpoint: Endpoint, request: RoutingInput, verdict: Verdict) -> str:
-    """Say why a rule of the endpoint that holds did not win."""
+    """Return why a rule of the endpoint that holds did not win."""
     if verdict.fault is AuthMissing:
         return "holds, but a stranger may call nothing: it shows no credential"
     if verdict.fault is NotAdmitted and request.principal is not None:

@@ -37,7 +37,7 @@ class Requirement:
             ),
         )
 
-    def is_met(self, principal: Principal) -> bool:
+    def is_satisfied(self, principal: Principal) -> bool:
         """Return whether the caller lacks nothing."""
         return not self.lacking(principal)
 
@@ -63,7 +63,7 @@ class Place:
 
     @property
     def is_in_file(self) -> bool:
-        """Whether there is a file in which it can be looked up."""
+        """Return whether it is in a file."""
         return self.line > 0 and not (self.file.startswith("(") and self.file.endswith(")"))
 
     @property
@@ -95,7 +95,7 @@ class Route:
 
 
 def backend_key(agent: str, tenant: str | None = None) -> str:
-    """The key of a backend in the ledger, logs and metrics: `<agent>`, or `<agent>/<tenant>` for one of `by_tenant`.
+    """Return the key of a backend in the ledger, logs and metrics: `<agent>`, or `<agent>/<tenant>` with `by_tenant`.
 
     A tenant is percent-encoded, so that a key has neither spaces nor a second slash, and no two backends have one key.
     """
@@ -103,7 +103,7 @@ def backend_key(agent: str, tenant: str | None = None) -> str:
 
 
 def read_backend_key(key: str) -> tuple[str, str | None]:
-    """The agent and the tenant of a backend's key."""
+    """Return the agent and the tenant of the key of a backend."""
     agent, slash, tenant = key.partition("/")
     return agent, unquote(tenant) if slash else None
 
@@ -147,12 +147,12 @@ class Rule:
 
     @property
     def tenant(self) -> str | None:
-        """The A2A `tenant` that the rule asks for, or None."""
+        """Return the A2A `tenant` that the rule requires, or None."""
         return next((str(condition[1]) for condition in self.conditions if condition[0] == "tenant"), None)
 
     @property
     def by_skill(self) -> bool:
-        """Whether the agent has to be the best for a skill."""
+        """Return whether the agent has to be the best for a skill."""
         return any(condition[0] == "skill" for condition in self.conditions)
 
     def at(self, skill: str | None) -> "Rule":
@@ -185,7 +185,7 @@ class AgentRules:
 
     @property
     def by_tenant(self) -> bool:
-        """Whether the A2A `tenant` field picks the backend."""
+        """Return whether the A2A `tenant` field picks the backend."""
         return None not in self.routes
 
 
@@ -257,10 +257,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def signs_in(self) -> bool:
-        """Whether a stranger reads a card that names no agent and says how to sign in."""
+        """Return whether a stranger gets the card that names no agent and only describes how to sign in."""
         return self.route is None and self.fault is None
 
     @property
     def reason(self) -> str | None:
-        """Why nothing was chosen, from the closed list of reasons, or None."""
+        """Return the reason why no agent was chosen, from the closed list, or None."""
         return None if self.fault is None else self.fault.reason

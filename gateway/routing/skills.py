@@ -1,6 +1,6 @@
-"""The choice of the best agent for a skill, of those that the caller may reach and that are up.
+"""The choice of the best agent for a skill, among those that the caller may reach and that are up.
 
-The ranking comes from outside (`Ranking`): it knows cards and health, and routing does not.
+The ranking is an argument (`Ranking`), because it depends on cards and health, which routing does not see.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,39 +19,39 @@ class Ranked(Protocol):
 
     @property
     def agent(self) -> str:
-        """Its agent."""
+        """Return its agent."""
 
     @property
     def backend(self) -> str:
-        """Its key; see `backend_key`."""
+        """Return its key; see `backend_key`."""
 
     @property
     def trouble(self) -> str:
-        """Why no call can go there now, or an empty text."""
+        """Return why it cannot take calls now; empty if it can."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a stranger may read what its card says of it."""
+        """Return whether an anonymous caller may read its card."""
 
     def parts(self) -> dict[str, object]:
         """Return the parts of its score."""
 
 
 class Ranking(Protocol):
-    """The agents that have a skill, as far as cards are known."""
+    """The agents that have a skill, by the cards that were read."""
 
     def ranked(self, skill: str, agents: Collection[str]) -> Iterator[Ranked]:
         """Yield the backends of some agents that have a skill, the best one first."""
 
     def unread(self, agents: Collection[str]) -> Iterator[str]:
-        """Yield those of some agents of which nobody knows yet whether they have a card."""
+        """Yield those of some agents whose card was not read yet."""
 
     def absence(self, agent: str, skill: str) -> str:
         """Return why an agent is not ranked for a skill, for operators."""
 
 
 class _NoRanking:
-    """Knows no card."""
+    """A ranking without cards."""
 
     def ranked(self, skill: str, agents: Collection[str]) -> Iterator[Ranked]:  # noqa: ARG002 - as `Ranking`
         """Yield none."""
@@ -109,11 +109,6 @@ def choose(
     return replace(request, best=best, unavailable=unavailable and not best)
 
 
-def of_skill(request: RoutingInput, skill: str | None) -> RoutingInput:
-    """Return the request with the skill that its path names."""
-    return replace(request, skill=skill)
-
-
 class _Asked:
     """One request at one endpoint."""
 
@@ -161,7 +156,7 @@ class _Asked:
 
 
 def _within_reach(table: Table, endpoint: Endpoint, principal: Principal | None) -> Collection[str]:
-    """Return the agents that are looked at: a foreign one costs no time by which it could be told from none."""
+    """Return the agents to rank. Others are left out, so that timing does not reveal whether they exist."""
     reach = None if principal is None else table.admitted(principal)
     if reach is None or principal is None or principal.method == "anonymous":
         return endpoint.agents

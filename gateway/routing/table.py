@@ -1,24 +1,21 @@
 """The routing table: immutable, built once per configuration, the one resolver for traffic, `route` and `tests:`.
 
-Theory. Host (exact, then the longest `*.suffix`, then none) and the longest path pick an endpoint. The rules found
-there differ in their other keys, the *conditions*. A rule is satisfied when all its conditions hold. Of several
-satisfied rules the one whose conditions include all the others' wins; where none does, two sources of identity point
-at two agents, and nothing is forwarded. Order in the file never matters.
+The host (exact, then the longest `*.suffix`, then none) and the longest path pick an endpoint. The other keys of a rule
+are its *conditions*; it holds if all of them hold. Of several rules that hold, the one whose conditions include those
+of all others wins. Without such a rule two sources of identity name two agents, and nothing is forwarded. The order in
+the file never matters.
 
-Over gRPC there are no paths, and the listener sees no host, so there is one endpoint for all calls.
+gRPC has no paths, and its listener sees no host. So all calls have one endpoint, with the same resolution. A match
+without host and path has the same conditions there. Any other match has these instead:
 
-A match of the file without host and path asks for the same over gRPC. One that has either loses it, and asks for
-something in its place: for its `tenant` where it has one, else for the agent's own name in that field. A match with a
-credential and no tenant holds with the credential alone, too, where no tenant is named: at its path the credential
-picks the agent, and a tenant that is another agent's name stands for another path. So the endpoint has rules as any
-other has, and they are resolved in the same way. An agent that takes tenants of its own (`by_tenant`, `require_tenant`,
-`upstream_tenant`) has the credential with any tenant in the message; `check` warns of it.
+- its `tenant`; without one, the name of its agent as the tenant;
+- with a credential and no tenant also the credential alone, for calls without a tenant;
+- no name if its agent needs the field for its own tenants (`by_tenant`, `require_tenant`). The credential of an agent
+  with its own tenants (also `upstream_tenant`) is enough with any tenant; `check` warns of it.
 
-Two matches that differ only in host or path ask for the same now. A `tenant` that the file writes goes before a name:
-the name is nobody's then. Of two agents that the file itself gives the same tenant or credential, neither is reached by
-it: they contend, and nothing is forwarded. The tenants of a `by_tenant` agent count as written where it is found. An
-agent that has tenants of its own (`by_tenant`, `require_tenant`) needs the field for them, so no name stands for its
-host or path. Order in the file never matters.
+So matches that differ only in host or path have the same conditions. A `tenant` in the file takes precedence over an
+equal name, which then reaches no agent. Two agents with the same tenant or credential in the file conflict, and nothing
+is forwarded to either. The tenants of a `by_tenant` agent count as tenants in the file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +61,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A rule as it applies over gRPC, and the rule of the file that it stands for."""
+    """A rule as it applies over gRPC, and the rule of the file that it comes from."""
 
     rule: Rule
     written: Rule
@@ -75,7 +72,7 @@ class GrpcRules:
 
     Args:
         endpoint: The endpoint of all calls; None if no rule can be reached.
-        written: The rule of the file that each rule of the endpoint stands for.
+        written: The rule of the file for each rule of the endpoint.
         addresses: The address of each rule of the file, or why it has none.
     """
 
@@ -112,23 +109,23 @@ class GrpcRules:
         return address if isinstance(address, GrpcAddress) else None
 
     def obstacle(self, rule: Rule) -> Obstacle | None:
-        """Why clients cannot reach what a rule of the file matches; None where they can."""
+        """Return why clients cannot reach the agent of a rule of the file; None if they can."""
         address = self._addresses.get(rule)
         return address if isinstance(address, Obstacle) else None
 
     def written(self, rule: Rule) -> Rule:
-        """The rule of the file that a rule of the endpoint stands for; any other rule itself."""
+        """Return the rule of the file for a rule of the endpoint; any other rule unchanged."""
         return self._written.get(rule, rule)
 
     def rules(self) -> Sequence[Rule]:
-        """The rules of the endpoint."""
-        return () if self.endpoint is None else tuple(self.endpoint.rules)
+        """Return the rules of the endpoint."""
+        return () if self.endpoint is None else self.endpoint.rules
 
     def unreached(self) -> Iterator[tuple[Rule, Obstacle]]:
-        """The rules of the file that no rule of the endpoint stands for, but for those that say what others do."""
-        standing = set(self._written.values())
+        """Yield the rules of the file without a rule at the endpoint, except those that repeat another one."""
+        reached = set(self._written.values())
         for rule, address in self._addresses.items():
-            if isinstance(address, Obstacle) and rule not in standing:
+            if isinstance(address, Obstacle) and rule not in reached:
                 yield rule, address
 
 
@@ -191,16 +188,16 @@ class _Settled:
 
     @property
     def owner(self) -> str | None:
-        """The one agent that is reached there, or None."""
+        """Return the one agent that is reached there, or None."""
         return self.kept[0].rule.agent if len(self.kept) == 1 else None
 
     def rival(self, agent: str) -> Rule | None:
-        """The rule of another agent that is in the way of one."""
+        """Return the rule of another agent that conflicts with an agent, or None."""
         return next((claim.written for claim in self.wanted if claim.rule.agent != agent), None)
 
 
 def _one_each(claims: Sequence[_Claim]) -> dict[str, _Claim]:
-    """One claim of each agent: that which stands first, wherever the file has the others."""
+    """Return one claim of each agent: the first one in the file."""
     found: dict[str, _Claim] = {}
     for claim in sorted(claims, key=lambda claim: _order(claim.rule.place)):
         found.setdefault(claim.rule.agent, claim)
@@ -242,6 +239,8 @@ class Table:
     Attributes:
         guarded: Whether callers can authenticate. Then a stranger, anonymous callers among them, is asked for a
             credential wherever it gets nothing, whether there is something or not.
+        grpc: Whether there are clients of gRPC.
+        grpc_endpoint: The endpoint of all calls over gRPC; None if no agent is reached over it.
     """
 
     def __init__(
@@ -259,7 +258,9 @@ class Table:
         self._by_host = by_host
         self._any_host = by_host.get(None)
         self._hosts = any(host is not None for host in by_host)
-        self._grpc = grpc
+        self.grpc = grpc is not None
+        self._grpc = GrpcRules(None, {}, {}) if grpc is None else grpc
+        self.grpc_endpoint = self._grpc.endpoint
 
     @classmethod
     def build(
@@ -292,7 +293,7 @@ class Table:
         )
 
     def locate(self, host: str, path: tuple[str, ...]) -> Endpoint | None:
-        """The endpoint at a lower-case host and at the longest prefix of `path`, or None."""
+        """Return the endpoint at a lower-case host and at the longest prefix of `path`, or None."""
         if self._hosts and host:
             for pattern in patterns(host):
                 paths = self._by_host.get(pattern)
@@ -301,45 +302,34 @@ class Table:
         return None if self._any_host is None else self._any_host.longest(path)
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them that are found by a path."""
+        """Yield all endpoints that are found by a path."""
         for paths in self._by_host.values():
             yield from paths
-
-    @property
-    def grpc(self) -> bool:
-        """Whether there are clients of gRPC."""
-        return self._grpc is not None
-
-    @property
-    def grpc_endpoint(self) -> Endpoint | None:
-        """Where all calls over gRPC arrive; None where there is no agent for them."""
-        return None if self._grpc is None else self._grpc.endpoint
 
     def grpc_address(self, rule: Rule) -> GrpcAddress | None:
         """Return the address by which gRPC clients reach the agent of a rule, or None if they cannot.
 
         The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
-        (`by_tenant`, `require_tenant`) can then be told one of these.
+        (`by_tenant`, `require_tenant`) can then be given one of these.
 
         Args:
             rule: As HTTP has it, or as gRPC has it.
         """
-        return None if self._grpc is None else self._grpc.address(rule)
+        return self._grpc.address(rule)
 
     def rules(self, *, grpc: bool = False) -> Sequence[Rule]:
         """Return every rule of every agent; over gRPC, those of its endpoint."""
-        if grpc and self._grpc is not None:
+        if grpc:
             return self._grpc.rules()
         return [rule for agent in self.agents.values() for rule in agent.rules]
 
     def unreached(self) -> Iterator[tuple[Rule, Obstacle]]:
-        """Yield the rules that clients of gRPC cannot reach, and why."""
-        if self._grpc is not None:
-            yield from self._grpc.unreached()
+        """Return the rules that clients of gRPC cannot reach, and why."""
+        return self._grpc.unreached()
 
     def written(self, rule: Rule) -> Rule:
-        """The rule of the file, with its path, that a rule of gRPC stands for; any other rule itself."""
-        return rule if self._grpc is None else self._grpc.written(rule)
+        """Return the rule of the file for a rule over gRPC; any other rule unchanged."""
+        return self._grpc.written(rule)
 
     def admitted(self, principal: Principal) -> Reach | None:
         """Return the access list of the principal's tenant, or None for a tenant that is not admitted."""
@@ -349,16 +339,16 @@ class Table:
         return found
 
     def may_call(self, principal: Principal, agent: str) -> bool:
-        """Whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
+        """Return whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
         reach = self.admitted(principal)
         return reach is not None and _reaches(reach, principal, agent) and self._suffices(principal, agent)
 
     def may_reach(self, principal: Principal, agent: str, tenant: str | None, *, claims_known: bool = True) -> bool:
-        """Whether the principal may call a backend: an agent's only one (None), or the one that it has for a tenant.
+        """Return whether the principal may call a backend: an agent's only one (None), or that of a tenant.
 
         Args:
-            claims_known: False where the caller's credential is no longer at hand: then what the agent requires of its
-                claims is not asked.
+            claims_known: False if the claims of the caller were not stored: then the requirements of the agent are not
+                checked.
         """
         rules, reach = self.agents.get(agent), self.admitted(principal)
         if rules is None or tenant not in rules.routes or reach is None or not _reaches(reach, principal, agent):
@@ -368,9 +358,9 @@ class Table:
         return tenant is None or tenant == principal.tenant or reach.act_for is None or tenant in reach.act_for
 
     def _suffices(self, principal: Principal, agent: str) -> bool:
-        """Whether the principal has the scopes, roles and claims that the agent requires."""
+        """Return whether the principal has the scopes, roles and claims that the agent requires."""
         requirement = self.agents[agent].requirement
-        return requirement is None or requirement.is_met(principal)
+        return requirement is None or requirement.is_satisfied(principal)
 
     def skill_route(
         self, endpoint: Endpoint, request: RoutingInput, agent: str, skill: str, *, card: bool = False
@@ -486,7 +476,7 @@ class Table:
     def _behind_credential(self, endpoint: Endpoint, tenant: str | None) -> tuple[Rule, ...]:
         """Rules of public agents that a credential would pick at an endpoint, for a stranger who may name a tenant.
 
-        Private agents are left out, so that they cannot be told from none.
+        Private agents are left out, so that they look like missing ones.
         """
         found = endpoint.behind_credential.get(None, ())
         if tenant is not None:
@@ -511,7 +501,7 @@ class Table:
         return any(agent in reach.agents for agent in endpoint.agents & principal.narrowed)
 
     def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
-        """Whether a credential alone has picked the winner, and the request names a tenant that does not agree.
+        """Return whether a credential alone has picked the winner, and the request names another tenant.
 
         Only where tenants pick agents. An agent that is picked by neither answers for the rest, but for names that
         stand for paths, and one that has a use for tenants of its own takes any.
@@ -575,7 +565,7 @@ def _is_for(rule: Rule, request: RoutingInput, skill: str) -> bool:
 
 
 def path_segments(path: str) -> tuple[str, ...]:
-    """Segments of a path as the file writes it; a trailing slash does not count."""
+    """Return the segments of a configured path; a trailing slash does not count."""
     return tuple(segment for segment in path.split("/") if segment)
 
 

@@ -34,7 +34,7 @@ _MISSING = object()
 
 
 def claim_values(claims: Mapping[str, object], path: str) -> tuple[object, ...]:
-    """Return the values that a claim offers to a comparison; booleans are told apart from 0 and 1 by `typed`.
+    """Return the values of a claim for comparisons; `typed` keeps booleans apart from 0 and 1.
 
     A list offers its members, an object the names of its members, `scope` and `scp` their words.
     """
@@ -58,7 +58,7 @@ def single(claims: Mapping[str, object], path: str) -> str | None:
 
     That is a text. `organization`, by any path, may also be a list of exactly one text, or an object whose exactly
     one member is an object, and that member's name counts: so Keycloak writes it. Of any other claim a list of one is
-    refused as well: nobody can tell by one token that the next has no more.
+    refused as well, because another token may have more of them.
     """
     value = claim_at(claims, path)
     if _ORGANIZATION.search(path):

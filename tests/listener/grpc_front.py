@@ -13,8 +13,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.framing.grpc import frame
 from gateway.config.model import Gateway
-from gateway.listener.grpc import GrpcListener
-from gateway.listener.grpc_responder import GrpcResponder
+from gateway.listener.grpc import GrpcListener, GrpcResponder
 from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
 from gateway.proxy.connection_cache import ConnectionCache

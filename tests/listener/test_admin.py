@@ -159,7 +159,7 @@ async def test_the_token_is_compared_in_constant_time(site: Site, monkeypatch: p
         compared.append((one, other))
         return one == other
 
-    monkeypatch.setattr("gateway.listener.admin_session.hmac.compare_digest", compare)
+    monkeypatch.setattr("gateway.listener.admin_access.hmac.compare_digest", compare)
     assert (await site.gateway.get("/metrics", [(b"Authorization", b"Bearer wrong")], admin=True)).status == 401
     assert compared == [(b"wrong", TOKEN.encode())]
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from openapi_spec_validator import validate
 
-from gateway.listener.admin_api import OPERATIONS
+from gateway.listener.admin import OPERATIONS
 from tests.support.gateway import CALL, JSON, RESULT, Answer, Running, agent, running
 from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each

@@ -101,7 +101,7 @@ async def test_a_question_that_cannot_be_read_is_refused(path: str, caplog: pyte
 
 
 async def test_strangers_may_keep_few_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_MOST_ASIDE", 2)
+    monkeypatch.setattr(listener, "_MOST_OTHER_CALLS", 2)
     async with fronting() as front, front.channel() as channel:
         stub = HealthStub(channel)
         watching = [stub.Watch(HealthCheckRequest(), timeout=10) for _ in range(2)]
@@ -131,7 +131,7 @@ async def test_a_stranger_that_reads_nothing_keeps_no_other_from_being_told() ->
         watch = HealthStub(channel).Watch(HealthCheckRequest(), timeout=10)
         assert (await watch.read()).status == 1
         front.ready = False
-        front.listener.tell_health()
+        front.listener.update_health()
         assert (await watch.read()).status == 2
 
 

@@ -45,10 +45,10 @@ async def test_whoever_watches_is_told_once_of_each_change() -> None:
     async with healthy() as (front, stub):
         watch = stub.Watch(HealthCheckRequest(), timeout=10)
         assert (await watch.read()).status == SERVING
-        front.listener.tell_health()
+        front.listener.update_health()
         front.ready = False
-        front.listener.tell_health()
+        front.listener.update_health()
         assert (await watch.read()).status == NOT_SERVING
         front.ready = True
-        front.listener.tell_health()
+        front.listener.update_health()
         assert (await watch.read()).status == SERVING

@@ -10,7 +10,7 @@ from gateway.a2a.bindings.grpc_status import Status, trailers
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow
 from gateway.a2a.framing.grpc import frame
-from gateway.listener.grpc_responder import GrpcResponder
+from gateway.listener.grpc import GrpcResponder
 from tests.listener.grpc_front import LONGEST, Front, fronting, patient, streams
 from tests.support.http2_client import REQUEST, SEND, STREAM
 from tests.support.undisturbed import undisturbed

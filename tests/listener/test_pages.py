@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
-from gateway.listener.admin import PagesListener
+from gateway.listener.asgi import HostedApplication
 from gateway.listener.http1 import ClientResponder
 from tests.listener.front import Front, fronting
 from tests.support.gateway import request
@@ -53,7 +53,7 @@ async def fails(_request: Request) -> Response:
     raise ValueError("secret")
 
 
-PAGES = PagesListener(
+PAGES = HostedApplication(
     Starlette(
         routes=[
             Route("/shown/{rest:path}", shown),
@@ -115,7 +115,7 @@ async def test_after_the_body_only_the_leave_of_the_client_comes() -> None:
         wire.leave()
         messages.append(await receive())
 
-    await PagesListener(asks, 10)(Head("GET", b"/"), wire)
+    await HostedApplication(asks, 10)(Head("GET", b"/"), wire)
     assert messages == [
         {"type": "http.request", "body": b"", "more_body": False},
         {"type": "http.disconnect"},

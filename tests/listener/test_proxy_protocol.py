@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.listener.proxy_protocol import HeaderRefused, client_of, rest_of
+from gateway.listener.handshake import HeaderRefused, client_of, rest_of
 from tests.listener.front import Front, Tls, fronting, limited
 from tests.support.scripted import WAIT
 

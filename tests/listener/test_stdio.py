@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.background import Background
-from gateway.listener.stdio import MOST_CALLS, Dress, Pipes, StdioClient
+from gateway.listener.stdio import MOST_CALLS, Pipes, Rewrite, Serve, StdioClient
 from gateway.proxy.responder import Responder
 from tests.support.scripted import WAIT
 from tests.support.stdio_host import PipeHost, frame, over_pipes
@@ -22,19 +22,18 @@ from tests.table import for_each
 pytestmark = pytest.mark.anyio
 
 EVENTS = [(b"content-type", b"text/event-stream")]
-Serve = Callable[[Head, Responder], Awaitable[None]]
 
 
 @asynccontextmanager
 async def served(
-    serve: Serve, *, framing: str = "lsp", dresses: dict[str, Dress] | None = None
+    serve: Serve, *, framing: str = "lsp", rewrites: dict[str, Rewrite] | None = None
 ) -> AsyncIterator[tuple[PipeHost, StdioClient]]:
     """A host, and the client that it is to a line that does what `serve` says."""
     source, says = os.pipe()
     hears, target = os.pipe()
     background = Background()
     pipes = Pipes(source, target)
-    client = StdioClient(pipes, serve, path=b"/agent", framing=Framing(framing), dresses=dresses)
+    client = StdioClient(pipes, serve, path=b"/agent", framing=Framing(framing), rewrites=rewrites)
     running = asyncio.ensure_future(client.run(background))
     try:
         async with over_pipes(hears, says, framing) as host:
@@ -294,7 +293,7 @@ async def test_an_answer_may_be_made_another() -> None:
     async def dress(body: bytes) -> bytes:
         return body.replace(b"/agent", b"elsewhere")
 
-    async with served(echo, dresses={"GetExtendedAgentCard": dress}) as (host, _):
+    async with served(echo, rewrites={"GetExtendedAgentCard": dress}) as (host, _):
         assert (await host.ask("GetExtendedAgentCard"))["path"] == "elsewhere"
         assert (await host.ask("GetTask"))["path"] == "/agent"
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.fault import Fault
-from gateway.policy.limits import Limits, Permit, Quota, Standing
+from gateway.policy.limits import Limits, Permit, Quota, RateLimitState
 from tests.policy.simulated import now
 
 ACME, GLOBEX, CRM, ERP = "acme", "globex", "crm", "erp"
@@ -33,13 +33,13 @@ def limits(
     return made, hits
 
 
-def standing(made: Limits, tenant: str, at: float = 0.0) -> Standing | None:
+def standing(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
     """How a tenant stands after one more request; nothing is waited for where rates are not shared."""
     arriving = made.arrive(tenant, at)
     with pytest.raises(StopIteration) as done:
         arriving.send(None)
     found = done.value.value
-    assert found is None or isinstance(found, Standing)
+    assert found is None or isinstance(found, RateLimitState)
     return found
 
 

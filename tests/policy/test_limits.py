@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.limits import OverRate, Permit, Quota, Standing, ratelimit_headers
+from gateway.policy.limits import OverRate, Permit, Quota, RateLimitState, ratelimit_headers
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
 from tests.policy.simulated import now, run, settle
 from tests.table import for_each
@@ -23,15 +23,15 @@ def test_who_is_not_limited_is_told_nothing() -> None:
 
 def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> None:
     made, hits = limits({ACME: Quota(requests=(3.0, 60.0))})
-    assert [standing(made, ACME) for _ in range(3)] == [Standing(3, 60, left, 20.0) for left in (2, 1, 0)]
+    assert [standing(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate) as refused:
         standing(made, ACME, 5.0)
     assert refused.value.retry_after == 15.0
-    assert refused.value.standing == Standing(3, 60, 0, 15.0)
+    assert refused.value.state == RateLimitState(3, 60, 0, 15.0)
     assert refused.value.reason == "rate_limited"
     assert refused.value.message == "more requests than the 3 in 60 s that are allowed"
     assert hits == [("requests", "tenant", ACME)]
-    assert standing(made, ACME, 20.0) == Standing(3, 60, 0, 20.0)
+    assert standing(made, ACME, 20.0) == RateLimitState(3, 60, 0, 20.0)
 
 
 @for_each(
@@ -70,15 +70,17 @@ LEFT = re.compile(rb'"requests";r=\d{1,15};t=\d{1,15}')
 @for_each(
     ("standing", "policy", "limit"),
     [
-        (Standing(600, 60, 599, 0.1), b"q=600;w=60", b"r=599;t=1"),
+        (RateLimitState(600, 60, 599, 0.1), b"q=600;w=60", b"r=599;t=1"),
         # Whole seconds, never too few; a hair above one is that one.
-        *((Standing(1, 3600, 0, reset), b"q=1;w=3600", b"r=0;t=%d" % told) for reset, told in (
+        *((RateLimitState(1, 3600, 0, reset), b"q=1;w=3600", b"r=0;t=%d" % told) for reset, told in (
             (0.0, 0), (0.001, 1), (1.0, 1), (1.0000000001, 1), (1.01, 2), (59.999, 60), (3600.0, 3600)
         )),
-        (Standing(999_999_999, 1, 10**9, 0.0), b"q=999999999;w=1", b"r=1000000000;t=0"),
+        (RateLimitState(999_999_999, 1, 10**9, 0.0), b"q=999999999;w=1", b"r=1000000000;t=0"),
     ],
 )  # fmt: skip
-def test_a_policy_and_a_limit_are_told_as_structured_fields(standing: Standing, policy: bytes, limit: bytes) -> None:
+def test_a_policy_and_a_limit_are_told_as_structured_fields(
+    standing: RateLimitState, policy: bytes, limit: bytes
+) -> None:
     told = dict(ratelimit_headers(standing))
     assert told == {b"ratelimit-policy": b'"requests";' + policy, b"ratelimit": b'"requests";' + limit}
     # RFC 9651 §4.1: a string, then parameters that are integers.
@@ -95,7 +97,7 @@ def test_one_tenants_requests_are_not_anothers() -> None:
 def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> None:
     made, hits = limits({"*": Quota(requests=(1.0, 60.0), concurrency=1, queue=0), ACME: Quota()})
     for tenant in ("globex", "initech"):
-        assert standing(made, tenant) == Standing(1, 60, 0, 60.0)
+        assert standing(made, tenant) == RateLimitState(1, 60, 0, 60.0)
         permit = admitted(made, tenant)
         with pytest.raises(OverRate):
             standing(made, tenant, 0.0)
@@ -382,10 +384,10 @@ def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
 def test_of_several_processes_each_enforces_its_share() -> None:
     made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4, queue=0, streams=2)}, {}, replicas=2)
     # Told is what it is held to here, rather than what it might have elsewhere.
-    assert [standing(made, ACME) for _ in range(3)] == [Standing(3, 60, left, 20.0) for left in (2, 1, 0)]
+    assert [standing(made, ACME) for _ in range(3)] == [RateLimitState(3, 60, left, 20.0) for left in (2, 1, 0)]
     with pytest.raises(OverRate, match="the 3 in 60 s") as refused:
         standing(made, ACME, 0.0)
-    assert refused.value.standing == Standing(3, 60, 0, 20.0)
+    assert refused.value.state == RateLimitState(3, 60, 0, 20.0)
     permits = [admitted(made, stream=True), admitted(made)]
     with pytest.raises(ConcurrencyLimited):
         made.admit(ACME, CRM, stream=False, now=0.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.limits import Quota, Standing
+from gateway.policy.limits import Quota, RateLimitState
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, standing, waiting
 from tests.policy.simulated import now, run, settle
 
@@ -100,7 +100,7 @@ def test_what_was_moved_is_owed_before_the_next_request() -> None:
     assert refused.value.retry_after == pytest.approx(5.0)
     assert hits == [("bandwidth", "tenant", ACME), ("bandwidth", "agent", CRM)]
     # None of its requests was charged.
-    assert standing(made, ACME, 2.5) == Standing(10, 60, 9, 6.0)
+    assert standing(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
     assert made.admit(GLOBEX, CRM, stream=False, now=5.5) is None
 
 

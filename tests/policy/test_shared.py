@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.a2a.fault import RateLimited, StateUnavailable
-from gateway.policy.limits import Limits, OverRate, Permit, Quota, Standing
-from gateway.policy.shared import PATIENCE, PAUSE, Rate, SharedRates
-from gateway.policy.token_bucket import Bucket
+from gateway.policy.limits import Limits, OverRate, Permit, Quota, RateLimitState
+from gateway.policy.token_bucket import PATIENCE, PAUSE, Bucket, Rate, SharedRates
 from gateway.tasks.redis_client import RedisAddress, RedisClient, Reply, read_address
 from tests.policy.simulated import now, run
 from tests.support.redis_peer import until_up
@@ -294,7 +293,7 @@ async def limited(server: RedisServer, agents: dict[str, Quota]) -> AsyncIterato
         yield limits
 
 
-async def arrived(limits: Limits, tenant: str = ACME) -> Standing | None:
+async def arrived(limits: Limits, tenant: str = ACME) -> RateLimitState | None:
     return await limits.arrive(tenant, 0.0)
 
 
@@ -306,10 +305,10 @@ async def test_a_tenants_requests_are_those_at_all_gateways(server: RedisServer)
         assert [(each.limit, each.window, each.remaining) for each in told if each] == [(3, 3600, r) for r in (2, 1, 0)]
         with pytest.raises(OverRate) as refused:
             await arrived(there)
-        assert refused.value.standing is not None
-        assert refused.value.retry_after == refused.value.standing.reset
-        assert refused.value.standing.remaining == 0
-        assert 600 < refused.value.standing.reset <= 1200
+        assert refused.value.state is not None
+        assert refused.value.retry_after == refused.value.state.reset
+        assert refused.value.state.remaining == 0
+        assert 600 < refused.value.state.reset <= 1200
         assert await here.arrive("globex", 0.0) is None
 
 

@@ -49,8 +49,8 @@ async def test_what_is_alike_is_one_and_what_is_not_is_another() -> None:
     second.open(background)
     await turn()
     assert [thing.running for thing in (kept, gone, other, changed)] == [1, 1, 1, 1]
-    first.part(second)
-    first.rest()
+    first.hand_over(second)
+    first.stop()
     await turn()
     assert [thing.running for thing in (kept, gone, other, changed)] == [1, 0, 0, 1]
     assert [thing.closed for thing in (kept, gone, other, changed)] == [0, 0, 0, 0]
@@ -72,8 +72,8 @@ async def test_one_that_comes_to_nothing_touches_nothing_of_the_one_before() -> 
     new = hold(vain, "new", 1)
     vain.open(background)
     await turn()
-    vain.part(first)
-    vain.rest()
+    vain.hand_over(first)
+    vain.stop()
     await vain.aclose()
     await turn()
     assert (kept.running, kept.closed, new.running, new.closed) == (1, 0, 0, 1)
@@ -88,15 +88,15 @@ async def test_whoever_is_last_to_hold_it_closes_it_whatever_the_order() -> None
     second = Resources(first)
     hold(second, "late", 1)
     second.open(background)
-    first.part(second)
+    first.hand_over(second)
     third = Resources(second)
     third.open(background)
-    second.part(third)
+    second.hand_over(third)
     # The calls of the first last longer than those of the second.
-    second.rest()
+    second.stop()
     await second.aclose()
     assert (early.closed, late.closed) == (0, 1)
-    first.rest()
+    first.stop()
     await first.aclose()
     assert (early.closed, late.closed) == (1, 1)
     await background.aclose()
@@ -134,10 +134,10 @@ async def test_what_does_not_linger_ends_when_another_is_in_use() -> None:
     assert second.acquire(("kept",), 1, Thing) is things[2]
     second.open(background)
     await turn()
-    first.part(second)
+    first.hand_over(second)
     await turn()
     assert [thing.running for thing in things] == [1, 0, 1]
-    first.rest()
+    first.stop()
     await turn()
     assert [thing.running for thing in things] == [0, 0, 1]
     await background.aclose()
