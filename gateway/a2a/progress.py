@@ -16,9 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a.bindings.jsonrpc import open_answer
-from gateway.a2a.ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
 from gateway.a2a.json import Members
+from gateway.a2a.nested_ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
 from gateway.a2a.task_state import SPOKEN
 
 _ABSENT = msgspec.Raw()
@@ -116,28 +115,12 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Progress()
 
 
-def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
-    """Read a JSON-RPC answer or event; None for what is no such answer (`open_answer`).
-
-    An error must have a code, and no member twice in either where ids are looked for.
+def read_result(result: bytes, identity: bytes) -> Progress | None:
+    """Read the result of a JSON-RPC answer; None for one with a member twice where ids are looked for.
 
     Args:
-        void: Whether the answer may have neither result nor error.
+        identity: The raw id of the answer.
     """
-    answer = open_answer(frame)
-    if answer is None:
-        return None
-    identity = bytes(answer.id)
-    if answer.error and answer.error not in _UNSET:
-        try:
-            error = _error.decode(answer.error)
-            named = nested_in_error(answer.error)
-        except (msgspec.DecodeError, Ambiguous):
-            return None
-        return Progress(id=identity, event="error", error=error.code, others=named)
-    if not answer.result:
-        return Progress(id=identity) if void else None
-    result = bytes(answer.result)
     if _PART.match(result) and (told := _read_part(result, identity)) is not None:
         return told
     try:
@@ -145,6 +128,16 @@ def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
         return None if has_duplicates(result) else _tell(_bare.decode(result), result, identity)
     except (msgspec.DecodeError, RecursionError):
         return _read_odd(msgspec.Raw(result), identity)
+
+
+def read_error(error: bytes, identity: bytes) -> Progress | None:
+    """Read the error of a JSON-RPC answer; None for one without a code, or with a member twice."""
+    try:
+        code = _error.decode(error).code
+        named = nested_in_error(error)
+    except (msgspec.DecodeError, Ambiguous):
+        return None
+    return Progress(id=identity, event="error", error=code, others=named)
 
 
 def read_bare(frame: bytes) -> Progress | None:

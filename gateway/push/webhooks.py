@@ -9,10 +9,9 @@ from collections.abc import Iterable
 
 from gateway.a2a import push_config
 from gateway.a2a.bindings import binding
-from gateway.a2a.call import Call
+from gateway.a2a.call import Call, ReferencedIds, Webhook
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
-from gateway.a2a.ids import ReferencedIds, Webhook
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation

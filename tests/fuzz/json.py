@@ -172,7 +172,7 @@ def _inside(members: Any, way: list[str], wanted: str | None) -> Any:
 
 
 def _answer(data: bytes) -> object:
-    told = progress.read_jsonrpc(data)
+    told = jsonrpc.read_progress(data)
     progress.read_bare(data)
     answers(data, b'"c-1"')
     for binding in (Binding.JSONRPC, Binding.REST):

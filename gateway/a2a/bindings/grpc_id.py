@@ -27,10 +27,9 @@ from gateway.a2a.bindings.grpc_field import DELIMITED
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
 from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
 from gateway.a2a.bindings.grpc_status import Status
-from gateway.a2a.call import Call
+from gateway.a2a.call import NO_IDS, Call, ReferencedIds, Webhook, gather
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
-from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, gather
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import is_resource_of
@@ -142,7 +141,7 @@ def with_context(call: Call, context: str) -> bytes:
 
 
 def without(data: bytes, prefix: str, *, version: Version, operation: Operation, event: bool) -> bytes:
-    """As `id_rewriting.without`, of a message; what its class does not know stays as it is.
+    """As `ids.without`, of a message; what its class does not know stays as it is.
 
     Raises:
         UpstreamProtocol: it is no such message.
@@ -158,7 +157,7 @@ def without(data: bytes, prefix: str, *, version: Version, operation: Operation,
 
 
 def status_without(status: Status, prefix: str) -> Status:
-    """As `id_rewriting.status_without`."""
+    """As `ids.status_without`."""
     message, details = status.message.replace(prefix, ""), status.details
     if prefix.encode("ascii") in details:
         try:

@@ -11,8 +11,8 @@ from gateway.a2a.bindings.grpc_field import refuse_crowd
 from gateway.a2a.bindings.grpc_schema import result_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest
-from gateway.a2a.ids import NestedIds, nested_in
 from gateway.a2a.json import BOUNDS
+from gateway.a2a.nested_ids import NestedIds, nested_in
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress, task_of_resource
 from gateway.a2a.task_state import SPOKEN
