@@ -155,11 +155,11 @@ _REQUESTS, _ANSWERS, _STDIO, _PUSH = "Requests", "Answers of agents", "Agents on
 _OPERATORS, _FILES, _TENANTS, _ISSUERS = "Operators", "The configuration", "Tenants and tasks", "Credentials"
 CONSTANTS = (
     Constant(_REQUESTS, "bytes of the A2A `tenant`", "a2a/paths.py:_LONGEST_TENANT", "", fault.BadParams),
-    Constant(_REQUESTS, "characters of an id of a task or context", "a2a/bindings/field.py:_LONGEST_ID", "", fault.BadParams),
+    Constant(_REQUESTS, "characters of an id of a task or context", "a2a/paths.py:_LONGEST_ID", "", fault.BadParams),
     Constant(_REQUESTS, "bytes of a JSON-RPC id", "a2a/bindings/jsonrpc.py:_LONGEST_ID", "", fault.BadRequest),
     Constant(_REQUESTS, "tasks that one call names", "a2a/call.py:MOST_REFERENCED_TASKS", "", fault.BadParams),
     Constant(_REQUESTS, "characters of a number", "a2a/json.py:_LONGEST_NUMBER", "", fault.BadRequest),
-    Constant(_REQUESTS, "fields on one level of a protobuf message", "a2a/bindings/grpc_field.py:MOST_FIELDS", "", fault.BadRequest),
+    Constant(_REQUESTS, "fields on one level of a protobuf message", "a2a/bindings/grpc_message.py:MOST_FIELDS", "", fault.BadRequest),
     Constant(_REQUESTS, "addresses of `X-Forwarded-For` that are read", "proxy/client_address.py:_MOST_HOPS", "", "the last ones count"),
     Constant(_REQUESTS, "tasks on a page of ListTasks", "a2a/task_list.py:LONGEST_PAGE", "", fault.BadParams),
     Constant(_REQUESTS, "calls at a time of a host on stdio (`a2a-gateway stdio`)", "listener/stdio.py:MOST_CALLS", "", "-31503"),

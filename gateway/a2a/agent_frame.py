@@ -6,8 +6,8 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a import progress
-from gateway.a2a.bindings import echo, jsonrpc
+from gateway.a2a import progress, push_config
+from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
@@ -93,7 +93,7 @@ def with_tenant(call: Call, frame: bytes) -> bytes:
         restored: bytes = grpc_binding().restore_tenant(call.operation, call.dialect.version, frame, call.tenant)
         return restored
     try:
-        return echo.restore_tenant(frame, call.dialect.binding, call.tenant)
+        return push_config.restore_tenant(frame, call.dialect.binding, call.tenant)
     except BadRequest as error:
         raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
 

@@ -17,7 +17,7 @@ the metadata of 0.1. Where ids stand in the parameters of a call, as JSON has th
     pushNotificationConfig.taskId           in both spellings, under every name and at every place of a configuration
 
 Over HTTP+JSON path and query are more such places; a call whose body and path name two tasks was refused by
-`bindings.rest`. Over gRPC the same fields count (`bindings.grpc_id`).
+`bindings.rest`. Over gRPC the same fields count (`bindings.grpc_fields`).
 
 Where several callers of an agent may choose the same context id, each has a prefix put before its ids on the way to the
 agent, which is removed on the way back. All other values of a call and of a frame keep their bytes.

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from gateway.a2a import agent_error, push_config
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding, jsonrpc
-from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
@@ -25,6 +24,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import NO_PARAMS
+from gateway.a2a.push_config import forget_tenants
 from gateway.a2a.versions import v0_3_proto
 from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo, Misfit

@@ -11,8 +11,8 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import binding, grpc, jsonrpc, rest
-from gateway.a2a.bindings.field import write_query
 from gateway.a2a.bindings.grpc_method import BY_PATH
+from gateway.a2a.bindings.rest import write_query
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.framing.grpc import unframe
