@@ -128,6 +128,8 @@ def read_result(result: bytes, identity: bytes) -> Progress | None:
         return None if has_duplicates(result) else _tell(_bare.decode(result), result, identity)
     except (msgspec.DecodeError, RecursionError):
         return _read_odd(msgspec.Raw(result), identity)
+    except Ambiguous:
+        return None
 
 
 def read_error(error: bytes, identity: bytes) -> Progress | None:
@@ -363,8 +365,8 @@ _MESSAGES = frozenset({"message", "other_message", "capital_message"})
 _WRITTEN_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object)}
 
 
-def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
-    """Return the progress of a result that is no object, or has a member of a wrong type."""
+def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress | None:
+    """Return the progress of a result that is no object, or has a member of a wrong type; None as `read_result`."""
     first = bytes(result)[:1]
     if first == b"[":
         return _tell_list(result, identity)
@@ -372,6 +374,8 @@ def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
         return Progress(id=identity)
     try:
         return _read_piecemeal(_members.decode(result), result, identity)
+    except Ambiguous:
+        return None
     except (msgspec.DecodeError, RecursionError):
         return Progress(id=identity, legible=False)
 

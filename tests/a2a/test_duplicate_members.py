@@ -130,3 +130,7 @@ def test_no_member_of_an_error_stands_twice() -> None:
     raw = b'{"code":1,"message":"a","data":{"metadata":{"taskId":"t","taskId":"u"}}}'
     assert read_progress(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None
     assert read_bare(b'{"error":' + raw + b"}") is None
+    for beside in (b'"x":1', b'"contextId":5'):
+        result = b"{" + beside + b',"error":' + raw + b"}"
+        assert read_progress(b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}") is None
+        assert read_bare(result) is None
