@@ -15,7 +15,7 @@ from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 from gateway.push.relay import PushRelay
 from gateway.push.ssrf import WebhookPolicy

@@ -20,7 +20,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import read_rest
 from gateway.a2a.task_list import can_list
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo
 
 LIST = Operation.LIST_TASKS

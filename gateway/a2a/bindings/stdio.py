@@ -19,6 +19,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamProtocol
 from gateway.a2a.json import refuse_crowd
 from gateway.a2a.progress import Progress
+from gateway.a2a.task_state import INTERRUPTED, TERMINAL
 
 STREAM_HEADER = b"a2a-stream"
 """The frame header with which an agent may mark the `end` of a stream; a convention of this gateway."""
@@ -97,12 +98,12 @@ def course(members: strict_json.Members, told: Progress | None, version: Version
     if told.event not in ("task", "status"):
         return Course.GOES_ON
     if version is Version.V1_0:
-        if told.state in _TERMINAL:
+        if told.state in TERMINAL:
             return Course.ENDS
-        return Course.MAY_END if told.state in _INTERRUPTED else Course.GOES_ON
+        return Course.MAY_END if told.state in INTERRUPTED else Course.GOES_ON
     if told.event == "status" and _is_final(members):
         return Course.ENDS
-    return Course.MAY_END if told.state in _TERMINAL or told.state in _INTERRUPTED else Course.GOES_ON
+    return Course.MAY_END if told.state in TERMINAL | INTERRUPTED else Course.GOES_ON
 
 
 def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -133,6 +134,4 @@ _FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("[^
 _LAST = re.compile(rb',\s*"id"\s*:\s*("[^"\\]{1,64}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _TAIL = 256
 _NULL = msgspec.Raw(b"null")
-_TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
-_INTERRUPTED = frozenset({"input-required", "auth-required"})
 _FLATTEN = bytes.maketrans(b"\r\n", b"  ")

@@ -25,16 +25,15 @@ from typing import Any
 
 import msgspec
 
+from gateway.a2a import task_state
 from gateway.a2a.dialect import Version
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
+from gateway.a2a.task_state import HUB_STATES, STATES
 
-TERMINAL = frozenset({
-    "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED",
-})  # fmt: skip
-"""States that end a task (1.0 §4.1.3), as the hub spells them."""
-INTERRUPTED = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
-"""States in which a task waits for its client."""
+TERMINAL = frozenset(HUB_STATES[STATES.index(state)] for state in task_state.TERMINAL)
+INTERRUPTED = frozenset(HUB_STATES[STATES.index(state)] for state in task_state.INTERRUPTED)
+"""The same states as in `task_state`, as the hub spells them."""
 RESTING = TERMINAL | INTERRUPTED
 """States in which older versions end a stream."""
 

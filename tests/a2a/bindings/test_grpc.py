@@ -15,7 +15,7 @@ from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtoc
 from gateway.a2a.json import BodyBounds
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import PathCall
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
 from tests.table import for_each

@@ -19,8 +19,7 @@ from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
 from gateway.a2a.sanitized_card import Discretion, sanitize
-from gateway.a2a.translation import Translation
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS, Translation
 from tests.a2a.dialects import call_of
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"
