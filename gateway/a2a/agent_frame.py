@@ -13,7 +13,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.headers import is_json
-from gateway.a2a.json import refuse_crowd
+from gateway.a2a.json import UNREADABLE, refuse_crowd
 from gateway.a2a.nested_ids import Ambiguous, nested_in_body
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
@@ -107,7 +107,7 @@ def _refuse_garbage(frame: bytes) -> None:
     try:
         str(frame, "utf-8")
         _any.decode(frame)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise UpstreamProtocol("the agent's answer is no JSON") from error
     if frame.lstrip()[:1] == b"{":
         # An object that `read_bare` refused; a text or a number names nobody's task.

@@ -35,7 +35,7 @@ from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import NO_IDS, Call, ReferencedIds, Webhook, gather
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import BadParams
-from gateway.a2a.json import Members
+from gateway.a2a.json import Members, decode_members
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     NO_PARAMS,
@@ -183,7 +183,7 @@ def _ids_of(members: Members, *names: str) -> list[str]:
 def _kept_references(metadata: msgspec.Raw) -> list[str]:
     """Return the references that 0.1 keeps in the metadata; anything else under their name is no reference."""
     try:
-        return _ids.decode(_members.decode(metadata)[_KEPT_REFERENCES]) or []
+        return _ids.decode(decode_members(metadata)[_KEPT_REFERENCES]) or []
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return []
 
@@ -223,7 +223,6 @@ _NULL = msgspec.Raw(b"null")
 _IN_WEBHOOK = frozenset({"url", "token", "authentication"})
 _KEPT_REFERENCES = next(kept for kept, name in KEPT_OF_MESSAGES if name == "referenceTaskIds")
 _ids = msgspec.json.Decoder(list[str] | None)
-_members = msgspec.json.Decoder(Members)
 
 # ---- Ids in the place of others --------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a.json import Members
+from gateway.a2a.json import UNREADABLE, Members, decode_elements, decode_members
 
 MOST_NESTED_TASKS = 1_000
 """The most tasks that an answer may name beside its own."""
@@ -131,7 +131,7 @@ def nested_in_body(body: bytes) -> NestedIds | None:
     """
     try:
         return nested_in_error(_body.decode(body).error)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -166,16 +166,16 @@ def _in_messages(raw: msgspec.Raw, task: str | None, context: str | None) -> Ite
     is_list = memoryview(raw)[0] == _BRACKET
     try:
         messages = _list.decode(raw) if is_list else (_one.decode(raw),)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return _in_odd(raw)
     return [said for one in messages if not one.names_only(task, context) for said in one.said()]
 
 
 def _in_odd(raw: msgspec.Raw) -> Iterator[Said]:
     """Return the same where a member is of another type than it should be: that names nothing, and all others do."""
-    found = _value(raw, _elements)
+    found = _value(raw, decode_elements)
     for one in found if isinstance(found, list) else [raw]:
-        members = _value(one, _members.decode)
+        members = _value(one, decode_members)
         if isinstance(members, dict):
             yield from _in_objects([{name: _value(members[name]) for name in _IN_MESSAGES & members.keys()}])
 
@@ -212,7 +212,7 @@ def _value(raw: msgspec.Raw, decode: Callable[[msgspec.Raw], object] = msgspec.j
     """Return a decoded value; None if it cannot be decoded."""
     try:
         return decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
@@ -252,8 +252,6 @@ _HALF = re.compile("[\ud800-\udfff]")
 _OF_TASKS = frozenset({"status", "contextId", "context_id", "sessionId", "session_id"})
 _one = msgspec.json.Decoder(_Message)
 _list = msgspec.json.Decoder(list[_Message])
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_members = msgspec.json.Decoder(Members)
 
 # ---- Duplicate members -----------------------------------------------------------------------------------------------
 
@@ -268,7 +266,6 @@ _OPENED = frozenset({
 _BRACE = ord("{")
 _SMALL = 1024
 """Bytes of an object up to which its strings are compared before it is decoded and encoded."""
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _WRAPPED = re.compile(rb'\{"[A-Za-z_]+":\{')
 _wrapped = msgspec.json.Decoder(dict[str, Members]).decode
 _rows = msgspec.json.Decoder(list[Members]).decode
@@ -292,11 +289,11 @@ def has_duplicates(data: bytes | msgspec.Raw) -> bool:
                 return False
     except msgspec.ValidationError:
         pass
-    except _UNREADABLE:
+    except UNREADABLE:
         return True
     try:
         return _has_duplicates(data, _DEPTH, spaced=True)
-    except _UNREADABLE:
+    except UNREADABLE:
         return True
 
 
@@ -324,7 +321,7 @@ def _all_differ(data: bytes) -> bool:
 def _has_duplicates(data: bytes | msgspec.Raw, depth: int, *, spaced: bool) -> bool:
     """Check an object of which `depth` levels are looked at; `spaced` if there may be spaces between members."""
     try:
-        members = _members.decode(data)
+        members = decode_members(data)
     except msgspec.ValidationError:
         return _any_has_duplicates(data, depth)
     if len(_encode(members)) != len(data):
@@ -344,7 +341,7 @@ def _any_has_duplicates(data: bytes | msgspec.Raw, depth: int) -> bool:
     except msgspec.ValidationError:
         pass
     try:
-        elements = _elements(data)
+        elements = decode_elements(data)
     except msgspec.ValidationError:
         return False
     return any(memoryview(each)[0] == _BRACE and _has_duplicates(each, depth, spaced=True) for each in elements)

@@ -16,7 +16,7 @@ import msgspec
 from gateway.a2a import json as strict_json
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadParams, ParseFailed
-from gateway.a2a.json import Tree
+from gateway.a2a.json import UNREADABLE, Tree, decode_elements
 from gateway.a2a.operation import Kind, Operation
 
 LONGEST_ID = 512
@@ -185,8 +185,8 @@ def _restored(raw: bytes, tenant: str | None) -> bytes:
     start = raw.lstrip()[:1]
     if start == b"[":
         try:
-            items = [bytes(item) for item in _list.decode(raw)]
-        except (msgspec.DecodeError, RecursionError) as error:
+            items = [bytes(item) for item in decode_elements(raw)]
+        except UNREADABLE as error:
             raise ParseFailed("the body is not valid JSON") from error
         restored = [_of_one(item, tenant) for item in items]
         return raw if restored == items else b"[" + b",".join(restored) + b"]"
@@ -208,4 +208,3 @@ def _of_one(raw: bytes, tenant: str | None) -> bytes:
 
 
 _ENVELOPE = frozenset({"jsonrpc", "id", "result"})
-_list = msgspec.json.Decoder(list[msgspec.Raw])

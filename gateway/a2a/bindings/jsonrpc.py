@@ -15,7 +15,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, UpstreamProtocol
 from gateway.a2a.framing import sse
-from gateway.a2a.json import BOUNDS, BodyBounds, Members, Tree
+from gateway.a2a.json import BOUNDS, UNREADABLE, BodyBounds, Members, Tree, decode_members
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
@@ -194,7 +194,7 @@ def open_answer(frame: bytes) -> Answer | None:
         return None
     try:
         answer = _answer.decode(frame)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if answer.jsonrpc not in _VERSIONS:
         return None
@@ -252,8 +252,8 @@ def read_error(call: Call, _status: int, frame: bytes) -> AgentError | None:
 
 def _has_twins(frame: bytes) -> bool:
     try:
-        return strict_json.has_twins(frame, _members.decode(frame))
-    except (msgspec.DecodeError, RecursionError):
+        return strict_json.has_twins(frame, decode_members(frame))
+    except UNREADABLE:
         # A member that the envelope does not have may be unreadable.
         return True
 
@@ -314,8 +314,6 @@ for _name, _known in METHODS.items():
     _NAMES.setdefault(_known, _name)
     if _name in SHARED_WITH_0_1:
         _NAMES.setdefault((_known[0], Version.V0_1), _name)
-
-_members = msgspec.json.Decoder(Members)
 
 
 _answer = msgspec.json.Decoder(Answer)
@@ -418,7 +416,7 @@ def _is_same(frame_id: bytes, call_id: bytes, *, as_doubles: bool) -> bool:
         return False
     try:
         answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except UNREADABLE:
         return False
     if isinstance(answered, bool):
         return False

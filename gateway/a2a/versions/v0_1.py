@@ -24,10 +24,8 @@ A name that means nothing here and something in 1.0 is dropped, never passed on 
 
 from hashlib import blake2b
 
-import msgspec
-
 from gateway.a2a.dialect import Version
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Tree, write
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.task_state import STATES as WORDS
@@ -65,7 +63,6 @@ KEPT_OF_MESSAGES = (*KEPT_OF_ARTIFACTS, ("reference_task_ids_compat", "reference
 
 _MOST_ARTIFACTS = 10_000
 _LONGEST_NAME = 64
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 # ---- Kept in metadata ------------------------------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ def _name_message(message: Tree | None, task_id: str, context_id: str) -> None:
     if message is None:
         return
     if "messageId" not in message:
-        content = _ENCODER.encode((task_id, message["role"], message["parts"]))
+        content = write((task_id, message["role"], message["parts"]))
         message["messageId"] = blake2b(content, digest_size=16).hexdigest()
     message["taskId"] = task_id
     message["contextId"] = context_id

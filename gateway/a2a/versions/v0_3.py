@@ -490,11 +490,6 @@ def _lower_config(config: Tree, memo: Memo) -> Tree:
     return {"taskId": task_id, "pushNotificationConfig": PUSH_DOWN(config, memo)}
 
 
-def _lower_send(params: Tree, memo: Memo) -> Tree:
-    params.setdefault("configuration", {})
-    return _SENT_DOWN(params, memo)
-
-
 # Absent it is the agent's choice, and agents choose differently (protocol §8.2).
 _CONFIGURATION_DOWN = exact(
     {
@@ -504,7 +499,10 @@ _CONFIGURATION_DOWN = exact(
     },
     default(blocking=True),
 )
-_SENT_DOWN = exact({"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)})
+_SENT_DOWN = exact(
+    {"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)},
+    default(configuration={"blocking": True}),
+)
 _NAMED_DOWN = exact(
     {
         **dropped("pushNotificationConfigId", "pageSize", "pageToken"),
@@ -518,8 +516,8 @@ FORM = Form(
     # In prose 0.3 can list tasks, over other bindings; no agent has been met that does.
     answers=frozenset(Operation) - {Operation.LIST_TASKS},
     rules={
-        Operation.SEND_MESSAGE: Rules(_SENT, _lower_send, _JSON.answer, _lower_answer),
-        Operation.SEND_STREAMING_MESSAGE: Rules(_SENT, _lower_send, _JSON.event, _lower_answer),
+        Operation.SEND_MESSAGE: Rules(_SENT, _SENT_DOWN, _JSON.answer, _lower_answer),
+        Operation.SEND_STREAMING_MESSAGE: Rules(_SENT, _SENT_DOWN, _JSON.event, _lower_answer),
         Operation.GET_TASK: Rules(
             schema({"id": need(ID), "historyLength": unless_empty(LENGTH), "metadata": DROP}),
             result_up=_JSON.task,

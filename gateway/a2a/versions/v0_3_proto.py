@@ -447,13 +447,9 @@ _SENT_DOWN = exact(
         ),
         "metadata": SOME,
     },
+    default(configuration={"blocking": True}),
     closed=True,
 )
-
-
-def _lower_send(params: Tree, memo: Memo) -> Tree:
-    params.setdefault("configuration", {})
-    return _SENT_DOWN(params, memo)
 
 
 def _lower_answer(result: Tree, memo: Memo) -> Tree:
@@ -507,9 +503,9 @@ FORM = Form(
     version=Version.V0_3,
     answers=frozenset(Operation) - {Operation.LIST_TASKS, Operation.GET_CARD},
     rules={
-        Operation.SEND_MESSAGE: Rules(_lift_send, _lower_send, _OBJECTS.answer, _lower_answer),
+        Operation.SEND_MESSAGE: Rules(_lift_send, _SENT_DOWN, _OBJECTS.answer, _lower_answer),
         Operation.SEND_STREAMING_MESSAGE: Rules(
-            lambda params, memo: _lift_send(params, memo, streams=True), _lower_send, _OBJECTS.answer, _lower_answer
+            lambda params, memo: _lift_send(params, memo, streams=True), _SENT_DOWN, _OBJECTS.answer, _lower_answer
         ),
         Operation.GET_TASK: Rules(
             _params({**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task),
