@@ -18,10 +18,11 @@ from pathlib import Path
 from benchmarks.fairness import agent
 from benchmarks.page import table
 from gateway.a2a.bindings import jsonrpc
+from gateway.a2a.bindings.jsonrpc import read_progress
 from gateway.a2a.call import Call
 from gateway.a2a.ids import referenced_ids
 from gateway.a2a.paths import PathCall
-from gateway.a2a.progress import Progress, read_jsonrpc
+from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
@@ -99,7 +100,7 @@ def _call(body: bytes) -> Call:
 def _new() -> Progress:
     """What an answer tells that names a new task in a new context."""
     task = {"id": str(uuid.uuid4()), "contextId": str(uuid.uuid4()), "status": {"state": "TASK_STATE_COMPLETED"}}
-    told = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode())
+    told = read_progress(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode())
     assert told is not None
     return told
 

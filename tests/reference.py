@@ -11,7 +11,7 @@ import yaml
 
 from gateway import __version__
 from gateway.a2a import fault, headers
-from gateway.a2a.remedy import REMEDIES
+from gateway.a2a.fault import REMEDIES
 from gateway.cli import app
 from gateway.config.agent import (
     DEFAULT_AFFINITY,

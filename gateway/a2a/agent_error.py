@@ -33,7 +33,7 @@ from gateway.a2a.fault import (
     INVALID_AGENT_RESPONSE,
     ErrorKind,
 )
-from gateway.a2a.json import Tree
+from gateway.a2a.json import UNREADABLE, Tree, decode_elements, write
 
 LONGEST_MESSAGE = 2_000
 """Characters of a message."""
@@ -244,7 +244,7 @@ def write_jsonrpc(error: AgentError, *, id: bytes, version: Version) -> bytes:  
         told["data"] = error.data
     elif error.details:
         told["data"] = error.details
-    return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + encoder.encode(told) + b"}"
+    return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + write(told) + b"}"
 
 
 def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
@@ -261,10 +261,10 @@ def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
     status = error.http_status if version is Version.V1_0 else known.status_toward(version)
     told: Tree = {"code": status, "status": known.grpc_status, "message": error.message, "details": details}
     if version is Version.V1_0:
-        return status, encoder.encode({"error": told})
+        return status, write({"error": told})
     beside: Tree = {} if error.data is msgspec.UNSET else {"data": error.data}
     code = table.code_toward(error.code, version)
-    return status, encoder.encode({
+    return status, write({
         "code": code, "type": known.name, "message": error.message, **beside, "error": told,
     })  # fmt: skip
 
@@ -277,8 +277,8 @@ def read_details(raw: msgspec.Raw) -> list[Tree]:
     if not raw or len(raw) > _LONGEST_ARRAY:
         return []
     try:
-        elements = _array.decode(raw) if bytes(raw).startswith(b"[") else [raw]
-    except (msgspec.DecodeError, RecursionError):
+        elements = decode_elements(raw) if bytes(raw).startswith(b"[") else [raw]
+    except UNREADABLE:
         return []
     typed: list[Tree] = []
     loose: list[object] = []
@@ -316,7 +316,7 @@ def bounded(details: Iterable[Tree]) -> tuple[Tree, ...]:
     kept: list[Tree] = []
     room = LONGEST_DETAILS
     for detail in details:
-        size = room + 1 if _is_deeper(detail, DEEPEST_DETAIL) else len(encoder.encode(detail))
+        size = room + 1 if _is_deeper(detail, DEEPEST_DETAIL) else len(write(detail))
         if size <= room:
             kept.append(detail)
             room -= size
@@ -372,11 +372,7 @@ def _number(text: str) -> Decimal:
     return number
 
 
-encoder = msgspec.json.Encoder(decimal_format="number")
-"""Writes what is read here, numbers digit by digit."""
-
 _any = msgspec.json.Decoder(float_hook=_number)
-_array = msgspec.json.Decoder(list[msgspec.Raw])
 _members = msgspec.json.Decoder(_Members)
 _string = msgspec.json.Decoder(str)
 
@@ -387,7 +383,7 @@ def _value(raw: msgspec.Raw) -> object:
         return msgspec.UNSET
     try:
         found: object = _any.decode(raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ArithmeticError):
+    except (*UNREADABLE, ArithmeticError):
         return msgspec.UNSET
     return msgspec.UNSET if _is_deeper(found, DEEPEST_DETAIL) else found
 
@@ -401,7 +397,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 def _open(raw: bytes | msgspec.Raw) -> _Members | None:
     try:
         return _members.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -6,15 +6,15 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a import progress
-from gateway.a2a.bindings import echo
+from gateway.a2a import progress, push_config
+from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.binding import grpc_binding
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.headers import is_json
-from gateway.a2a.ids import Ambiguous, nested_in_body
-from gateway.a2a.json import refuse_crowd
+from gateway.a2a.json import UNREADABLE, refuse_crowd
+from gateway.a2a.nested_ids import Ambiguous, nested_in_body
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 
@@ -41,7 +41,7 @@ def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progres
         raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
     refuse_crowd(frame)
     if binding is Binding.JSONRPC:
-        told = progress.read_jsonrpc(frame, void=call.operation is Operation.DELETE_PUSH_CONFIG)
+        told = jsonrpc.read_progress(frame, void=call.operation is Operation.DELETE_PUSH_CONFIG)
         if told is None:
             raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
         return told
@@ -63,7 +63,7 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
     if not is_json(content_type):
         return None
     if call.dialect.binding is Binding.JSONRPC:
-        told = progress.read_jsonrpc(frame)
+        told = jsonrpc.read_progress(frame)
         return None if told is None or told.error is None else told
     told = progress.read_bare(frame)
     if told is None:
@@ -77,7 +77,7 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
 def event_reader(call: Call) -> Callable[[bytes], Progress | None]:
     """Return the reader of the events of a stream; it returns None for data that is no answer."""
     if call.dialect.binding is Binding.JSONRPC:
-        return progress.read_jsonrpc
+        return jsonrpc.read_progress
     if call.dialect.binding is Binding.REST:
         return progress.read_bare
     return partial(grpc_binding().read_progress, call.operation, call.dialect.version)
@@ -93,7 +93,7 @@ def with_tenant(call: Call, frame: bytes) -> bytes:
         restored: bytes = grpc_binding().restore_tenant(call.operation, call.dialect.version, frame, call.tenant)
         return restored
     try:
-        return echo.restore_tenant(frame, call.dialect.binding, call.tenant)
+        return push_config.restore_tenant(frame, call.dialect.binding, call.tenant)
     except BadRequest as error:
         raise UpstreamProtocol(_TWO_WAYS, detail=error.message) from error
 
@@ -107,7 +107,7 @@ def _refuse_garbage(frame: bytes) -> None:
     try:
         str(frame, "utf-8")
         _any.decode(frame)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise UpstreamProtocol("the agent's answer is no JSON") from error
     if frame.lstrip()[:1] == b"{":
         # An object that `read_bare` refused; a text or a number names nobody's task.

@@ -3,6 +3,7 @@
 Both are msgspec structs, as every value that is made per request: a frozen dataclass takes six times as long to make.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec.structs import force_setattr
 
 from gateway.a2a.bindings.grpc_method import GrpcMethod
 from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS, Parameters
 from gateway.a2a.paths import PathCall
@@ -135,3 +137,61 @@ class Call(msgspec.Struct, frozen=True):
         """Release the body and its parameters; the agent has them."""
         force_setattr(self, "body", b"")
         force_setattr(self, "params", NO_PARAMS)
+
+
+# ---- Referenced ids --------------------------------------------------------------------------------------------------
+
+MOST_REFERENCED_TASKS = 1_000
+"""The most tasks that one call may name."""
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """A push configuration that a call sets, or that a send brings along.
+
+    Attributes:
+        url: Empty if it has none; `ReferencedIds.webhooks` has no such one.
+        token: Whether it has a token or credentials.
+    """
+
+    url: str
+    token: bool = False
+
+
+class ReferencedIds(msgspec.Struct, frozen=True):
+    """The ids that a call names.
+
+    Attributes:
+        tasks: Each task once; the one that the call is about first, if there is one.
+        references: Those of `tasks` that stand only among the references of a message, or in a push configuration that
+            a send brings along.
+        context: The one context, or None.
+        webhooks: The push configurations that have a URL.
+        tokens: Whether a push configuration has a token or an authentication, and no URL.
+    """
+
+    tasks: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    context: str | None = None
+    webhooks: tuple[Webhook, ...] = ()
+    tokens: bool = False
+
+
+NO_IDS = ReferencedIds()
+"""The ids of a call that names nothing."""
+
+
+def gather(
+    tasks: Iterable[str | None], references: Iterable[str], context: str | None, webhooks: Iterable[Webhook | None]
+) -> ReferencedIds:
+    """Return the ids together; None and empty texts count as absent.
+
+    Raises:
+        BadParams: there are more than `MOST_REFERENCED_TASKS` tasks.
+    """
+    named = dict.fromkeys(task for task in tasks if task)
+    referred = dict.fromkeys(task for task in references if task and task not in named)
+    if len(named) + len(referred) > MOST_REFERENCED_TASKS:
+        raise BadParams(f"the request names more than {MOST_REFERENCED_TASKS} tasks")
+    hooks = [hook for hook in webhooks if hook is not None]
+    called = tuple(hook for hook in hooks if hook.url)
+    return ReferencedIds((*named, *referred), tuple(referred), context or None, called, len(called) < len(hooks))

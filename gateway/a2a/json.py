@@ -32,9 +32,13 @@ Tree: TypeAlias = dict[str, Any]
 SLICE = 256 * 1024
 """Bytes that are looked at in one go."""
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The exceptions of a decoder for bytes that are no JSON, or not of its type."""
 _NULL = msgspec.Raw(b"null")
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+decode_members = msgspec.json.Decoder(Members).decode
+"""Returns the members of an object, each as its bytes came; of two with one name the last."""
+decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+"""Returns the elements of a list likewise."""
 _string = msgspec.json.Decoder(str)
 _value = msgspec.json.Decoder(float_hook=Decimal)
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -75,12 +79,12 @@ def open_body(body: bytes, bounds: BodyBounds = BOUNDS) -> Members:
         raise ParseFailed("the body is not UTF-8")
     found = skeleton(body, bounds)
     try:
-        members = _object.decode(body)
+        members = decode_members(body)
     except msgspec.ValidationError as error:
         if body.lstrip()[:1] == b"[":
             raise BadRequest("batch requests are not supported: send one request") from error
         raise BadRequest("the body is not a JSON object") from error
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise ParseFailed("the body is not valid JSON") from error
     refuse_numbers(found)
     _refuse_ambiguity(body, members)
@@ -95,8 +99,8 @@ def open_object(raw: msgspec.Raw, name: str) -> Members:
         DuplicateKey: as `open_body`.
     """
     try:
-        members = _object.decode(raw)
-    except _UNREADABLE as error:
+        members = decode_members(raw)
+    except UNREADABLE as error:
         raise BadParams(f"{name} must be an object") from error
     _refuse_ambiguity(raw, members)
     return members
@@ -139,7 +143,7 @@ def has_twins(raw: bytes | msgspec.Raw, members: Members) -> bool:
     if len(_encoder.encode(members)) == len(raw):
         return False
     compact = msgspec.json.format(bytes(raw), indent=-1)
-    if len(_encoder.encode(_object.decode(compact))) == len(compact):
+    if len(_encoder.encode(decode_members(compact))) == len(compact):
         return False
     try:
         pairs = _PAIRS.decode(compact.decode())
@@ -200,7 +204,7 @@ def read(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - any JSON
     """
     try:
         return _value.decode(raw)
-    except (*_UNREADABLE, ArithmeticError) as error:
+    except (*UNREADABLE, ArithmeticError) as error:
         raise ParseFailed("the body is not valid JSON") from error
 
 
@@ -306,7 +310,7 @@ def put(raw: bytes | msgspec.Raw, path: Sequence[str], value: bytes | None) -> b
         path: Names of members, outermost first. An object on the way that is absent or null is made.
         value: JSON; None to take the member out.
     """
-    members = _object.decode(raw)
+    members = decode_members(raw)
     name, *below = path
     if below:
         inside = members.get(name, _NULL)

@@ -17,7 +17,7 @@ from gateway.a2a.fault import BadRequest, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import Progress, read_bare
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 
 CONTENT_TYPES = {
@@ -26,8 +26,6 @@ CONTENT_TYPES = {
     Version.V0_1: "application/json",
 }
 """The content type of a notification, by its version."""
-TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
-"""States that end a task, as `Progress.state` spells them."""
 
 _EVENTS = ("task", "statusUpdate", "artifactUpdate", "message")
 _WRAPPERS = (*_EVENTS, "status_update", "artifact_update")

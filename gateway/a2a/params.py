@@ -18,9 +18,10 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a import json as strict_json
+from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.json import Members, Tree
-from gateway.a2a.operation import Operation
+from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.paths import PathCall, fits_path, is_tenant
 
 Way: TypeAlias = tuple[tuple[str, Members], ...]
@@ -196,6 +197,27 @@ def ids_of(message: Members) -> tuple[str | None, str | None]:
     if _MESSAGE_IDS.isdisjoint(message):
         return None, None
     return text_of(message, "taskId", "task_id"), text_of(message, "contextId", "context_id")
+
+
+def task_and_context(operation: Operation, version: Version, params: Parameters) -> tuple[str | None, str | None]:
+    """Return the task and the context of a call, read by its generation's names.
+
+    Raises:
+        BadParams: one is no string, or differs in two spellings.
+    """
+    members = params.members
+    if operation.sends:
+        if version is Version.V0_1:
+            return text_of(members, "id"), text_of(members, "sessionId")
+        return ids_of(params.message)
+    if operation is Operation.LIST_TASKS:
+        return None, text_of(members, "contextId", "context_id")
+    if operation is Operation.GET_EXTENDED_CARD:
+        return None, None
+    names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
+    if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
+        return text_of(members, "taskId", "task_id"), None
+    return text_of(members, "id"), None
 
 
 def agreed(name: str, *places: str | None) -> str | None:

@@ -10,12 +10,13 @@ The A2A `tenant` field is an opaque string, compared exactly; only in a path has
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import BadRequest
+from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
 
 NAME = re.compile(
@@ -47,6 +48,10 @@ _LONGEST_ID = 512
 
 # An id that ends so would be a verb in the path that the agent gets.
 _VERB = re.compile(r":(?:cancel|subscribe)\Z", re.IGNORECASE)
+
+# Ids without escapes that are neither a dot segment nor a verb.
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_UNSAFE = re.compile(r"[%/\\]")
 
 CARD_NAMES = ("agent-card.json", "agent.json")
 FIRST_SEGMENTS = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1", ".well-known"})
@@ -192,6 +197,34 @@ def decode_id(segment: str) -> str:
 def encode_id(value: str) -> str:
     """Return an id as a path writes it: the one canonical spelling."""
     return quote(value, safe=_ID_SAFE)
+
+
+def path_id(params: Mapping[str, Any], name: str, *, verb: bool = False) -> str:
+    """Return the id under that name, which a path can carry.
+
+    Refused are `%` and slashes, which some servers decode twice or before they route, and dot segments.
+
+    Args:
+        params: In the agent's form.
+        verb: Whether the path may have a verb behind it, so that it must not end like one itself.
+
+    Raises:
+        BadParams: it is missing, or a path cannot carry it.
+    """
+    found = params.get(name)
+    if not isinstance(found, str) or not found:
+        raise BadParams(f"{name} is missing", field=name)
+    if _PLAIN.fullmatch(found) is not None:
+        return found
+    if len(found) > _LONGEST_ID:
+        raise BadParams(f"{name} has more than {_LONGEST_ID} characters", field=name)
+    if found in (".", "..") or _UNSAFE.search(found) is not None or (verb and _VERB.search(found) is not None):
+        raise BadParams(f"{name} has characters that a path cannot carry, or ends like a verb", field=name)
+    try:
+        decode_id(encode_id(found))
+    except (BadRequest, UnicodeEncodeError) as error:
+        raise BadParams(f"{name} has control characters or a space at an end", field=name) from error
+    return found
 
 
 def rest_path(call: PathCall, version: Version) -> str:

@@ -16,9 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a.bindings.jsonrpc import open_answer
-from gateway.a2a.ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
-from gateway.a2a.json import Members
+from gateway.a2a.json import UNREADABLE, Members, decode_members
+from gateway.a2a.nested_ids import Ambiguous, NestedIds, has_duplicates, nested_ids, nested_in, nested_in_error
 from gateway.a2a.task_state import SPOKEN
 
 _ABSENT = msgspec.Raw()
@@ -74,7 +73,6 @@ class _Error(msgspec.Struct, gc=False):
 
 _bare = msgspec.json.Decoder(_Object)
 _error = msgspec.json.Decoder(_Error)
-_members = msgspec.json.Decoder(Members)
 _text = msgspec.json.Decoder(str | None)
 _status = msgspec.json.Decoder(_Status | None)
 
@@ -116,35 +114,31 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Progress()
 
 
-def read_jsonrpc(frame: bytes, *, void: bool = False) -> Progress | None:
-    """Read a JSON-RPC answer or event; None for what is no such answer (`open_answer`).
-
-    An error must have a code, and no member twice in either where ids are looked for.
+def read_result(result: bytes, identity: bytes) -> Progress | None:
+    """Read the result of a JSON-RPC answer; None for one with a member twice where ids are looked for.
 
     Args:
-        void: Whether the answer may have neither result nor error.
+        identity: The raw id of the answer.
     """
-    answer = open_answer(frame)
-    if answer is None:
-        return None
-    identity = bytes(answer.id)
-    if answer.error and answer.error not in _UNSET:
-        try:
-            error = _error.decode(answer.error)
-            named = nested_in_error(answer.error)
-        except (msgspec.DecodeError, Ambiguous):
-            return None
-        return Progress(id=identity, event="error", error=error.code, others=named)
-    if not answer.result:
-        return Progress(id=identity) if void else None
-    result = bytes(answer.result)
     if _PART.match(result) and (told := _read_part(result, identity)) is not None:
         return told
     try:
         result = _compact(result) if _SPACED in result else result
         return None if has_duplicates(result) else _tell(_bare.decode(result), result, identity)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return _read_odd(msgspec.Raw(result), identity)
+    except Ambiguous:
+        return None
+
+
+def read_error(error: bytes, identity: bytes) -> Progress | None:
+    """Read the error of a JSON-RPC answer; None for one without a code, or with a member twice."""
+    try:
+        code = _error.decode(error).code
+        named = nested_in_error(error)
+    except (msgspec.DecodeError, Ambiguous):
+        return None
+    return Progress(id=identity, event="error", error=code, others=named)
 
 
 def read_bare(frame: bytes) -> Progress | None:
@@ -153,7 +147,7 @@ def read_bare(frame: bytes) -> Progress | None:
         return None
     try:
         frame = _compact(frame) if _SPACED in frame else frame
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if has_duplicates(frame):
         return None
@@ -162,10 +156,10 @@ def read_bare(frame: bytes) -> Progress | None:
     except msgspec.ValidationError:
         # The decoder stopped at a member of a wrong type; what follows it has not been checked.
         try:
-            return _read_piecemeal(_members.decode(frame), frame, b"")
-        except (msgspec.DecodeError, RecursionError, Ambiguous):
+            return _read_piecemeal(decode_members(frame), frame, b"")
+        except (*UNREADABLE, Ambiguous):
             return None
-    except (msgspec.DecodeError, RecursionError, Ambiguous):
+    except (*UNREADABLE, Ambiguous):
         return None
 
 
@@ -181,7 +175,7 @@ def _read_part(result: bytes, identity: bytes) -> Progress | None:
         if len(outer) > 1 or members.keys() - _OF_PART or len(result) - len(_encode(outer)) >= _LEAST:
             return None
         task, context = _text.decode(members["taskId"]), _text.decode(members["contextId"])
-    except (msgspec.DecodeError, RecursionError, KeyError):
+    except (*UNREADABLE, KeyError):
         return None
     return Progress(identity, task or None, context or None, None, "artifact")
 
@@ -329,7 +323,7 @@ _READ = frozenset(name.replace("_", "").lower() for name in _READ_AS)
 
 def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """Return the progress of an object that is no task or update: a push configuration, a list of them, or a card."""
-    members = _members.decode(data)
+    members = decode_members(data)
     if any(name not in _READ_AS and name.replace("_", "").lower() in _READ for name in members):
         # Some clients ignore case.
         return Progress(id=identity, legible=False)
@@ -370,16 +364,18 @@ _MESSAGES = frozenset({"message", "other_message", "capital_message"})
 _WRITTEN_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object)}
 
 
-def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress:
-    """Return the progress of a result that is no object, or has a member of a wrong type."""
+def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress | None:
+    """Return the progress of a result that is no object, or has a member of a wrong type; None as `read_result`."""
     first = bytes(result)[:1]
     if first == b"[":
         return _tell_list(result, identity)
     if first != b"{":
         return Progress(id=identity)
     try:
-        return _read_piecemeal(_members.decode(result), result, identity)
-    except (msgspec.DecodeError, RecursionError):
+        return _read_piecemeal(decode_members(result), result, identity)
+    except Ambiguous:
+        return None
+    except UNREADABLE:
         return Progress(id=identity, legible=False)
 
 
@@ -419,7 +415,7 @@ def _read_named(members: Members, named: _N) -> _N:
     if status is not None:
         try:
             named.status = _status.decode(status)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             # An object with an id and any status is a task; its status may still have a message.
             named.status = _read_status(status) if named.id or named.task_id or named.other_task_id else None
     return named
@@ -427,8 +423,8 @@ def _read_named(members: Members, named: _N) -> _N:
 
 def _read_status(raw: msgspec.Raw) -> _Status:
     try:
-        members = _members.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+        members = decode_members(raw)
+    except UNREADABLE:
         return _Status()
     return _Status(None, members.get("message", _ABSENT), members.get("update", _ABSENT))
 
@@ -437,8 +433,8 @@ def _read_object(raw: msgspec.Raw | None) -> _Named | None:
     if raw is None or bytes(raw) == b"null":
         return None
     try:
-        return _read_named(_members.decode(raw), _Named())
-    except (msgspec.DecodeError, RecursionError):
+        return _read_named(decode_members(raw), _Named())
+    except UNREADABLE:
         return _NOWHERE
 
 
@@ -447,7 +443,7 @@ def _read_text(raw: msgspec.Raw | None) -> str | None:
         return None
     try:
         text: str | None = _text.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return _UNREAD
     return text
 
@@ -502,7 +498,7 @@ def tasks_of(data: bytes | msgspec.Raw) -> set[str] | None:
     """Return the tasks that the members of a JSON list name; None where it cannot be read."""
     try:
         configs = _configs.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if any(each.task or each.message or each.status_update or each.artifact_update for each in configs):
         return None

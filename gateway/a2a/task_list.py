@@ -22,9 +22,8 @@ from gateway.a2a.fault import BadParams, BadRequest, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS
-from gateway.a2a.translation import can_ask
+from gateway.a2a.translation import FORMS, can_ask
 from gateway.a2a.versions import v1_0
-from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 
 PAGE = 50

@@ -14,6 +14,11 @@ HUB_STATES = (
 OLDER_STATES = {**dict(zip(STATES, HUB_STATES, strict=True)), "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED"}
 """The state of `HUB_STATES` by every word of older generations."""
 
+TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
+"""States that end a task (1.0 §4.1.3), as `STATES` spells them."""
+INTERRUPTED = frozenset({"input-required", "auth-required"})
+"""States in which a task waits for its client."""
+
 _STATES = {
     **{state: state for state in STATES},
     **dict(zip(HUB_STATES, STATES, strict=True)),

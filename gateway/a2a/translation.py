@@ -7,7 +7,7 @@ from one envelope into the other.
 The agent gets an id of the gateway's own in its JSON-RPC request; the client gets its own id back, byte for byte.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -15,22 +15,32 @@ from msgspec.structs import replace
 from gateway.a2a import agent_error, push_config
 from gateway.a2a.agent_error import AgentError
 from gateway.a2a.bindings import binding, jsonrpc
-from gateway.a2a.bindings.echo import forget_tenants
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, TaskNotFound, UpstreamProtocol, UpstreamReset
-from gateway.a2a.final_event import Ending, opening
 from gateway.a2a.framing.sse import encode
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias, Naming
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import NO_PARAMS
-from gateway.a2a.versions import v0_3_proto
-from gateway.a2a.versions.forms import FORMS
-from gateway.a2a.versions.version import Memo, Misfit
+from gateway.a2a.push_config import forget_tenants
+from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
+from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Memo, Misfit
 
 _T = TypeVar("_T")
 _G = TypeVar("_G")
+
+FORMS: Mapping[Dialect, Form] = {
+    Dialect(Binding.JSONRPC, Version.V0_1): v0_1.FORM,
+    Dialect(Binding.JSONRPC, Version.V0_3): v0_3.FORM,
+    Dialect(Binding.REST, Version.V0_3): v0_3_proto.FORM,
+    Dialect(Binding.JSONRPC, Version.V1_0): v1_0.FORM,
+    Dialect(Binding.REST, Version.V1_0): v1_0.FORM,
+    # Protobuf has the objects that ProtoJSON writes.
+    Dialect(Binding.GRPC, Version.V0_3): v0_3_proto.FORM,
+    Dialect(Binding.GRPC, Version.V1_0): v1_0.FORM,
+}
+"""The form of each dialect that can be translated."""
 
 JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 
@@ -68,7 +78,7 @@ class Translation:
     """
 
     __slots__ = (
-        "_begun", "_client", "_codec", "_config_id", "_ending", "_memo", "_naming", "_operation", "_ours", "_plain",
+        "_begun", "_client", "_codec", "_config_id", "_held", "_memo", "_naming", "_operation", "_ours", "_plain",
         "_push", "_tenant", "_their_codec", "_theirs", "call", "client", "stream_error",
     )  # fmt: skip
 
@@ -106,7 +116,7 @@ class Translation:
         self.stream_error: AgentError | None = None
         # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
-        self._ending = Ending(call.dialect.version)
+        self._held = _HeldEvent(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
         listed = call.operation is Operation.LIST_TASKS
         read_all = call.operation.kind is Kind.PUSH or listed or mixed or call.params.inner or push is not None
@@ -322,9 +332,9 @@ class Translation:
         before = self.held(last=False)
         if not self._begun:
             self._begun = True
-            *task, event = opening(event)
+            *task, event = _opening(event)
             before += b"".join([self._lowered(each, last=False) for each in task])
-        return before if self._ending.hold(event) else before + self._lowered(event, last=False)
+        return before if self._held.hold(event) else before + self._lowered(event, last=False)
 
     def fail(self, error: AgentError) -> bytes:
         """Return the last bytes of a stream that the agent ends with an error; gRPC tells it in the trailers.
@@ -344,7 +354,7 @@ class Translation:
     @property
     def holds(self) -> bool:
         """Return whether an event is held back."""
-        return self._ending.holds
+        return self._held.holds
 
     def held(self, *, last: bool) -> bytes:
         """Return the event that was held back, if there is one.
@@ -354,12 +364,12 @@ class Translation:
         """
         # A stream that ended with an error has no last event.
         last = last and self.stream_error is None
-        event = self._ending.take(last=last)
+        event = self._held.take(last=last)
         return b"" if event is None else self._lowered(event, last=last)
 
     def release(self) -> bytes:
         """Return the event that was held back, when neither another event nor the end has come for a while."""
-        return self.held(last=self._ending.is_over)
+        return self.held(last=self._held.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
         told = self._their_codec.read_result(self.call, data, event=True)
@@ -424,3 +434,105 @@ def _asked(operation: Operation, theirs: Dialect) -> Operation | None:
         # 0.1 has one configuration for each task.
         return Operation.GET_PUSH_CONFIG
     return None
+
+
+# ---- The first and the last event of a stream ------------------------------------------------------------------------
+
+
+class _HeldEvent:
+    """The event of one stream that is held back, in the hub's form, as it may be the last.
+
+    1.0 just closes a stream. Before, the last event says `final: true` (0.3 §7.2.2), and some clients treat a stream
+    that closes without it as broken. So an event that may be the last, because the task ends or waits for its client,
+    is held back until another one comes or the stream ends.
+
+    Args:
+        version: The client's generation.
+    """
+
+    __slots__ = ("_held", "_rested", "_version")
+
+    def __init__(self, version: Version) -> None:
+        self._version = version
+        self._held: Tree | None = None
+        # A status that was sent as not final, and may yet have been the last.
+        self._rested: Tree | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Return whether an event is held back."""
+        return self._held is not None
+
+    def hold(self, event: Tree) -> bool:
+        """Hold an event back if it may be the last, and return whether it is; the one before has been taken."""
+        if self._version is Version.V1_0:
+            return False
+        if self._may_end(event):
+            self._held = event
+            return True
+        if "statusUpdate" in event:
+            self._rested = None
+        return False
+
+    def take(self, *, last: bool) -> Tree | None:
+        """Return the event that was held back, or None.
+
+        Args:
+            last: Whether the stream has ended. A final or waiting status that was sent as not final is repeated then.
+        """
+        event, self._held = self._held, None
+        if last:
+            event, self._rested = event or self._rested, None
+        elif event is not None:
+            self._rested = _status_alone(event)
+        return event
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing can follow the event that is held back."""
+        return self._held is not None and _state(self._held) in TERMINAL
+
+    def _may_end(self, event: Tree) -> bool:
+        oldest = self._version is Version.V0_1
+        if "message" in event:
+            return oldest
+        return ("statusUpdate" in event or (oldest and "task" in event)) and _state(event) in RESTING
+
+
+def _state(event: Tree) -> str | None:
+    body = event.get("statusUpdate") or event.get("task") or {}
+    state: str | None = (body.get("status") or {}).get("state")
+    return state
+
+
+def _status_alone(event: Tree) -> Tree | None:
+    """Return the status of an event without its message, to repeat it; None where it has none."""
+    body = event.get("statusUpdate") or event.get("task")
+    if not body:
+        return None
+    status = {name: value for name, value in body["status"].items() if name != "message"}
+    ids = {"taskId": body.get("taskId") or body.get("id"), "contextId": body.get("contextId")}
+    return {"statusUpdate": {**ids, "status": status}}
+
+
+def _opening(event: Tree) -> tuple[Tree, ...]:
+    """Return the first events of a stream whose agent begins it with this one.
+
+    A Task or a Message begins a stream (1.0 §3.1.2). An update is preceded by its Task, with id, context and state; an
+    update that says no more than that is replaced by it.
+    """
+    update = event.get("statusUpdate") or event.get("artifactUpdate")
+    if update is None:
+        return (event,)
+    # A task that writes an artifact is working.
+    status = update.get("status") or {"state": "TASK_STATE_WORKING"}
+    # Without its message: clients move that into the history when the update repeats the status.
+    known = {name: status[name] for name in ("state", "timestamp") if name in status}
+    ids = {"id": update.get("taskId"), "contextId": update.get("contextId")}
+    task = {"task": {**{name: value for name, value in ids.items() if value is not None}, "status": known}}
+    is_bare = status.keys() == known.keys() and not any(update[name] for name in update.keys() - _BARE_UPDATE)
+    # A final or waiting state is also told by an update, even where the Task has it.
+    return (task,) if is_bare and status.get("state") not in RESTING else (task, event)
+
+
+_BARE_UPDATE = frozenset({"taskId", "contextId", "status"})

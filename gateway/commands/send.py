@@ -20,7 +20,7 @@ from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall, fits_path, rest_path
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo
 from gateway.commands.find_agent import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
 from gateway.commands.output import CommandFailed, read_input

@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import json as strict_json
-from gateway.a2a import progress
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, Heard, course, hear, readdress
 from gateway.a2a.call import Head
@@ -459,7 +458,7 @@ def _identity(heard: Heard, content: bytes) -> bytes:
 
 def _is_last(heard: Heard, content: bytes, version: Version) -> bool:
     """Return whether an event ends its stream by itself."""
-    return course(heard.members, progress.read_jsonrpc(content), version) is Course.ENDS
+    return course(heard.members, jsonrpc.read_progress(content), version) is Course.ENDS
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:

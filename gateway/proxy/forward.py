@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from gateway.a2a.call import NO_IDS as NAMELESS
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, Fault, UpstreamConnect, UpstreamReset
-from gateway.a2a.ids import NO_IDS as NAMELESS
 from gateway.a2a.ids import referenced_ids
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Operation

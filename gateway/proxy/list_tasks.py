@@ -39,8 +39,8 @@ from gateway.a2a.fault import (
     UpstreamReset,
 )
 from gateway.a2a.headers import Pairs
-from gateway.a2a.ids import nested_in_tree
 from gateway.a2a.json import Tree
+from gateway.a2a.nested_ids import nested_in_tree
 from gateway.a2a.task_list import LONGEST_PAGE, Listing
 from gateway.a2a.task_state import state_of
 from gateway.backend.backend import Backend

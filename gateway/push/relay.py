@@ -34,6 +34,7 @@ from gateway.a2a.fault import Fault, PushDenied, StateUnavailable, UpstreamProto
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
+from gateway.a2a.task_state import TERMINAL
 from gateway.push.delivery import Result
 from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, Usage
 from gateway.push.ssrf import Target, WebhookPolicy
@@ -370,7 +371,7 @@ class PushRelay:
     async def _prolong(self, subscription: Subscription, told: Progress) -> None:
         """Keep a subscription for as long as its task may go on, and then for a while."""
         now = int(self._wall())
-        if told.state in notification.TERMINAL and told.event in ("task", "status"):
+        if told.state in TERMINAL and told.event in ("task", "status"):
             if not subscription.ended:
                 await self._subscriptions.rewrite(replace(subscription, ended=True, until=now + self.linger))
         elif not subscription.ended and subscription.until - now < CONFIRMED // 2:

@@ -9,14 +9,13 @@ from collections.abc import Iterable
 
 from gateway.a2a import push_config
 from gateway.a2a.bindings import binding
-from gateway.a2a.call import Call
+from gateway.a2a.call import Call, ReferencedIds, Webhook
 from gateway.a2a.dialect import Dialect, Version
 from gateway.a2a.fault import BadParams, PushDenied, TaskNotFound
-from gateway.a2a.ids import ReferencedIds, Webhook
 from gateway.a2a.json import Tree
 from gateway.a2a.naming import Alias
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo, Misfit
 from gateway.push.relay import PushRelay
 from gateway.push.ssrf import WebhookPolicy

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call
-from gateway.a2a.id_rewriting import status_without, without
+from gateway.a2a.ids import status_without, without
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 

@@ -26,11 +26,11 @@ from typing import NoReturn
 import msgspec
 from msgspec.structs import replace
 
-from gateway.a2a.call import Call
+from gateway.a2a.call import Call, ReferencedIds
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import NotAdmitted, StateUnavailable, TaskNotFound, TasksLimited, UpstreamProtocol
-from gateway.a2a.id_rewriting import with_context, with_task
-from gateway.a2a.ids import NestedIds, ReferencedIds, nested_in_details, referenced_ids
+from gateway.a2a.ids import referenced_ids, with_context, with_task
+from gateway.a2a.nested_ids import NestedIds, nested_in_details
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.tasks.affinity import SkillCall, TaskAffinity

@@ -16,8 +16,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import read_rest, segments
-from gateway.a2a.translation import can_ask
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS, can_ask
 from gateway.a2a.versions.version import Memo
 
 VECTORS = Path(__file__).parent.parent / "vectors"

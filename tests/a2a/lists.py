@@ -11,8 +11,8 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import binding, grpc, jsonrpc, rest
-from gateway.a2a.bindings.field import write_query
 from gateway.a2a.bindings.grpc_method import BY_PATH
+from gateway.a2a.bindings.rest import write_query
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.framing.grpc import unframe
@@ -20,7 +20,7 @@ from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import read_rest
 from gateway.a2a.task_list import can_list
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo
 
 LIST = Operation.LIST_TASKS

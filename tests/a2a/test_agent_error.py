@@ -18,7 +18,6 @@ from gateway.a2a.agent_error import (
     MOST_DETAILS,
     STRUCT,
     AgentError,
-    encoder,
     read_event,
     read_jsonrpc,
     read_rest,
@@ -27,7 +26,7 @@ from gateway.a2a.agent_error import (
 )
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import A2A_DOMAIN, BAD_REQUEST, BY_REASON, ERROR_INFO, INTERNAL_ERROR, ErrorKind
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Tree, write
 from tests.a2a.sample import vector
 from tests.table import for_each
 
@@ -343,7 +342,7 @@ def test_numbers_keep_their_digits() -> None:
     found = read_jsonrpc(b'{"code":-32001,"data":[%b]}' % said, V1_0)
     assert found is not None
     assert found.details[1]["a"] == Decimal("1.50")
-    assert encoder.encode(found.details[1]) == said
+    assert write(found.details[1]) == said
 
 
 @for_each(

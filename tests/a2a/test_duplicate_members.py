@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import notification
-from gateway.a2a.ids import has_duplicates
-from gateway.a2a.progress import read_bare, read_jsonrpc, read_list
+from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.nested_ids import has_duplicates
+from gateway.a2a.progress import read_bare, read_list
 from tests.table import for_each
 
 STATE = {"state": "TASK_STATE_WORKING"}
@@ -65,13 +66,13 @@ def rpc(result: bytes) -> bytes:
 @for_each("told", TOLD)
 def test_no_member_stands_twice_where_ids_are_looked_for(told: str, *, spaced: bool, escaped: bool) -> None:
     good = written(TOLD[told], spaced=spaced, escaped=escaped)
-    assert read_jsonrpc(rpc(good)) is not None
+    assert read_progress(rpc(good)) is not None
     assert read_bare(good) is not None
     cases = doubled(TOLD[told])
     assert len(cases) > 2
     for case in cases:
         frame = written(case, spaced=spaced, escaped=escaped)
-        assert read_jsonrpc(rpc(frame)) is None, frame
+        assert read_progress(rpc(frame)) is None, frame
         assert read_bare(frame) is None, frame
         assert notification.read(frame) is None, frame
 
@@ -80,7 +81,7 @@ def test_a_list_of_configurations_is_looked_through() -> None:
     assert read_list(b"[" + written(CONFIG) + b"]") is not None
     for case in doubled([CONFIG, CONFIG]):
         assert read_list(written(case)) is None
-        assert read_jsonrpc(rpc(written(case))) is None
+        assert read_progress(rpc(written(case))) is None
 
 
 @for_each(
@@ -94,7 +95,7 @@ def test_a_list_of_configurations_is_looked_through() -> None:
     ],
 )
 def test_what_is_free_is_not_looked_into(free: Any) -> None:
-    assert read_jsonrpc(rpc(written(free))) is not None
+    assert read_progress(rpc(written(free))) is not None
     assert read_bare(written(free)) is not None
 
 
@@ -124,8 +125,12 @@ def test_no_member_of_an_error_stands_twice() -> None:
         raw = written(case)
         if b'"code":"other"' in raw or b'"code":null' in raw:
             continue
-        assert read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None, raw
+        assert read_progress(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None, raw
         assert read_bare(b'{"error":' + raw + b"}") is None, raw
     raw = b'{"code":1,"message":"a","data":{"metadata":{"taskId":"t","taskId":"u"}}}'
-    assert read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None
+    assert read_progress(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None
     assert read_bare(b'{"error":' + raw + b"}") is None
+    for beside in (b'"x":1', b'"contextId":5'):
+        result = b"{" + beside + b',"error":' + raw + b"}"
+        assert read_progress(b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}") is None
+        assert read_bare(result) is None

@@ -16,11 +16,11 @@ from gateway.a2a.fault import (
     KINDS,
     OUTCOMES,
     REASONS,
+    REMEDIES,
     ErrorKind,
     Fault,
     code_toward,
 )
-from gateway.a2a.remedy import REMEDIES
 from tests.a2a.sample import vector
 from tests.table import for_each
 

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.a2a.ids import (
+from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.nested_ids import (
     LONGEST_ERROR,
     MOST_NESTED_CONTEXTS,
     MOST_NESTED_TASKS,
@@ -18,7 +19,7 @@ from gateway.a2a.ids import (
     nested_in_error,
     nested_in_tree,
 )
-from gateway.a2a.progress import read_bare, read_jsonrpc
+from gateway.a2a.progress import read_bare
 from tests.table import for_each
 
 WORKING = {"state": "TASK_STATE_WORKING"}
@@ -31,7 +32,7 @@ def said(**members: Any) -> dict[str, Any]:
 def told(frame: Any) -> NestedIds | None:
     """What a frame tells over HTTP+JSON, and the same over JSON-RPC."""
     body = json.dumps(frame).encode()
-    bare, wrapped = read_bare(body), read_jsonrpc(b'{"jsonrpc":"2.0","id":1,"result":%b}' % body)
+    bare, wrapped = read_bare(body), read_progress(b'{"jsonrpc":"2.0","id":1,"result":%b}' % body)
     assert bare is not None
     assert wrapped is not None
     assert bare.others == wrapped.others
@@ -136,7 +137,7 @@ def test_the_details_of_an_error_have_places_for_ids() -> None:
     assert nested_in_details([info, 5, {"metadata": 5}]) == NestedIds(("x",), ("d",))
     assert nested_in_details([{"metadata": {"note": "task x"}}]) is None
     error = {"code": -32001, "message": "no task x", "data": [info]}
-    found = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
+    found = read_progress(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
     assert found is not None
     assert (
         found.others == nested_in_body(json.dumps({"error": {"details": [info]}}).encode()) == NestedIds(("x",), ("d",))
@@ -163,7 +164,7 @@ def test_the_details_of_an_error_have_places_for_ids() -> None:
 )  # fmt: skip
 def test_what_is_free_in_an_error_is_searched_like_the_rest(error: Any, expected: NestedIds | None) -> None:
     error = {"code": -32603, "message": "no", **error}
-    found = read_jsonrpc(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
+    found = read_progress(json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode())
     assert found is not None
     assert found.others == expected
     assert nested_in_body(json.dumps({"error": error}).encode()) == expected

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.progress import NOTHING, Progress, read_bare, read_jsonrpc, read_list
+from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.progress import NOTHING, Progress, read_bare, read_list
 from gateway.a2a.task_state import STATES
 from tests.a2a.sample import CONTEXT, TASK, VECTORS, vector
 from tests.table import for_each
@@ -40,7 +41,7 @@ def rpc(result: object) -> bytes:
 def test_a_frame_of_any_generation_is_understood(frame: dict[str, Any], event: str, state: str | None) -> None:
     expected = Progress(task_id="t", context_id="c", event=event, state=state)
     assert read_bare(json.dumps(frame).encode()) == expected
-    assert read_jsonrpc(rpc(frame)) == Progress(b"1", "t", "c", state, event)
+    assert read_progress(rpc(frame)) == Progress(b"1", "t", "c", state, event)
 
 
 def test_an_object_of_another_shape_over_http_json_tells_nothing() -> None:
@@ -53,7 +54,7 @@ def test_a_state_may_be_told_by_its_number(number: int) -> None:
             "auth-required")[number]  # fmt: skip
     for written in (number, float(number)):
         frame = {"task": {**TASK_1_0, "status": {"state": written}}}
-        told = read_jsonrpc(rpc(frame))
+        told = read_progress(rpc(frame))
         assert told == Progress(b"1", "t", "c", "unknown" if number == 0 else name, "task")
     assert read_bare(b'{"task":{"id":"t","status":{"state":99}}}') == Progress(
         task_id="t", state="unknown", event="task"
@@ -78,7 +79,7 @@ IDS = {"task_id": "t", "context_id": "c"}
 def test_names_may_be_those_of_the_schema(frame: dict[str, Any], event: str) -> None:
     state = "working" if event in ("task", "status") else None
     assert read_bare(json.dumps(frame).encode()) == Progress(task_id="t", context_id="c", event=event, state=state)
-    assert read_jsonrpc(rpc(frame)) == Progress(b"1", "t", "c", state, event)
+    assert read_progress(rpc(frame)) == Progress(b"1", "t", "c", state, event)
 
 
 @for_each(
@@ -93,7 +94,7 @@ def test_the_task_that_a_message_names_is_told(frame: dict[str, Any]) -> None:
 def test_a_member_of_another_type_hides_nothing(odd: dict[str, Any], *, wrapped: bool) -> None:
     task = {**TASK_1_0, **odd}
     frame = {"task": task} if wrapped else task
-    for told in (read_bare(json.dumps(frame).encode()), read_jsonrpc(rpc(frame))):
+    for told in (read_bare(json.dumps(frame).encode()), read_progress(rpc(frame))):
         assert told is not None
         assert (told.task_id, told.context_id, told.legible) == ("t", "c", True)
 
@@ -107,7 +108,7 @@ def test_a_member_of_another_type_hides_nothing(odd: dict[str, Any], *, wrapped:
     ],
 )  # fmt: skip
 def test_an_id_that_cannot_be_read_is_told_of(frame: dict[str, Any]) -> None:
-    for told in (read_bare(json.dumps(frame).encode()), read_jsonrpc(rpc(frame))):
+    for told in (read_bare(json.dumps(frame).encode()), read_progress(rpc(frame))):
         assert told is not None
         assert not told.legible
 
@@ -130,19 +131,19 @@ CONFIGS: list[tuple[Any, str]] = [
 def test_a_push_configuration_tells_its_task(config: dict[str, Any]) -> None:
     other = json.loads(json.dumps(config).replace('"t"', '"u"').replace("tasks/t/", "tasks/u/"))
     assert read_bare(json.dumps(config).encode()) == Progress(task_id="t")
-    assert read_jsonrpc(rpc({"configs": [config, config]})) == Progress(b"1", "t")
-    assert read_jsonrpc(rpc([config])) == Progress(b"1", "t")
+    assert read_progress(rpc({"configs": [config, config]})) == Progress(b"1", "t")
+    assert read_progress(rpc([config])) == Progress(b"1", "t")
     for several in ([config, other], {"configs": [config, other]}):
-        assert read_jsonrpc(rpc(several)) == Progress(b"1", legible=False)
+        assert read_progress(rpc(several)) == Progress(b"1", legible=False)
 
 
 def test_a_list_of_nothing_tells_nothing_and_one_of_anything_cannot_be_told() -> None:
     nothing: list[Any] = [[], {"configs": []}, {"configs": {}}, [{}], [{"id": "c"}], None, 1, "t", True]
     for result in nothing:
-        assert read_jsonrpc(rpc(result)) == Progress(b"1")
+        assert read_progress(rpc(result)) == Progress(b"1")
     anything: list[Any] = [[1], ["t"], [{"taskId": 1}], {"configs": [None]}]
     for result in anything:
-        assert read_jsonrpc(rpc(result)) == Progress(b"1", legible=False)
+        assert read_progress(rpc(result)) == Progress(b"1", legible=False)
 
 
 def test_a_resource_name_holds_any_id_of_a_task() -> None:
@@ -161,7 +162,7 @@ def test_the_answers_and_events_of_the_vectors_name_their_task(path: Any) -> Non
     ]
     for dialect, frame in frames:
         body = json.dumps(frame).encode()
-        told = read_jsonrpc(body) if "jsonrpc" in dialect else read_bare(body)
+        told = read_progress(body) if "jsonrpc" in dialect else read_bare(body)
         assert told is not None
         assert told.task_id in (TASK, None)
         assert told.context_id in (CONTEXT, None)
@@ -171,12 +172,12 @@ def test_the_answers_and_events_of_the_vectors_name_their_task(path: Any) -> Non
 
 
 def test_an_error_is_told_by_its_code() -> None:
-    told = read_jsonrpc(b'{"jsonrpc":"2.0","id":"a","error":{"message":"x","code":-32001}}')
+    told = read_progress(b'{"jsonrpc":"2.0","id":"a","error":{"message":"x","code":-32001}}')
     assert told == Progress(id=b'"a"', event="error", error=-32001)
 
 
 def test_a_null_error_beside_a_result_is_none() -> None:
-    told = read_jsonrpc(b'{"id":1,"error":null,"result":{"task":{"id":"t"}}}')
+    told = read_progress(b'{"id":1,"error":null,"result":{"task":{"id":"t"}}}')
     assert told == Progress(id=b"1", task_id="t", event="task")
 
 
@@ -189,7 +190,7 @@ def test_a_null_error_beside_a_result_is_none() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_object_is_no_answer_and_tells_nothing(frame: bytes) -> None:
-    assert read_jsonrpc(frame) is None
+    assert read_progress(frame) is None
     assert read_bare(frame) is None
 
 
@@ -203,14 +204,14 @@ def test_what_is_no_object_is_no_answer_and_tells_nothing(frame: bytes) -> None:
 )  # fmt: skip
 @for_each("opening", ['{"jsonrpc":"2.0",', "{", '{ "jsonrpc" : "2.0" , '])
 def test_an_envelope_that_can_be_read_in_two_ways_is_no_answer(opening: str, members: str) -> None:
-    assert read_jsonrpc(f"{opening}{members}}}".encode()) is None
+    assert read_progress(f"{opening}{members}}}".encode()) is None
 
 
 def test_an_answer_without_a_result_answers_only_what_has_none() -> None:
     frame = b'{"jsonrpc":"2.0","id":7}'
-    assert read_jsonrpc(frame) is None
-    assert read_jsonrpc(frame, void=True) == Progress(id=b"7")
-    assert read_jsonrpc(b"{}", void=True) is None
+    assert read_progress(frame) is None
+    assert read_progress(frame, void=True) == Progress(id=b"7")
+    assert read_progress(b"{}", void=True) is None
 
 
 @given(
@@ -222,10 +223,10 @@ def test_an_answer_without_a_result_answers_only_what_has_none() -> None:
 def test_no_member_that_stands_twice_is_overlooked(names: list[str], twice: str, value: str, *, spaced: bool) -> None:
     written = [f'"{name}":{json.dumps("2.0") if name == "jsonrpc" else 1}' for name in names] + ['"result":{}']
     between = ", " if spaced else ","
-    assert read_jsonrpc(f"{{{between.join(written)}}}".encode()) is not None
+    assert read_progress(f"{{{between.join(written)}}}".encode()) is not None
     for place in range(len(written)):
         doubled = [*written[:place], f'"{twice}":{value}', f'"{twice}":{value}', *written[place:]]
-        assert read_jsonrpc(f"{{{between.join(doubled)}}}".encode()) is None
+        assert read_progress(f"{{{between.join(doubled)}}}".encode()) is None
 
 
 MINE = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
@@ -279,7 +280,7 @@ OF_THEIRS = {"taskId": "u", "contextId": "d", "status": {"state": "TASK_STATE_WO
     ],
 )
 def test_an_answer_that_is_several_things_at_once_or_in_odd_letters_is_not_legible(answer: object) -> None:
-    told = read_jsonrpc(rpc(answer))
+    told = read_progress(rpc(answer))
     assert told is not None
     assert not told.legible
 
@@ -300,7 +301,7 @@ def test_an_answer_that_is_several_things_at_once_or_in_odd_letters_is_not_legib
     ],
 )
 def test_several_that_name_the_same_tell_what_they_name(answer: object) -> None:
-    told = read_jsonrpc(rpc(answer))
+    told = read_progress(rpc(answer))
     assert told is not None
     assert (told.event, told.task_id, told.context_id, told.legible) == ("task", "t", "c", True)
 
@@ -324,4 +325,4 @@ NO_ANSWERS = [
 
 @for_each("frame", NO_ANSWERS)
 def test_what_is_no_answer_is_refused(frame: bytes) -> None:
-    assert read_jsonrpc(frame, void=True) is None
+    assert read_progress(frame, void=True) is None

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.redaction import REMOVED, Redaction
+from gateway.a2a.sanitized_card import REMOVED, Redaction
 from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 

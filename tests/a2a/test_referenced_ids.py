@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from gateway.a2a.bindings import grpc, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.call import Call
+from gateway.a2a.call import NO_IDS, Call, ReferencedIds, Webhook
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams
-from gateway.a2a.ids import NO_IDS, ReferencedIds, Webhook, referenced_ids
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall, read_rest

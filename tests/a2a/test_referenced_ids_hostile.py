@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gateway.a2a.call import MOST_REFERENCED_TASKS
 from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey
-from gateway.a2a.ids import MOST_REFERENCED_TASKS, referenced_ids
+from gateway.a2a.ids import referenced_ids
 from gateway.a2a.params import NO_PARAMS
 from tests.a2a.test_referenced_ids import HOOK, SAID, over_http, rpc
 from tests.table import for_each

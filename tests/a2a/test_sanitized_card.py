@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.card import MAX_CARD, CardInvalid, parse_card
 from gateway.a2a.json import Tree
-from gateway.a2a.redaction import REMOVED
-from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
+from gateway.a2a.sanitized_card import REMOVED, Discretion, SanitizedCard, sanitize
 from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 

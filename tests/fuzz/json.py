@@ -12,7 +12,6 @@ from typing import Any
 from gateway.a2a import json as strict_json
 from gateway.a2a import progress
 from gateway.a2a.bindings import jsonrpc, rest
-from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.bindings.jsonrpc import answers
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
@@ -21,6 +20,7 @@ from gateway.a2a.json import BodyBounds
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import PathCall
+from gateway.a2a.push_config import restore_tenant
 from tests.a2a.corpus import DOCUMENTS, DOUBLED, ENVELOPE, PARAMS, SEND, TENANTS, VALUES
 from tests.fuzz.driver import run
 
@@ -172,7 +172,7 @@ def _inside(members: Any, way: list[str], wanted: str | None) -> Any:
 
 
 def _answer(data: bytes) -> object:
-    told = progress.read_jsonrpc(data)
+    told = jsonrpc.read_progress(data)
     progress.read_bare(data)
     answers(data, b'"c-1"')
     for binding in (Binding.JSONRPC, Binding.REST):

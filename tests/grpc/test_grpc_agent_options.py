@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gateway.a2a.bindings.grpc_message import result_class
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD
-from gateway.a2a.bindings.grpc_schema import result_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.support.gateway import card_of

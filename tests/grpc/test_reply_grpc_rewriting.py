@@ -8,8 +8,8 @@ import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import BY_PATH
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.support.gateway import Answer, Running, agent, card_of, keys, running, secret

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, method_of
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import is_tenant

@@ -20,8 +20,8 @@ from urllib.parse import unquote
 from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]  # it ships no types
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as above
 
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.bindings.grpc_status import NAMES
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import GATEWAY_DOMAIN

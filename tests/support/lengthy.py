@@ -20,8 +20,8 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 from google.protobuf import json_format  # type: ignore[import-untyped]  # protobuf ships no types
 
+from gateway.a2a.bindings.grpc_message import request_class, result_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
-from gateway.a2a.bindings.grpc_schema import request_class, result_class
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.operation import Operation
 from tests.support.gateway import Running, agent, running

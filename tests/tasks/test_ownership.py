@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.a2a.ids import ReferencedIds
+from gateway.a2a.call import ReferencedIds
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.tasks.affinity import TaskAffinity

@@ -1,7 +1,7 @@
 """gRPC (1.0 §10, 0.3 §3.2.2): the messages of its calls, answers and events, read and written.
 
 Messages are parsed with the official classes, as the agent parses them. A message whose parsed form needs no change
-goes on as the bytes that it came as. What other parsers could read otherwise is refused (`grpc_field`).
+goes on as the bytes that it came as. What other parsers could read otherwise is refused (`grpc_message`).
 
 Trees are those of ProtoJSON, which HTTP+JSON of the same generation has as well, so that both have one form.
 """
@@ -15,32 +15,38 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.agent_error import AgentError
-from gateway.a2a.bindings import grpc_tenant
-from gateway.a2a.bindings.grpc_field import refuse_crowd
-from gateway.a2a.bindings.grpc_id import (
+from gateway.a2a.bindings.grpc_fields import (
     BY_NAME,
     BY_PARENT,
     path_of,
+    read_progress,
+    read_tenant,
     referenced_ids,
     refuse_unknown,
     status_without,
     with_context,
+    with_tenant,
     without,
     write_name,
 )
+from gateway.a2a.bindings.grpc_message import (
+    event_class,
+    from_tree,
+    refuse_crowd,
+    request_class,
+    result_class,
+    to_tree,
+)
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_progress import read as read_progress
-from gateway.a2a.bindings.grpc_schema import event_class, from_tree, request_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, ParseFailed, UpstreamProtocol
 from gateway.a2a.framing.grpc import frame as frame_of
 from gateway.a2a.json import BOUNDS, BodyBounds, Tree
 from gateway.a2a.operation import Kind, Operation
-from gateway.a2a.params import agreed
 from gateway.a2a.versions.version import Misfit
 
-__all__ = ("read_progress", "referenced_ids", "status_without", "with_context", "without")
+__all__ = ("read_progress", "referenced_ids", "status_without", "with_context", "with_tenant", "without")
 """Functions of other modules of this binding, for callers that get this one by `binding.grpc_binding`."""
 
 # ---- Calls -----------------------------------------------------------------------------------------------------------
@@ -65,14 +71,8 @@ def read_call(
     request = _parsed(method, message, bounds)
     operation, version = method.operation, method.version
     task_id = context_id = None
-    if version is Version.V1_0:
-        outer, inner = grpc_tenant.read_tenants(method, message, request)
-        tenant = agreed("tenant", outer, inner)
-        in_body, told = tenant is not None, outer == tenant
-    else:
-        tenant = grpc_tenant.read_scope(method, message, scope_field)
-        in_body, told = tenant is not None, True
-        refuse_unknown(method, request, scope_field)
+    tenant, told = read_tenant(method, message, request, scope_field)
+    refuse_unknown(method, request, scope_field)
     path = path_of(method, request)
     if operation.sends:
         sent = request.message if version is Version.V1_0 else request.request
@@ -89,21 +89,10 @@ def read_call(
         task_id=task_id,
         context_id=context_id,
         body=message,
-        in_body=in_body,
+        in_body=tenant is not None,
         told=told,
         path=path,
     )
-
-
-def with_tenant(call: Call, tenant: str | None, *, scope_field: int = SCOPE_FIELD) -> bytes:
-    """The message with another tenant, or none, in every place that has one; for 0.3 that is the scope.
-
-    The outer place is made where there was none, but in a call of the plain service of 0.3, which can have none.
-    """
-    method = BY_PATH[call.method]
-    if method.version is Version.V1_0:
-        return grpc_tenant.with_tenant(method, call.body, tenant)
-    return grpc_tenant.with_scope(call.body, scope_field, tenant) if method.scoped else call.body
 
 
 def read_params(call: Call) -> Tree:

@@ -32,7 +32,6 @@ from gateway.a2a.agent_error import (
     STRUCT,
     AgentError,
     bounded,
-    encoder,
     error_info,
     read_event,
     take_own,
@@ -52,7 +51,7 @@ from gateway.a2a.fault import (
     Fault,
 )
 from gateway.a2a.headers import Pairs
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Tree, write
 
 LONGEST_TRAILERS = 7 * 1024
 """Bytes of message and details as the trailers of a status write them; the rest of 8 KiB is for other trailers.
@@ -175,7 +174,7 @@ def _packed(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
         return packed
     for whole in (detail, {"@type": STRUCT, "value": detail}):
         try:
-            return protobuf.json.Parse(encoder.encode(whole), protobuf.Packed(), ignore_unknown_fields=True)
+            return protobuf.json.Parse(write(whole), protobuf.Packed(), ignore_unknown_fields=True)
         except protobuf.json.ParseError:
             continue
     return None
@@ -189,8 +188,7 @@ def _info(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
         reason=_clean(detail["reason"]),
         domain=_clean(domain) if isinstance(domain, str) else "",
         metadata={
-            _clean(key): _clean(value) if isinstance(value, str) else encoder.encode(value).decode()
-            for key, value in pairs
+            _clean(key): _clean(value) if isinstance(value, str) else write(value).decode() for key, value in pairs
         },
     )
 
@@ -225,7 +223,7 @@ def read(status: Status, version: Version) -> AgentError:
             kind, message = named, message[found.end() :]
     # Read as the same AIP-193 error in JSON: the reason first, then the name, then the word of the code.
     same: Tree = {"status": code, "message": message, "details": details, "type": "" if kind is None else kind.name}
-    said = read_event(encoder.encode({"error": same}), Binding.REST, version)
+    said = read_event(write({"error": same}), Binding.REST, version)
     error = cast("AgentError", said)  # it has an error with a status, and no depth
     return msgspec.structs.replace(error, challenges=True) if code == "UNAUTHENTICATED" else error
 

@@ -9,24 +9,25 @@ from typing import Any
 import msgspec
 
 from gateway.a2a import json as strict_json
+from gateway.a2a import progress
 from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import INTERNAL_ERROR, BadParams, BadRequest, Fault, MethodNotFound, UpstreamProtocol
 from gateway.a2a.framing import sse
-from gateway.a2a.json import BOUNDS, BodyBounds, Members, Tree
+from gateway.a2a.json import BOUNDS, UNREADABLE, BodyBounds, Members, Tree, decode_members
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
     agreed,
     given_params,
-    ids_of,
     open_params,
     refuse_strays,
     split_query,
-    text_of,
+    task_and_context,
 )
 from gateway.a2a.paths import PathCall
+from gateway.a2a.progress import Progress
 
 METHODS: dict[str, tuple[Operation, Version]] = {
     **{operation.value: (operation, Version.V1_0) for operation in Operation if operation is not Operation.GET_CARD},
@@ -121,7 +122,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     queried, passed = split_query(query)
     tenant = agreed("tenant", path.tenant, params.tenant, queried)
     version = _meant(operation, version, hint, params)
-    task_id, context_id = ids(operation, version, params)
+    task_id, context_id = task_and_context(operation, version, params)
     return Call(
         operation=operation,
         dialect=Dialect(Binding.JSONRPC, version),
@@ -138,27 +139,6 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         path=path,
         versioned=hint is not None,
     )
-
-
-def ids(operation: Operation, version: Version, params: Parameters) -> tuple[str | None, str | None]:
-    """Return the task and the context of a call, read by its generation's names.
-
-    Raises:
-        BadParams: one is no string, or differs in two spellings.
-    """
-    members = params.members
-    if operation.sends:
-        if version is Version.V0_1:
-            return text_of(members, "id"), text_of(members, "sessionId")
-        return ids_of(params.message)
-    if operation is Operation.LIST_TASKS:
-        return None, text_of(members, "contextId", "context_id")
-    if operation is Operation.GET_EXTENDED_CARD:
-        return None, None
-    names_task = operation is Operation.CREATE_PUSH_CONFIG and version is not Version.V0_1
-    if names_task or (operation.kind is Kind.PUSH and version is Version.V1_0):
-        return text_of(members, "taskId", "task_id"), None
-    return text_of(members, "id"), None
 
 
 def read_params(call: Call) -> Tree:
@@ -214,7 +194,7 @@ def open_answer(frame: bytes) -> Answer | None:
         return None
     try:
         answer = _answer.decode(frame)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if answer.jsonrpc not in _VERSIONS:
         return None
@@ -229,6 +209,25 @@ def open_answer(frame: bytes) -> Answer | None:
     if (spare >= _TWICE or not answer.jsonrpc or not answer.id) and _has_twins(frame):
         return None
     return answer
+
+
+def read_progress(frame: bytes, *, void: bool = False) -> Progress | None:
+    """Return the progress that an answer or an event tells; None for what is no such answer (`open_answer`).
+
+    An error must have a code, and no member twice in either where ids are looked for.
+
+    Args:
+        void: Whether the answer may have neither result nor error.
+    """
+    answer = open_answer(frame)
+    if answer is None:
+        return None
+    identity = bytes(answer.id)
+    if answer.error and answer.error not in _UNSET:
+        return progress.read_error(bytes(answer.error), identity)
+    if answer.result:
+        return progress.read_result(bytes(answer.result), identity)
+    return Progress(id=identity) if void else None
 
 
 def raw_result(_call: Call, frame: bytes) -> msgspec.Raw | None:
@@ -253,8 +252,8 @@ def read_error(call: Call, _status: int, frame: bytes) -> AgentError | None:
 
 def _has_twins(frame: bytes) -> bool:
     try:
-        return strict_json.has_twins(frame, _members.decode(frame))
-    except (msgspec.DecodeError, RecursionError):
+        return strict_json.has_twins(frame, decode_members(frame))
+    except UNREADABLE:
         # A member that the envelope does not have may be unreadable.
         return True
 
@@ -315,8 +314,6 @@ for _name, _known in METHODS.items():
     _NAMES.setdefault(_known, _name)
     if _name in SHARED_WITH_0_1:
         _NAMES.setdefault((_known[0], Version.V0_1), _name)
-
-_members = msgspec.json.Decoder(Members)
 
 
 _answer = msgspec.json.Decoder(Answer)
@@ -419,7 +416,7 @@ def _is_same(frame_id: bytes, call_id: bytes, *, as_doubles: bool) -> bool:
         return False
     try:
         answered, called = msgspec.json.decode(frame_id), msgspec.json.decode(call_id)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except UNREADABLE:
         return False
     if isinstance(answered, bool):
         return False

@@ -14,11 +14,11 @@ from enum import Enum
 
 import msgspec
 
-from gateway.a2a import json as strict_json
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import UpstreamProtocol
-from gateway.a2a.json import refuse_crowd
+from gateway.a2a.json import UNREADABLE, Members, decode_members, refuse_crowd
 from gateway.a2a.progress import Progress
+from gateway.a2a.task_state import INTERRUPTED, TERMINAL
 
 STREAM_HEADER = b"a2a-stream"
 """The frame header with which an agent may mark the `end` of a stream; a convention of this gateway."""
@@ -44,15 +44,15 @@ class Heard(msgspec.Struct, frozen=True):
 
     id: bytes
     method: bool
-    members: strict_json.Members
+    members: Members
 
 
 def hear(content: bytes) -> Heard | None:
     """Open a frame from an agent; None for one that is no JSON object, or has too many values."""
     try:
         refuse_crowd(content)
-        members = _members.decode(content)
-    except (UpstreamProtocol, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        members = decode_members(content)
+    except (UpstreamProtocol, *UNREADABLE):
         return None
     return Heard(bytes(members.get("id", b"")), "method" in members, members)
 
@@ -66,7 +66,7 @@ def addressee(content: bytes) -> bytes:
     return b"" if found is None else found[1]
 
 
-def readdress(members: strict_json.Members, identity: bytes) -> bytes:
+def readdress(members: Members, identity: bytes) -> bytes:
     """Return the message under another id, on one line.
 
     Args:
@@ -83,7 +83,7 @@ def refusal(identity: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (identity, METHOD_NOT_FOUND)
 
 
-def course(members: strict_json.Members, told: Progress | None, version: Version) -> Course:
+def course(members: Members, told: Progress | None, version: Version) -> Course:
     """Return the state of a stream after an event.
 
     Args:
@@ -97,12 +97,12 @@ def course(members: strict_json.Members, told: Progress | None, version: Version
     if told.event not in ("task", "status"):
         return Course.GOES_ON
     if version is Version.V1_0:
-        if told.state in _TERMINAL:
+        if told.state in TERMINAL:
             return Course.ENDS
-        return Course.MAY_END if told.state in _INTERRUPTED else Course.GOES_ON
+        return Course.MAY_END if told.state in INTERRUPTED else Course.GOES_ON
     if told.event == "status" and _is_final(members):
         return Course.ENDS
-    return Course.MAY_END if told.state in _TERMINAL or told.state in _INTERRUPTED else Course.GOES_ON
+    return Course.MAY_END if told.state in TERMINAL | INTERRUPTED else Course.GOES_ON
 
 
 def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -110,15 +110,15 @@ def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(name == STREAM_HEADER and value.lower() == b"end" for name, value in headers)
 
 
-def is_empty(members: strict_json.Members) -> bool:
+def is_empty(members: Members) -> bool:
     """Return whether an answer has only a null result, which is the end of a stream and no event."""
     return members.get("result") == _NULL and "error" not in members
 
 
-def _is_final(members: strict_json.Members) -> bool:
+def _is_final(members: Members) -> bool:
     try:
         return _final.decode(members.get("result", _NULL)).final
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 
@@ -126,13 +126,10 @@ class _Final(msgspec.Struct, gc=False):
     final: bool = False
 
 
-_members = msgspec.json.Decoder(strict_json.Members)
 _encoder = msgspec.json.Encoder()
 _final = msgspec.json.Decoder(_Final)
 _FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("[^"\\]{1,64}")\s*,')
 _LAST = re.compile(rb',\s*"id"\s*:\s*("[^"\\]{1,64}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _TAIL = 256
 _NULL = msgspec.Raw(b"null")
-_TERMINAL = frozenset({"completed", "canceled", "failed", "rejected"})
-_INTERRUPTED = frozenset({"input-required", "auth-required"})
 _FLATTEN = bytes.maketrans(b"\r\n", b"  ")

@@ -24,10 +24,8 @@ A name that means nothing here and something in 1.0 is dropped, never passed on 
 
 from hashlib import blake2b
 
-import msgspec
-
 from gateway.a2a.dialect import Version
-from gateway.a2a.json import Tree
+from gateway.a2a.json import Tree, write
 from gateway.a2a.operation import Operation
 from gateway.a2a.task_state import HUB_STATES
 from gateway.a2a.task_state import STATES as WORDS
@@ -55,7 +53,7 @@ from gateway.a2a.versions.schema import (
     written,
 )
 from gateway.a2a.versions.v0_3 import PUSH_DOWN, push_fields
-from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Memo, Misfit, Step
+from gateway.a2a.versions.version import RESTING, TERMINAL, Form, Memo, Misfit, Rules, Step
 
 ALL_HISTORY = 2**31 - 1
 """The number that an agent of 0.1 is asked for where the client sets no bound: without one it gives none."""
@@ -65,7 +63,6 @@ KEPT_OF_MESSAGES = (*KEPT_OF_ARTIFACTS, ("reference_task_ids_compat", "reference
 
 _MOST_ARTIFACTS = 10_000
 _LONGEST_NAME = 64
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 # ---- Kept in metadata ------------------------------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ def _name_message(message: Tree | None, task_id: str, context_id: str) -> None:
     if message is None:
         return
     if "messageId" not in message:
-        content = _ENCODER.encode((task_id, message["role"], message["parts"]))
+        content = write((task_id, message["role"], message["parts"]))
         message["messageId"] = blake2b(content, digest_size=16).hexdigest()
     message["taskId"] = task_id
     message["contextId"] = context_id
@@ -272,6 +269,10 @@ _STATUS_UPDATE = exact({**_UPDATE, "status": _STATUS, "artifact": DROP}, _finish
 _ARTIFACT_UPDATE = exact({**_UPDATE, "artifact": need(within(_ARTIFACT)), "status": DROP}, _finish_artifact_update)
 _ONLY_TASK = frozenset({"sessionId", "artifacts", "history"})
 """Members that tell a Task from a status event."""
+
+
+def _lift_answer(result: Tree, memo: Memo) -> Tree:
+    return {"task": _TASK(result, memo)}
 
 
 def _lift_event(event: Tree, memo: Memo) -> Tree:
@@ -551,61 +552,46 @@ _SENT_DOWN = exact(
 )
 _PUSH_DOWN = exact({**PUSH_DOWN.fields, **dropped("id", "taskId", "tenant")})
 
-_ANSWERS = frozenset({
-    Operation.SEND_MESSAGE,
-    Operation.SEND_STREAMING_MESSAGE,
-    Operation.GET_TASK,
-    Operation.CANCEL_TASK,
-    Operation.SUBSCRIBE_TO_TASK,
-    Operation.CREATE_PUSH_CONFIG,
-    Operation.GET_PUSH_CONFIG,
-})  # fmt: skip
-_REFUSED = {operation: _refuse(operation) for operation in Operation if operation not in _ANSWERS}
+_REFUSED = {operation: Rules(_refuse(operation), result_up=_refuse(operation)) for operation in Operation}
+_ANSWERED = {
+    Operation.SEND_MESSAGE: Rules(_lift_send, _lower_send, _lift_answer, _lower_answer),
+    # A stream of 0.1 tells no history, so it is asked for none.
+    Operation.SEND_STREAMING_MESSAGE: Rules(
+        _lift_send, lambda params, memo: _lower_send(params, memo, None), _lift_answer, _lower_answer
+    ),
+    Operation.GET_TASK: Rules(
+        exact({"id": need(ID), "historyLength": LENGTH}, _finish_get, closed=True),
+        exact({"id": TEXT, "historyLength": COUNT}, default(historyLength=ALL_HISTORY), closed=True),
+        _TASK,
+        _TASK_DOWN,
+    ),
+    Operation.CANCEL_TASK: Rules(
+        exact({"id": need(ID), "metadata": OBJECT}, _finish_named, closed=True),
+        exact({"id": TEXT, "metadata": OBJECT}, closed=True),
+        _TASK,
+        _TASK_DOWN,
+    ),
+    Operation.SUBSCRIBE_TO_TASK: Rules(
+        exact({"id": need(ID)}, _finish_named, closed=True),
+        exact({"id": TEXT}, closed=True),
+        # Its answer is a stream of events.
+        _refuse(Operation.SUBSCRIBE_TO_TASK),
+    ),
+    Operation.CREATE_PUSH_CONFIG: Rules(
+        exact(_CONFIG, _flatten), _lower_push, exact(_CONFIG, _flatten_result), _lower_push
+    ),
+    Operation.GET_PUSH_CONFIG: Rules(
+        exact({"id": need(called("taskId", ID))}, _finish_named, closed=True),
+        exact({"taskId": called("id", TEXT)}, closed=True),
+        exact(_CONFIG, _flatten_result),
+        _lower_push,
+    ),
+}
 
 FORM = Form(
     version=Version.V0_1,
-    answers=_ANSWERS,
-    params_up={
-        **_REFUSED,
-        Operation.SEND_MESSAGE: _lift_send,
-        Operation.SEND_STREAMING_MESSAGE: _lift_send,
-        Operation.GET_TASK: exact({"id": need(ID), "historyLength": LENGTH}, _finish_get, closed=True),
-        Operation.CANCEL_TASK: exact({"id": need(ID), "metadata": OBJECT}, _finish_named, closed=True),
-        Operation.SUBSCRIBE_TO_TASK: exact({"id": need(ID)}, _finish_named, closed=True),
-        Operation.CREATE_PUSH_CONFIG: exact(_CONFIG, _flatten),
-        Operation.GET_PUSH_CONFIG: exact({"id": need(called("taskId", ID))}, _finish_named, closed=True),
-    },
-    params_down={
-        Operation.SEND_MESSAGE: _lower_send,
-        # A stream of 0.1 tells no history, so it is asked for none.
-        Operation.SEND_STREAMING_MESSAGE: lambda params, memo: _lower_send(params, memo, None),
-        Operation.GET_TASK: exact(
-            {"id": TEXT, "historyLength": COUNT}, default(historyLength=ALL_HISTORY), closed=True
-        ),
-        Operation.CANCEL_TASK: exact({"id": TEXT, "metadata": OBJECT}, closed=True),
-        Operation.SUBSCRIBE_TO_TASK: exact({"id": TEXT}, closed=True),
-        Operation.CREATE_PUSH_CONFIG: _lower_push,
-        Operation.GET_PUSH_CONFIG: exact({"taskId": called("id", TEXT)}, closed=True),
-    },
-    results_up={
-        **_REFUSED,
-        Operation.SEND_MESSAGE: lambda result, memo: {"task": _TASK(result, memo)},
-        Operation.SEND_STREAMING_MESSAGE: lambda result, memo: {"task": _TASK(result, memo)},
-        Operation.GET_TASK: _TASK,
-        Operation.CANCEL_TASK: _TASK,
-        # Its answer is a stream of events.
-        Operation.SUBSCRIBE_TO_TASK: _refuse(Operation.SUBSCRIBE_TO_TASK),
-        Operation.CREATE_PUSH_CONFIG: exact(_CONFIG, _flatten_result),
-        Operation.GET_PUSH_CONFIG: exact(_CONFIG, _flatten_result),
-    },
-    results_down={
-        Operation.SEND_MESSAGE: _lower_answer,
-        Operation.SEND_STREAMING_MESSAGE: _lower_answer,
-        Operation.GET_TASK: _TASK_DOWN,
-        Operation.CANCEL_TASK: _TASK_DOWN,
-        Operation.CREATE_PUSH_CONFIG: _lower_push,
-        Operation.GET_PUSH_CONFIG: _lower_push,
-    },
+    answers=frozenset(_ANSWERED),
+    rules={**_REFUSED, **_ANSWERED},
     event_up=_lift_event,
     event_down=_lower_event,
 )

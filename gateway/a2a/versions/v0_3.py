@@ -53,6 +53,7 @@ from gateway.a2a.versions.schema import (
 from gateway.a2a.versions.v1_0 import (
     ANSWERED_ROLE,
     LIST,
+    PAGE,
     ROLES,
     STATE,
     STATES,
@@ -63,7 +64,7 @@ from gateway.a2a.versions.v1_0 import (
     message_schema,
     status_schema,
 )
-from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit, Step
+from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit, Rules, Step
 
 DATA_PART_COMPAT = "data_part_compat"
 KEPT_OF_PARTS = (("media_type_compat", "mediaType"), ("filename_compat", "filename"))
@@ -340,10 +341,6 @@ def _finish_configuration(configuration: Tree, memo: Memo) -> None:  # noqa: ARG
         del configuration["returnImmediately"]
 
 
-def _lift_configs(result: object, memo: Memo) -> Tree:
-    return _CONFIGS(result if type(result) is dict else {"configs": result}, memo)
-
-
 FILTER = {**STATES, "unknown": None, "TASK_STATE_UNSPECIFIED": None}
 """The hub's word for a state to filter by; None where all states pass."""
 
@@ -493,11 +490,6 @@ def _lower_config(config: Tree, memo: Memo) -> Tree:
     return {"taskId": task_id, "pushNotificationConfig": PUSH_DOWN(config, memo)}
 
 
-def _lower_send(params: Tree, memo: Memo) -> Tree:
-    params.setdefault("configuration", {})
-    return _SENT_DOWN(params, memo)
-
-
 # Absent it is the agent's choice, and agents choose differently (protocol §8.2).
 _CONFIGURATION_DOWN = exact(
     {
@@ -507,7 +499,10 @@ _CONFIGURATION_DOWN = exact(
     },
     default(blocking=True),
 )
-_SENT_DOWN = exact({"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)})
+_SENT_DOWN = exact(
+    {"message": within(_MESSAGE_DOWN), "configuration": within(_CONFIGURATION_DOWN)},
+    default(configuration={"blocking": True}),
+)
 _NAMED_DOWN = exact(
     {
         **dropped("pushNotificationConfigId", "pageSize", "pageToken"),
@@ -520,54 +515,37 @@ FORM = Form(
     version=Version.V0_3,
     # In prose 0.3 can list tasks, over other bindings; no agent has been met that does.
     answers=frozenset(Operation) - {Operation.LIST_TASKS},
-    params_up={
-        Operation.SEND_MESSAGE: _SENT,
-        Operation.SEND_STREAMING_MESSAGE: _SENT,
-        Operation.GET_TASK: schema({"id": need(ID), "historyLength": unless_empty(LENGTH), "metadata": DROP}),
-        Operation.LIST_TASKS: schema(
-            {**LIST, "status": named("must be the state of a task, as completed", FILTER), "metadata": OBJECT}
+    rules={
+        Operation.SEND_MESSAGE: Rules(_SENT, _SENT_DOWN, _JSON.answer, _lower_answer),
+        Operation.SEND_STREAMING_MESSAGE: Rules(_SENT, _SENT_DOWN, _JSON.event, _lower_answer),
+        Operation.GET_TASK: Rules(
+            schema({"id": need(ID), "historyLength": unless_empty(LENGTH), "metadata": DROP}),
+            result_up=_JSON.task,
+            result_down=_TASK_DOWN,
         ),
-        Operation.CANCEL_TASK: schema({"id": need(ID), "metadata": OBJECT}),
-        Operation.SUBSCRIBE_TO_TASK: schema({"id": need(ID), "metadata": DROP}),
-        Operation.CREATE_PUSH_CONFIG: _CONFIG,
-        Operation.GET_PUSH_CONFIG: schema(_NAMED),
-        Operation.LIST_PUSH_CONFIGS: schema({**_NAMED, "pushNotificationConfigId": DROP, "pageSize": COUNT}),
-        Operation.DELETE_PUSH_CONFIG: schema({**_NAMED, "pushNotificationConfigId": need(called("id", ID))}),
-    },
-    params_down={
-        Operation.SEND_MESSAGE: _lower_send,
-        Operation.SEND_STREAMING_MESSAGE: _lower_send,
-        Operation.LIST_TASKS: exact({"status": STATE_DOWN}),
-        Operation.CREATE_PUSH_CONFIG: _lower_config,
-        Operation.GET_PUSH_CONFIG: _NAMED_DOWN,
-        Operation.LIST_PUSH_CONFIGS: exact({**_NAMED_DOWN.fields, "id": DROP}),
-        Operation.DELETE_PUSH_CONFIG: _NAMED_DOWN,
-    },
-    results_up={
-        Operation.SEND_MESSAGE: _JSON.answer,
-        Operation.SEND_STREAMING_MESSAGE: _JSON.event,
-        Operation.SUBSCRIBE_TO_TASK: _JSON.event,
-        Operation.GET_TASK: _JSON.task,
-        Operation.CANCEL_TASK: _JSON.task,
-        Operation.LIST_TASKS: schema(
-            {"tasks": each(listed(_JSON.task)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
+        Operation.LIST_TASKS: Rules(
+            schema({**LIST, "status": named("must be the state of a task, as completed", FILTER), "metadata": OBJECT}),
+            exact({"status": STATE_DOWN}),
+            schema({"tasks": each(listed(_JSON.task)), **PAGE}),
+            exact({"tasks": each(listed(_TASK_DOWN))}),
         ),
-        Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
-        Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
-        Operation.LIST_PUSH_CONFIGS: _lift_configs,
-    },
-    results_down={
-        Operation.SEND_MESSAGE: _lower_answer,
-        Operation.SEND_STREAMING_MESSAGE: _lower_answer,
-        Operation.GET_TASK: _TASK_DOWN,
-        Operation.CANCEL_TASK: _TASK_DOWN,
-        Operation.LIST_TASKS: exact({"tasks": each(listed(_TASK_DOWN))}),
-        Operation.CREATE_PUSH_CONFIG: _lower_config,
-        Operation.GET_PUSH_CONFIG: _lower_config,
-        Operation.LIST_PUSH_CONFIGS: lambda result, memo: [
-            _lower_config(config, memo) for config in result.get("configs") or ()
-        ],
-        Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: None,
+        Operation.CANCEL_TASK: Rules(
+            schema({"id": need(ID), "metadata": OBJECT}), result_up=_JSON.task, result_down=_TASK_DOWN
+        ),
+        Operation.SUBSCRIBE_TO_TASK: Rules(schema({"id": need(ID), "metadata": DROP}), result_up=_JSON.event),
+        Operation.CREATE_PUSH_CONFIG: Rules(_CONFIG, _lower_config, _ANSWERED_CONFIG, _lower_config),
+        Operation.GET_PUSH_CONFIG: Rules(schema(_NAMED), _NAMED_DOWN, _ANSWERED_CONFIG, _lower_config),
+        Operation.LIST_PUSH_CONFIGS: Rules(
+            schema({**_NAMED, "pushNotificationConfigId": DROP, "pageSize": COUNT}),
+            exact({**_NAMED_DOWN.fields, "id": DROP}),
+            lambda result, memo: _CONFIGS(result if type(result) is dict else {"configs": result}, memo),
+            lambda result, memo: [_lower_config(config, memo) for config in result.get("configs") or ()],
+        ),
+        Operation.DELETE_PUSH_CONFIG: Rules(
+            schema({**_NAMED, "pushNotificationConfigId": need(called("id", ID))}),
+            _NAMED_DOWN,
+            result_down=lambda _result, _memo: None,
+        ),
     },
     event_up=_JSON.event,
     event_down=_lower_event,

@@ -59,8 +59,8 @@ from gateway.a2a.versions.v0_3 import (
     push_fields,
     restore,
 )
-from gateway.a2a.versions.v1_0 import LIST, ONE_OF_ROLES, ONE_OF_STATES, ROLES, listed, message_schema
-from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit
+from gateway.a2a.versions.v1_0 import LIST, ONE_OF_ROLES, ONE_OF_STATES, PAGE, ROLES, listed, message_schema
+from gateway.a2a.versions.version import RESTING, Form, Memo, Misfit, Rules
 
 # ---- Bytes -----------------------------------------------------------------------------------------------------------
 
@@ -447,13 +447,9 @@ _SENT_DOWN = exact(
         ),
         "metadata": SOME,
     },
+    default(configuration={"blocking": True}),
     closed=True,
 )
-
-
-def _lower_send(params: Tree, memo: Memo) -> Tree:
-    params.setdefault("configuration", {})
-    return _SENT_DOWN(params, memo)
 
 
 def _lower_answer(result: Tree, memo: Memo) -> Tree:
@@ -500,74 +496,62 @@ def _lower_creation(params: Tree, memo: Memo) -> Tree:
     return {"taskId": task, "parent": _task_name(task), "configId": identity, "config": config}
 
 
-_PAGE = {"nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
 _ONE_CONFIG_DOWN = exact({"taskId": TEXT, "id": TEXT}, closed=True)
 _ONE_TASK_DOWN = exact({"id": TEXT}, closed=True)
 
 FORM = Form(
     version=Version.V0_3,
     answers=frozenset(Operation) - {Operation.LIST_TASKS, Operation.GET_CARD},
-    params_up={
-        Operation.SEND_MESSAGE: _lift_send,
-        Operation.SEND_STREAMING_MESSAGE: lambda params, memo: _lift_send(params, memo, streams=True),
-        Operation.GET_TASK: _params(
-            {**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task
+    rules={
+        Operation.SEND_MESSAGE: Rules(_lift_send, _SENT_DOWN, _OBJECTS.answer, _lower_answer),
+        Operation.SEND_STREAMING_MESSAGE: Rules(
+            lambda params, memo: _lift_send(params, memo, streams=True), _SENT_DOWN, _OBJECTS.answer, _lower_answer
         ),
-        Operation.LIST_TASKS: _params({**LIST, "status": named(ONE_OF_STATES, FILTER, HUB_STATES)}),
-        Operation.CANCEL_TASK: _params({**_NAMED_TASK, "metadata": OBJECT}, _finish_named_task),
-        Operation.SUBSCRIBE_TO_TASK: _params(_NAMED_TASK, _finish_named_task),
-        Operation.CREATE_PUSH_CONFIG: _params(
-            {"parent": ID, "configId": ID, "config": within(schema(_ASKED_RESOURCE)), **_ASKED_RESOURCE},
-            _finish_creation,
+        Operation.GET_TASK: Rules(
+            _params({**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task),
+            exact({"id": TEXT, "historyLength": SOME}, closed=True),
+            _OBJECTS.task,
+            _TASK_DOWN,
         ),
-        Operation.GET_PUSH_CONFIG: _params(_NAMED_CONFIG, _finish_named_config),
-        Operation.LIST_PUSH_CONFIGS: _params(
-            {**_NAMED_CONFIG, "pageSize": COUNT, "pageToken": ID}, _finish_named_config
+        Operation.LIST_TASKS: Rules(
+            _params({**LIST, "status": named(ONE_OF_STATES, FILTER, HUB_STATES)}),
+            exact(
+                {
+                    **dict.fromkeys(("contextId", "pageToken", "statusTimestampAfter"), TEXT),
+                    **dict.fromkeys(("pageSize", "historyLength"), COUNT),
+                    "status": _STATE,
+                    "includeArtifacts": BOOL,
+                },
+                closed=True,
+            ),
+            schema({"tasks": each(listed(_OBJECTS.task)), **PAGE}, default(tasks=[])),
+            exact({"tasks": each(_TASK_DOWN), **PAGE}, default(tasks=[]), closed=True),
         ),
-        Operation.DELETE_PUSH_CONFIG: _params(_NAMED_CONFIG, _finish_deletion),
-    },
-    params_down={
-        Operation.SEND_MESSAGE: _lower_send,
-        Operation.SEND_STREAMING_MESSAGE: _lower_send,
-        Operation.GET_TASK: exact({"id": TEXT, "historyLength": SOME}, closed=True),
-        Operation.LIST_TASKS: exact(
-            {
-                **dict.fromkeys(("contextId", "pageToken", "statusTimestampAfter"), TEXT),
-                **dict.fromkeys(("pageSize", "historyLength"), COUNT),
-                "status": _STATE,
-                "includeArtifacts": BOOL,
-            },
-            closed=True,
+        Operation.CANCEL_TASK: Rules(
+            _params({**_NAMED_TASK, "metadata": OBJECT}, _finish_named_task), _ONE_TASK_DOWN, _OBJECTS.task, _TASK_DOWN
         ),
-        Operation.CANCEL_TASK: _ONE_TASK_DOWN,
-        Operation.SUBSCRIBE_TO_TASK: _ONE_TASK_DOWN,
-        Operation.CREATE_PUSH_CONFIG: _lower_creation,
-        Operation.GET_PUSH_CONFIG: _ONE_CONFIG_DOWN,
-        Operation.LIST_PUSH_CONFIGS: exact({"taskId": TEXT, "pageSize": COUNT, "pageToken": TEXT}, closed=True),
-        Operation.DELETE_PUSH_CONFIG: _ONE_CONFIG_DOWN,
-    },
-    results_up={
-        Operation.SEND_MESSAGE: _OBJECTS.answer,
-        Operation.SEND_STREAMING_MESSAGE: _OBJECTS.answer,
-        Operation.GET_TASK: _OBJECTS.task,
-        Operation.CANCEL_TASK: _OBJECTS.task,
-        Operation.LIST_TASKS: schema({"tasks": each(listed(_OBJECTS.task)), **_PAGE}, default(tasks=[])),
-        Operation.CREATE_PUSH_CONFIG: _RESOURCE,
-        Operation.GET_PUSH_CONFIG: _RESOURCE,
-        Operation.LIST_PUSH_CONFIGS: schema({"configs": each(_RESOURCE), "nextPageToken": ID}, default(configs=[])),
-    },
-    results_down={
-        Operation.SEND_MESSAGE: _lower_answer,
-        Operation.SEND_STREAMING_MESSAGE: _lower_answer,
-        Operation.GET_TASK: _TASK_DOWN,
-        Operation.CANCEL_TASK: _TASK_DOWN,
-        Operation.LIST_TASKS: exact({"tasks": each(_TASK_DOWN), **_PAGE}, default(tasks=[]), closed=True),
-        Operation.CREATE_PUSH_CONFIG: _lower_config,
-        Operation.GET_PUSH_CONFIG: _lower_config,
-        Operation.LIST_PUSH_CONFIGS: exact(
-            {"configs": each(_lower_config), "nextPageToken": ID}, default(configs=[]), closed=True
+        Operation.SUBSCRIBE_TO_TASK: Rules(_params(_NAMED_TASK, _finish_named_task), _ONE_TASK_DOWN),
+        Operation.CREATE_PUSH_CONFIG: Rules(
+            _params(
+                {"parent": ID, "configId": ID, "config": within(schema(_ASKED_RESOURCE)), **_ASKED_RESOURCE},
+                _finish_creation,
+            ),
+            _lower_creation,
+            _RESOURCE,
+            _lower_config,
         ),
-        Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: {},
+        Operation.GET_PUSH_CONFIG: Rules(
+            _params(_NAMED_CONFIG, _finish_named_config), _ONE_CONFIG_DOWN, _RESOURCE, _lower_config
+        ),
+        Operation.LIST_PUSH_CONFIGS: Rules(
+            _params({**_NAMED_CONFIG, "pageSize": COUNT, "pageToken": ID}, _finish_named_config),
+            exact({"taskId": TEXT, "pageSize": COUNT, "pageToken": TEXT}, closed=True),
+            schema({"configs": each(_RESOURCE), "nextPageToken": ID}, default(configs=[])),
+            exact({"configs": each(_lower_config), "nextPageToken": ID}, default(configs=[]), closed=True),
+        ),
+        Operation.DELETE_PUSH_CONFIG: Rules(
+            _params(_NAMED_CONFIG, _finish_deletion), _ONE_CONFIG_DOWN, result_down=lambda _result, _memo: {}
+        ),
     },
     event_up=_OBJECTS.event,
     event_down=_lower_event,

@@ -37,7 +37,7 @@ from gateway.a2a.versions.schema import (
     unless_empty,
     within,
 )
-from gateway.a2a.versions.version import Form, Memo, Misfit, Step
+from gateway.a2a.versions.version import Form, Memo, Misfit, Rules, Step
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
 
@@ -123,6 +123,10 @@ LIST = {
     "includeArtifacts": BOOL,
 }
 """The parameters of a list, an operation of 1.0 in every version; but its state, which each spells otherwise."""
+
+
+PAGE = {"nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
+"""The members of a page beside its tasks."""
 
 
 def listed(task: Step) -> Step:
@@ -275,49 +279,37 @@ def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # no
     return (event,)
 
 
-_ONE_CONFIG = schema({"taskId": need(ID), "id": ID})
-
 FORM = Form(
     version=Version.V1_0,
     answers=frozenset(CALLABLE),
-    params_up={
-        Operation.SEND_MESSAGE: _SENT,
-        Operation.SEND_STREAMING_MESSAGE: _SENT,
-        Operation.GET_TASK: schema({"id": need(ID), "historyLength": LENGTH}),
-        Operation.LIST_TASKS: schema(
-            {**LIST, "status": _FILTER, "pageSize": _SIZE},
+    rules={
+        **dict.fromkeys((Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE), Rules(_SENT, result_up=_ANSWER)),
+        Operation.GET_TASK: Rules(schema({"id": need(ID), "historyLength": LENGTH}), result_up=_TASK),
+        Operation.LIST_TASKS: Rules(
             # As clients of a2a-go call it.
-            aliases={"lastUpdatedAfter": "statusTimestampAfter"},
+            schema(
+                {**LIST, "status": _FILTER, "pageSize": _SIZE}, aliases={"lastUpdatedAfter": "statusTimestampAfter"}
+            ),
+            result_up=schema({"tasks": each(listed(_TASK)), **PAGE}, default(tasks=[])),
+            result_down=_lower_tasks,
         ),
-        Operation.CANCEL_TASK: schema({"id": need(ID), "metadata": OBJECT}),
-        Operation.SUBSCRIBE_TO_TASK: schema({"id": need(ID)}),
-        Operation.CREATE_PUSH_CONFIG: schema({**_CONFIG, "taskId": need(ID), "url": need(ID)}),
-        Operation.GET_PUSH_CONFIG: _ONE_CONFIG,
-        # 0 is unset: it has no presence.
-        Operation.LIST_PUSH_CONFIGS: schema({"taskId": need(ID), "pageSize": unless_empty(_SIZE), "pageToken": ID}),
-        Operation.DELETE_PUSH_CONFIG: schema({"taskId": need(ID), "id": need(ID)}),
-    },
-    params_down={},
-    results_up={
-        Operation.SEND_MESSAGE: _ANSWER,
-        Operation.SEND_STREAMING_MESSAGE: _ANSWER,
-        Operation.GET_TASK: _TASK,
-        Operation.CANCEL_TASK: _TASK,
-        Operation.LIST_TASKS: schema(
-            {"tasks": each(listed(_TASK)), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT},
-            default(tasks=[]),
+        Operation.CANCEL_TASK: Rules(schema({"id": need(ID), "metadata": OBJECT}), result_up=_TASK),
+        Operation.SUBSCRIBE_TO_TASK: Rules(schema({"id": need(ID)})),
+        Operation.CREATE_PUSH_CONFIG: Rules(
+            schema({**_CONFIG, "taskId": need(ID), "url": need(ID)}), result_up=_ANSWERED_CONFIG
         ),
-        Operation.CREATE_PUSH_CONFIG: _ANSWERED_CONFIG,
-        Operation.GET_PUSH_CONFIG: _ANSWERED_CONFIG,
-        Operation.LIST_PUSH_CONFIGS: schema(
-            {"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default(configs=[])
+        Operation.GET_PUSH_CONFIG: Rules(schema({"taskId": need(ID), "id": ID}), result_up=_ANSWERED_CONFIG),
+        Operation.LIST_PUSH_CONFIGS: Rules(
+            # 0 is unset: it has no presence.
+            schema({"taskId": need(ID), "pageSize": unless_empty(_SIZE), "pageToken": ID}),
+            result_up=schema({"configs": each(_ANSWERED_CONFIG), "nextPageToken": TEXT}, default(configs=[])),
+            result_down=lambda result, _memo: {"configs": [], **result},
         ),
-    },
-    results_down={
-        Operation.LIST_TASKS: _lower_tasks,
-        Operation.LIST_PUSH_CONFIGS: lambda result, _memo: {"configs": [], **result},
-        # JSON-RPC writes it as null.
-        Operation.DELETE_PUSH_CONFIG: lambda _result, _memo: None,
+        Operation.DELETE_PUSH_CONFIG: Rules(
+            schema({"taskId": need(ID), "id": need(ID)}),
+            # JSON-RPC writes it as null.
+            result_down=lambda _result, _memo: None,
+        ),
     },
     event_up=_EVENT,
     event_down=_lower_event,

@@ -25,16 +25,15 @@ from typing import Any
 
 import msgspec
 
+from gateway.a2a import task_state
 from gateway.a2a.dialect import Version
 from gateway.a2a.json import Tree
 from gateway.a2a.operation import Operation
+from gateway.a2a.task_state import HUB_STATES, STATES
 
-TERMINAL = frozenset({
-    "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED",
-})  # fmt: skip
-"""States that end a task (1.0 §4.1.3), as the hub spells them."""
-INTERRUPTED = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
-"""States in which a task waits for its client."""
+TERMINAL = frozenset(HUB_STATES[STATES.index(state)] for state in task_state.TERMINAL)
+INTERRUPTED = frozenset(HUB_STATES[STATES.index(state)] for state in task_state.INTERRUPTED)
+"""The same states as in `task_state`, as the hub spells them."""
 RESTING = TERMINAL | INTERRUPTED
 """States in which older versions end a stream."""
 
@@ -83,6 +82,38 @@ Step = Callable[[Any, Memo], Any]
 """Translates one value; most steps are a `schema.Schema`. The value may be changed in place."""
 
 
+def _keep(value: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
+    """Return the object as it is."""
+    return value
+
+
+def _keep_object(result: Tree, memo: Memo) -> Tree:  # noqa: ARG001 - as every step
+    """Return an agent's result as it is, which is an object."""
+    if type(result) is not dict:
+        raise Misfit("", "must be an object")
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The steps for one operation; those that are left out keep the object as it is.
+
+    Attributes:
+        params_up: Lifts a client's parameters.
+        params_down: Lowers those for an agent.
+        result_up: Lifts an agent's result.
+        result_down: Lowers that for a client.
+    """
+
+    params_up: Step = _keep
+    params_down: Step = _keep
+    result_up: Step = _keep_object
+    result_down: Step = _keep
+
+
+_NO_RULES = Rules()
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """The objects of one version in one spelling, translated to the hub and back.
@@ -93,18 +124,14 @@ class Form:
 
     Attributes:
         answers: Operations that an agent of this version has.
-        params_up: Lifts a client's parameters, by operation; parameters of other operations stay as they are.
-        params_down, results_up, results_down: The same for the other three.
+        rules: The steps for each operation; objects of other operations stay as they are.
         event_up: Lifts one event of an agent's stream.
         event_down: Lowers one event, as one or more events of this version; told whether the stream ends with it.
     """
 
     version: Version
     answers: frozenset[Operation]
-    params_up: Mapping[Operation, Step]
-    params_down: Mapping[Operation, Step]
-    results_up: Mapping[Operation, Step]
-    results_down: Mapping[Operation, Step]
+    rules: Mapping[Operation, Rules]
     event_up: Step
     event_down: Callable[[Tree, Memo, bool], tuple[Tree, ...]]
 
@@ -114,16 +141,14 @@ class Form:
         Raises:
             Misfit: a member has a wrong type or value, or one is missing that the version requires.
         """
-        step = self.params_up.get(operation)
-        lifted: Tree = params if step is None else step(params, memo)
+        lifted: Tree = self.rules.get(operation, _NO_RULES).params_up(params, memo)
         return lifted
 
     def lower_params(self, operation: Operation, params: Tree, memo: Memo) -> Tree:
         """Return the hub's parameters as an agent of this version reads them."""
         if operation.sends and not params["message"].get("messageId"):
             params["message"]["messageId"] = memo.message_id
-        step = self.params_down.get(operation)
-        lowered: Tree = params if step is None else step(params, memo)
+        lowered: Tree = self.rules.get(operation, _NO_RULES).params_down(params, memo)
         return lowered
 
     def lift_result(self, operation: Operation, result: Any, memo: Memo) -> Tree:  # noqa: ANN401 - null, or a list
@@ -134,16 +159,12 @@ class Form:
         """
         if operation is Operation.DELETE_PUSH_CONFIG:
             return {}
-        step = self.results_up.get(operation)
-        if step is None and type(result) is not dict:
-            raise Misfit("", "must be an object")
-        lifted: Tree = result if step is None else step(result, memo)
+        lifted: Tree = self.rules.get(operation, _NO_RULES).result_up(result, memo)
         return lifted
 
     def lower_result(self, operation: Operation, result: Tree, memo: Memo) -> Any:  # noqa: ANN401 - as above
         """Return the hub's result as a client of this version reads it."""
-        step = self.results_down.get(operation)
-        return result if step is None else step(result, memo)
+        return self.rules.get(operation, _NO_RULES).result_down(result, memo)
 
     def lift_event(self, event: Tree, memo: Memo) -> Tree:
         """Return one event of an agent's stream in the hub's words.

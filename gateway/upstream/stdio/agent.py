@@ -19,11 +19,11 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.a2a.bindings.jsonrpc import read_progress
 from gateway.a2a.bindings.stdio import hear
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
 from gateway.a2a.framing.lsp import LONGEST, Framing
-from gateway.a2a.progress import read_jsonrpc
 from gateway.background import Background
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
 from gateway.upstream.stdio.rpc import Rpc
@@ -191,7 +191,7 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
         method = _CARD_METHODS.get(version, _CARD_METHODS[Version.V0_3]) if card == EXTENDED else card
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
-        told = read_jsonrpc(answer)
+        told = read_progress(answer)
         if card == EXTENDED and told is not None and (told.error is None or told.error not in _NO_SUCH_METHOD):
             versions.append(version)
         heard = hear(answer)

@@ -24,6 +24,7 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.a2a.bindings.jsonrpc import read_progress
 from gateway.a2a.bindings.stdio import Course, Heard, addressee, course, hear, is_empty, readdress, refusal, says_end
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
@@ -31,7 +32,7 @@ from gateway.a2a.fault import BodyTooLarge, Fault, NoHealthyBackend, Overloaded,
 from gateway.a2a.framing import sse
 from gateway.a2a.framing.lsp import HEADER_BYTES, BadFrame, Frame, FrameDecoder, Framing, whole
 from gateway.a2a.json import Members
-from gateway.a2a.progress import Progress, read_jsonrpc
+from gateway.a2a.progress import Progress
 from gateway.deadline import Deadline
 from gateway.upstream.response import Response, late
 from gateway.upstream.response_parser import ResponseParser
@@ -330,7 +331,7 @@ class RpcCall:
     def deliver(self, frame: Frame, heard: Heard) -> Progress | None:
         """Take a frame with the call's id; return what it tells, or None for what is no answer."""
         content = readdress(heard.members, self._identity)
-        told = read_jsonrpc(content)
+        told = read_progress(content)
         is_first = self.response.reader.status == 0
         if not self._streams or (is_first and (told is None or told.error is not None)):
             self._answer(frame, heard, content, told)

@@ -11,8 +11,8 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]  # a
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]  # as above
 from hypothesis import strategies as st
 
+from gateway.a2a.bindings.grpc_message import event_class, request_class, result_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_schema import event_class, request_class, result_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import CALLABLE, Operation
 from tests.a2a.sample import VECTORS

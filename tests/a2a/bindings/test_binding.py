@@ -9,8 +9,8 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings import binding
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol

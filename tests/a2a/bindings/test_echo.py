@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.echo import restore_tenant
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadRequest
+from gateway.a2a.push_config import restore_tenant
 from tests.a2a.sample import vector
 from tests.table import for_each
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.bindings.field import path_id, read_query
+from gateway.a2a.bindings.rest import read_query
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import split_query
+from gateway.a2a.paths import path_id
 from tests.table import for_each
 
 LIST, GET = Operation.LIST_TASKS, Operation.GET_TASK

@@ -7,15 +7,15 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings import grpc
+from gateway.a2a.bindings.grpc_message import request_class, result_class
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.bindings.grpc_schema import request_class, result_class
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
 from gateway.a2a.json import BodyBounds
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import PathCall
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Form, Memo, Misfit
 from tests.a2a.bindings.grpc_sample import VERSIONS, made
 from tests.table import for_each

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.grpc_field import MOST_FIELDS, refuse_crowd, values
+from gateway.a2a.bindings.grpc_message import MOST_FIELDS, refuse_crowd, request_class, values
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadRequest, ParseFailed
 from gateway.a2a.operation import Operation

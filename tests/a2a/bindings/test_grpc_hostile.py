@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import grpc
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, Fault, UpstreamProtocol
 from gateway.a2a.operation import Operation

@@ -7,9 +7,9 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]  # p
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings import grpc, grpc_id
+from gateway.a2a.bindings import grpc, grpc_fields
+from gateway.a2a.bindings.grpc_message import event_class, result_class, to_tree
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.bindings.grpc_schema import event_class, result_class, to_tree
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
@@ -63,7 +63,7 @@ def test_what_names_no_context_stays_the_message_that_it_is() -> None:
         call_of(Operation.LIST_TASKS, V1_0),
         call_of(Operation.GET_TASK, V1_0, id="c"),
     ):
-        assert grpc_id.with_context(call, "d") is call.body
+        assert grpc_fields.with_context(call, "d") is call.body
 
 
 # ---- Without a mark --------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def mark_all(message: Message) -> None:
 
 
 def without(message: bytes, operation: Operation, version: Version, *, event: bool) -> bytes:
-    return grpc_id.without(message, MARK, version=version, operation=operation, event=event)
+    return grpc_fields.without(message, MARK, version=version, operation=operation, event=event)
 
 
 @for_each("sample", UPDATES)

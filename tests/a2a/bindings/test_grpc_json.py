@@ -9,7 +9,7 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.grpc_schema import from_tree, to_tree
+from gateway.a2a.bindings.grpc_message import from_tree, to_tree
 from gateway.a2a.versions.version import Misfit
 from tests.a2a.bindings.grpc_sample import classes, messages
 from tests.a2a.versions.trees import MORE

@@ -11,16 +11,15 @@ from a2a.types import a2a_pb2 as new
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # protobuf ships no types
 
 from gateway.a2a.bindings import grpc
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.card_rewriting import Edition, Served, ServedInterface, rebuild
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.operation import Operation
 from gateway.a2a.sanitized_card import Discretion, sanitize
-from gateway.a2a.translation import Translation
-from gateway.a2a.versions.forms import FORMS
+from gateway.a2a.translation import FORMS, Translation
 from tests.a2a.dialects import call_of
 
 MANUAL = Path(__file__).parents[3] / "docs" / "translation.md"

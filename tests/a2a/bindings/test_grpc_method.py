@@ -62,10 +62,10 @@ def test_the_field_of_a_scope_is_nobody_elses() -> None:
 def test_the_classes_are_not_imported_before_one_is_asked_for() -> None:
     code = """
 import sys
-import gateway.a2a.bindings.grpc, gateway.a2a.bindings.grpc_progress
+import gateway.a2a.bindings.grpc, gateway.a2a.bindings.grpc_fields
 assert not any(name.startswith(("a2a", "grpc", "httpx", "pydantic")) for name in sys.modules), sorted(sys.modules)
 from gateway.a2a.bindings.grpc_method import BY_PATH
-from gateway.a2a.bindings.grpc_schema import request_class
+from gateway.a2a.bindings.grpc_message import request_class
 request_class(BY_PATH["/a2a.v1.A2AService/GetTask"])
 assert "a2a.compat.v0_3.a2a_v0_3_pb2" in sys.modules
 assert "a2a.types.a2a_pb2" not in sys.modules

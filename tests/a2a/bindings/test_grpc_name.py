@@ -5,8 +5,8 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.bindings.grpc_id import read_name, write_name
-from gateway.a2a.bindings.grpc_schema import request_class
+from gateway.a2a.bindings.grpc_fields import read_name, write_name
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams
 from gateway.a2a.operation import Operation

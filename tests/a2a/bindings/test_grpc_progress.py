@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.a2a import json as strict_json
-from gateway.a2a.bindings import grpc, grpc_progress
+from gateway.a2a.bindings import grpc, grpc_fields
+from gateway.a2a.bindings.grpc_message import event_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_schema import event_class
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from gateway.a2a.progress import NOTHING, Progress, read_bare
@@ -30,7 +30,7 @@ TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STRE
 def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObject) -> None:
     message = data.draw(messages(event_class(version))).SerializeToString()
     for operation in STREAMS:
-        assert grpc_progress.read(operation, version, message) == in_json(grpc.read_event(version, message))
+        assert grpc_fields.read_progress(operation, version, message) == in_json(grpc.read_event(version, message))
 
 
 def in_json(tree: Any) -> Progress | None:
@@ -48,14 +48,14 @@ def test_every_state_has_its_word(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
     for value in schema.TaskState.DESCRIPTOR.values:
         task = schema.Task(id="t", context_id="c", status={"state": value.number}).SerializeToString()
-        told = grpc_progress.read(Operation.GET_TASK, version, task)
+        told = grpc_fields.read_progress(Operation.GET_TASK, version, task)
         word = value.name.removeprefix("TASK_STATE_").lower().replace("_", "-")
         expected = {"cancelled": "canceled", "unspecified": "unknown"}.get(word, word)
         assert told == Progress(task_id="t", context_id="c", state=expected, event="task")
         assert expected in STATES
     for number in (9, 99, -1):
         later = schema.Task(id="t", status={"state": number}).SerializeToString()
-        told = grpc_progress.read(Operation.GET_TASK, version, later)
+        told = grpc_fields.read_progress(Operation.GET_TASK, version, later)
         assert told == Progress(task_id="t", state="unknown", event="task")
 
 
@@ -74,7 +74,7 @@ def test_each_kind_of_event_is_told(version: Version) -> None:
     ):
         event = schema.StreamResponse(**held).SerializeToString()
         for operation in STREAMS:
-            assert grpc_progress.read(operation, version, event) == expected
+            assert grpc_fields.read_progress(operation, version, event) == expected
 
 
 @for_each("version", VERSIONS)
@@ -95,25 +95,25 @@ def test_push_configurations_tell_whose_they_are(version: Version) -> None:
 
     for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
         for task, expected in (("t", Progress(task_id="t")), ("", NOTHING)):
-            assert grpc_progress.read(operation, version, config(task).SerializeToString()) == expected
+            assert grpc_fields.read_progress(operation, version, config(task).SerializeToString()) == expected
     for tasks, expected in (
         ((), NOTHING),
         (("t", "t"), Progress(task_id="t")),
         (("t", "u"), Progress(legible=False)),
     ):
-        assert grpc_progress.read(Operation.LIST_PUSH_CONFIGS, version, listed(*tasks)) == expected
+        assert grpc_fields.read_progress(Operation.LIST_PUSH_CONFIGS, version, listed(*tasks)) == expected
 
 
 def test_a_task_that_names_nothing_tells_nothing_of_itself() -> None:
-    assert grpc_progress.read(Operation.GET_TASK, Version.V1_0, b"") == Progress(event="task")
+    assert grpc_fields.read_progress(Operation.GET_TASK, Version.V1_0, b"") == Progress(event="task")
 
 
 @for_each("method", BY_PATH.values())
 def test_what_is_no_such_message_is_told_from_what_tells_nothing(method: GrpcMethod) -> None:
     for message in (b"\xff", b"\x0a\x05a", b"{}"):
-        assert grpc_progress.read(method.operation, method.version, message) is None
+        assert grpc_fields.read_progress(method.operation, method.version, message) is None
     if method.operation not in TOLD:
-        assert grpc_progress.read(method.operation, method.version, b"") == NOTHING
+        assert grpc_fields.read_progress(method.operation, method.version, b"") == NOTHING
 
 
 @for_each("version", VERSIONS)
@@ -127,14 +127,14 @@ def test_an_answer_of_more_fields_than_anyone_reads_is_none(version: Version) ->
         (Operation.SEND_STREAMING_MESSAGE, schema.StreamResponse(task=task)),
         (Operation.GET_EXTENDED_CARD, schema.AgentCard(skills=[schema.AgentSkill()] * 120_000)),
     ):
-        assert grpc_progress.read(operation, version, crowd.SerializeToString()) is None
+        assert grpc_fields.read_progress(operation, version, crowd.SerializeToString()) is None
     long = schema.Task(id="t", history=[{"message_id": "m" * 1_000_000}])
-    assert grpc_progress.read(Operation.GET_TASK, version, long.SerializeToString()) == Progress(
+    assert grpc_fields.read_progress(Operation.GET_TASK, version, long.SerializeToString()) == Progress(
         task_id="t", event="task"
     )
 
 
 @given(st.sampled_from([*BY_PATH.values()]), st.binary(max_size=60))
 def test_any_bytes_tell_something_or_are_none(method: GrpcMethod, message: bytes) -> None:
-    told = grpc_progress.read(method.operation, method.version, message)
+    told = grpc_fields.read_progress(method.operation, method.version, message)
     assert told is None or told.state is None or told.state in STATES

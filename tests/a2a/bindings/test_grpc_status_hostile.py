@@ -7,10 +7,11 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.a2a.agent_error import LONGEST_DETAILS, LONGEST_MESSAGE, MOST_DETAILS, NOT_ACCEPTED, AgentError, encoder
+from gateway.a2a.agent_error import LONGEST_DETAILS, LONGEST_MESSAGE, MOST_DETAILS, NOT_ACCEPTED, AgentError
 from gateway.a2a.bindings.grpc_status import LONGEST_TRAILERS, Status, of_error, read, trailers
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import A2A_DOMAIN, BY_REASON, GATEWAY_DOMAIN, KINDS
+from gateway.a2a.json import write
 from tests.a2a.bindings.test_grpc_status import V0_3, V1_0, VERSIONS, own, packed, size, with_any
 from tests.table import for_each
 
@@ -24,7 +25,7 @@ def pack(message: Any) -> Any:
 def bounded(error: AgentError) -> None:
     assert len(error.message) <= LONGEST_MESSAGE
     assert len(error.details) <= MOST_DETAILS
-    assert sum(len(encoder.encode(detail)) for detail in error.details) <= LONGEST_DETAILS
+    assert sum(len(write(detail)) for detail in error.details) <= LONGEST_DETAILS
     for version in VERSIONS:
         status = of_error(error, version)
         assert size(status) <= LONGEST_TRAILERS

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.bindings import grpc
+from gateway.a2a.bindings.grpc_message import request_class
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_schema import request_class
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey, ParseFailed

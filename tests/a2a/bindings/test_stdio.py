@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from gateway.a2a.bindings.jsonrpc import read_progress
 from gateway.a2a.bindings.stdio import Course, addressee, course, hear, is_empty, readdress, refusal, says_end
 from gateway.a2a.dialect import Version
-from gateway.a2a.progress import read_jsonrpc
 from tests.table import for_each
 
 
@@ -20,7 +20,7 @@ def status(state: str, **more: Any) -> dict[str, Any]:
 def going(frame: bytes, version: Version) -> Course:
     heard = hear(frame)
     assert heard is not None
-    return course(heard.members, read_jsonrpc(frame), version)
+    return course(heard.members, read_progress(frame), version)
 
 
 @for_each(

@@ -12,11 +12,11 @@ from gateway.a2a.versions.v0_3_proto import FORM
 from gateway.a2a.versions.version import Memo, Misfit, Step
 from tests.table import for_each
 
-CREATION = FORM.params_up[Operation.CREATE_PUSH_CONFIG]
-CONFIG = FORM.params_up[Operation.GET_PUSH_CONFIG]
-LISTING = FORM.params_up[Operation.LIST_PUSH_CONFIGS]
-DELETION = FORM.params_up[Operation.DELETE_PUSH_CONFIG]
-RESOURCE = FORM.results_up[Operation.GET_PUSH_CONFIG]
+CREATION = FORM.rules[Operation.CREATE_PUSH_CONFIG].params_up
+CONFIG = FORM.rules[Operation.GET_PUSH_CONFIG].params_up
+LISTING = FORM.rules[Operation.LIST_PUSH_CONFIGS].params_up
+DELETION = FORM.rules[Operation.DELETE_PUSH_CONFIG].params_up
+RESOURCE = FORM.rules[Operation.GET_PUSH_CONFIG].result_up
 
 NAME = "tasks/t/pushNotificationConfigs/c"
 FLAT = {"taskId": "t", "id": "c", "url": "u"}

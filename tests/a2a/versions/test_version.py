@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.translation import FORMS
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
-from gateway.a2a.versions.forms import FORMS
 from gateway.a2a.versions.version import INTERRUPTED, TERMINAL
 
 

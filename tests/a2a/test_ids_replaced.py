@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.id_rewriting import with_context, with_task, without
-from gateway.a2a.ids import referenced_ids
+from gateway.a2a.ids import referenced_ids, with_context, with_task, without
 from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
