@@ -25,7 +25,6 @@ WILD = Rule("wild", "*.agents.test", ("x",), frozenset(), HERE)
 MODERN = Dialect(Binding.JSONRPC, Version.V1_0)
 LEGACY = Dialect(Binding.JSONRPC, Version.V0_3)
 LEGACY_REST = Dialect(Binding.REST, Version.V0_3)
-ANCIENT = Dialect(Binding.JSONRPC, Version.V0_1)
 
 DIALECTS = ("JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3", "HTTP+JSON 0.3")
 

@@ -13,9 +13,9 @@ from gateway.commands.find_agent import Found
 from gateway.commands.output import CommandFailed
 from gateway.commands.stdio import Bridge, Session, address, bridge, command_line, served_path
 from gateway.config.check import Examined, examine
-from tests.support.bridged import bridged, fronting, scripted, sse, until
+from tests.support.bridged import bridged, fronting, scripted, until
 from tests.support.gateway import RESULT, keys, running, secret
-from tests.support.scripted import SSE, answers, chunk, refused_port, whole
+from tests.support.scripted import answers, refused_port, whole
 from tests.support.stdio_host import message
 from tests.table import for_each
 
@@ -83,39 +83,6 @@ async def test_agents_behind_a_gateway_are_called_with_a_key(fleet: tuple[str, i
                 ] == "TASK_STATE_INPUT_REQUIRED"
         told = {(line["tenant"], line["agent"]) for line in gateway.lines if line["operation"] is not None}
     assert told == {("acme", "echo"), ("acme", "clock"), ("acme", "travel"), ("acme", "rest")}
-
-
-async def test_200_calls_and_50_streams_at_once_are_each_answered_with_their_own(fleet: tuple[str, int]) -> None:
-    async with fronting(*fleet) as gateway:
-        url, key = f"http://127.0.0.1:{gateway.port}", secret("acme").decode()
-        async with bridged(f"{url}/echo", key=key) as host, bridged(f"{url}/clock", key=key) as other:
-            streams = [await other.send("SendStreamingMessage", message("Go")) for _ in range(50)]
-            calls = [await host.send("SendMessage", message(f"call {number}")) for number in range(200)]
-            for number, call in enumerate(calls):
-                answer = await host.answer(call)
-                assert answer["result"]["message"]["parts"] == [{"text": f"call {number}"}]
-            tasks = set()
-            for stream in streams:
-                first, *events = await other.rest(stream)
-                own = first["task"]["id"]
-                assert {next(iter(event.values()))["taskId"] for event in events} == {own}
-                assert len(events) == 12
-                tasks.add(own)
-            assert len(tasks) == 50
-            assert len(host.answers) == 200
-
-
-async def test_a_stream_may_have_a_thousand_events() -> None:
-    def event(number: int) -> bytes:
-        update = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": [{"text": str(number)}]}}
-        return sse({"artifactUpdate": update})
-
-    done = sse({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}})
-    body = SSE + b"".join(chunk(event(number)) for number in range(1000)) + chunk(done) + chunk(b"")
-    async with scripted(answers(body)) as (host, _):
-        *events, _ = await host.stream("SendStreamingMessage", message("go"))
-        told = [event["artifactUpdate"]["artifact"]["parts"][0]["text"] for event in events]
-        assert told == [str(number) for number in range(1000)]
 
 
 @for_each("place", ["echo", "a2a/travel", "rest"])

@@ -15,8 +15,7 @@ from typing import Any
 
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
 import msgspec
-from a2a.client import ClientCallContext, ClientConfig, ClientFactory
-from a2a.client.transports.grpc import GrpcTransport
+from a2a.client import ClientConfig, ClientFactory
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore
 from a2a.types import AgentCard, AgentInterface, a2a_pb2_grpc
@@ -45,16 +44,12 @@ class Place:
     Attributes:
         entry: What the configuration says of it.
         agent: Its executor, and what it received over HTTP.
-        metadata: Of each call that it received over gRPC.
-        tenants: What each of them said in `tenant`.
-        asked: Each of them as a text.
+        asked: Each call that it received over gRPC, as a text.
         left: The calls that the other side broke off.
     """
 
     entry: dict[str, Any]
     agent: Agent
-    metadata: list[dict[str, str]] = field(default_factory=list)
-    tenants: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     left: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue)
 
@@ -160,7 +155,6 @@ class Noticing(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # as above
         self._place = place
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        self._place.metadata.append(dict(details.invocation_metadata))
         found = await continuation(details)
 
         async def whole(request: Any, context: Any) -> Any:
@@ -179,7 +173,6 @@ class Noticing(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # as above
 
     @contextmanager
     def _noticed(self, method: str, request: Any) -> Iterator[None]:
-        self._place.tenants.append(request.tenant)
         self._place.asked.append(str(request))
         serving = asyncio.current_task()
         assert serving is not None
@@ -279,16 +272,3 @@ async def calling(here: Site, path: str) -> AsyncIterator[Caller]:
         finally:
             for client in (caller.streaming, caller.unary, caller.polling):
                 await client.close()
-
-
-@asynccontextmanager
-async def transport(here: Site, authority: str | None = None) -> AsyncIterator[GrpcTransport]:
-    """The SDK's transport alone, which knows no card."""
-    options = [] if authority is None else [("grpc.default_authority", authority)]
-    async with grpc.aio.insecure_channel(here.address, options) as channel:
-        yield GrpcTransport(channel, None)
-
-
-def knowing(key: str, **more: str) -> ClientCallContext:
-    """A context whose calls show an API key."""
-    return ClientCallContext(service_parameters={"X-API-Key": key, **more})

@@ -1,14 +1,13 @@
 """Cards behind the gateway: where they are, what they say, and what they never say."""
 
-import httpx
 import pytest
 from a2a.client import AuthInterceptor, ClientConfig, CredentialService, create_client
 from a2a.client.client import ClientCallContext
 from a2a.types import GetTaskRequest, TaskState
 
 from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send
-from tests.e2e.site import ACME_KEY, DESK_KEY, GLOBEX_KEY, HUB_KEY, WAYS, Site, Way, api_key, bearer, token
-from tests.e2e.wire import V1, check_request_id, error, frame, without_request_id
+from tests.e2e.site import ACME_KEY, DESK_KEY, GLOBEX_KEY, WAYS, Site, Way, api_key, bearer, token
+from tests.e2e.wire import without_request_id
 
 pytestmark = pytest.mark.anyio
 
@@ -108,31 +107,6 @@ async def test_a_card_picked_by_a_credential_is_there_for_that_credential_only(s
     assert seen["claim"].json()["name"] == "beta"
     assert seen["no claim"].status_code == 404
     assert seen["other"].status_code == 404
-
-
-async def test_a_private_card_looks_like_a_missing_one(site: Site) -> None:
-    async with open_http() as http:
-
-        async def read(path: str, headers: dict[str, str]) -> httpx.Response:
-            return await http.get(site.gateway.url + path + NAMES[0], headers=headers)
-
-        assert (await read("/hidden", api_key(HUB_KEY))).json()["name"] == "hidden"
-        for headers in ({}, api_key(ACME_KEY), bearer(token())):
-            answer = await read("/hidden", headers)
-            assert answer.status_code == (404 if headers else 401)
-            assert without_request_id(answer) == without_request_id(await read("/nowhere", headers))
-            check_request_id(answer)
-
-
-async def test_a_card_promises_only_what_is_offered(site: Site) -> None:
-    async with open_http() as http:
-        card = (await http.get(site.gateway.url + "/bare" + NAMES[0])).json()
-        answer = await http.post(
-            site.gateway.url + "/bare", content=frame("GetExtendedAgentCard"), headers={**V1, **api_key(ACME_KEY)}
-        )
-    assert card["capabilities"].get("streaming") is False
-    assert card["capabilities"].get("pushNotifications") is False
-    assert error(answer)["code"] == -32004
 
 
 @pytest.mark.parametrize("binding", BINDINGS)

@@ -1,25 +1,18 @@
-"""A2A 0.3 over gRPC with the last SDK of that generation, and the scoped service that was proposed for it.
+"""A2A 0.3 over gRPC with the last SDK of that generation.
 
-Calls of 0.3 have neither a path nor a tenant, so its clients say by a key which agent they mean. No
-SDK speaks the scoped service: its calls are written here by hand.
+Calls of 0.3 have neither a path nor a tenant, so its clients say by a key which agent they mean.
 """
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]  # grpcio ships no stubs
-import httpx
 import pytest
-from a2a.compat.v0_3 import a2a_v0_3_pb2 as messages
-from a2a.utils.grpc_status import status_from_call
-from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]  # it ships no types
 
-from gateway.a2a.fault import GATEWAY_DOMAIN
-from tests.conformance.matrix import CARD_PATH, entry, slug
+from tests.conformance.matrix import entry, slug
 from tests.conformance.running import agent_processes
 from tests.conformance.software import EVERY_AGENT, SDK_0_3, SDK_1_3, Environment, Software
 from tests.e2e.previous import PreviousClient, SdkFailed, previous_client
@@ -29,12 +22,8 @@ from tests.e2e.site import HOOK, HOOKS
 from tests.identity.issuance import sha256
 
 KEY, DESK_KEY = "a2a_the-key-of-acme", "a2a_the-key-of-the-desk"
-SCOPE_FIELD = 100
-"""The number that `scope` has in requests of the scoped service; the proposal has given it none."""
-SCOPED = "/a2a.v1.ScopedA2AService/"
 CHUNKS = ["one ", "two"]
 """What `stream` makes of an artifact; see `tests/conformance/agents/serving.py`."""
-WAIT = 20.0
 
 # Those of 1.0 are run by the interpreter of the tests.
 SOFTWARE = tuple(
@@ -171,96 +160,3 @@ def test_a_client_of_0_3_that_says_nothing_of_the_agent_gets_nowhere(
     with pytest.raises(SdkFailed) as refused:
         past.client.do("send", text="echo this")
     assert refused.value.kind == status
-
-
-# ---- The scoped service ----------------------------------------------------------------------------------------------
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
-    low, high = number & 0x7F, number >> 7
-    return bytes([low]) if not high else bytes([low | 0x80]) + varint(high)
-
-
-def scoped(request: Any, *scopes: str, number: int = SCOPE_FIELD) -> bytes:
-    """A request of the plain service with scopes behind it."""
-    found: bytes = request.SerializeToString()
-    for scope in scopes:
-        found += varint(number << 3 | 2) + varint(len(scope.encode())) + scope.encode()
-    return found
-
-
-def sending(text: str) -> Any:
-    """A message of the user's."""
-    part = messages.Part(text=text)
-    message = messages.Message(message_id=str(uuid.uuid4()), role=messages.ROLE_USER, content=[part])
-    configuration = messages.SendMessageConfiguration(blocking=True)
-    return messages.SendMessageRequest(request=message, configuration=configuration)
-
-
-@pytest.fixture
-def call(past: Past) -> Iterator[Callable[..., bytes]]:
-    """Calls a method of the scoped service with one answer."""
-    with grpc.insecure_channel(past.address) as channel:
-
-        def done(method: str, request: bytes, key: str = KEY) -> bytes:
-            answer: bytes = channel.unary_unary(SCOPED + method)(request, timeout=WAIT, metadata=[("x-api-key", key)])
-            return answer
-
-        yield done
-
-
-def test_the_card_tells_clients_of_0_3_the_scope_of_an_agent_at_a_path(past: Past) -> None:
-    card = httpx.get(f"{past.gateway.url}/{slug(OLD)}/{CARD_PATH}", trust_env=False).json()
-    assert card["transportOptions"] == {
-        "GRPC": {"service": "a2a.v1.ScopedA2AService", "scope": slug(OLD), "url": past.address}
-    }
-    assert "GRPC" not in {card["preferredTransport"], *(each["transport"] for each in card["additionalInterfaces"])}
-
-
-@EVERY_AGENT_OF_THEM
-def test_the_scope_says_which_agent_is_meant(call: Callable[..., bytes], agent: Software) -> None:
-    answer = messages.SendMessageResponse.FromString(call("SendMessage", scoped(sending("echo this"), slug(agent))))
-    assert [part.text for artifact in answer.task.artifacts for part in artifact.parts] == ["echo this"]
-    found = messages.Task.FromString(
-        call("GetTask", scoped(messages.GetTaskRequest(name=f"tasks/{answer.task.id}"), slug(agent)))
-    )
-    assert (found.id, found.artifacts) == (answer.task.id, answer.task.artifacts)
-    card = messages.AgentCard.FromString(call("GetAgentCard", scoped(messages.GetAgentCardRequest(), slug(agent))))
-    assert {skill.id for skill in card.skills} == {"echo", "secret"}
-
-
-def test_streams_are_scoped_too(past: Past) -> None:
-    with grpc.insecure_channel(past.address) as channel:
-        stream = channel.unary_stream(SCOPED + "SendStreamingMessage")
-        request = scoped(sending("stream"), slug(OLD))
-        events = [
-            messages.StreamResponse.FromString(event)
-            for event in stream(request, timeout=WAIT, metadata=[("x-api-key", KEY)])
-        ]
-    parts = [part.text for each in events for part in each.artifact_update.artifact.parts]
-    assert (parts, events[-1].status_update.final) == (CHUNKS, True)
-
-
-@pytest.mark.parametrize(
-    ("scopes", "number", "status", "reason"),
-    [
-        ((), SCOPE_FIELD, "INVALID_ARGUMENT", "BAD_REQUEST"),
-        (("",), SCOPE_FIELD, "INVALID_ARGUMENT", "BAD_REQUEST"),
-        (("nobody",), SCOPE_FIELD, "NOT_FOUND", "NO_ROUTE"),
-        ((slug(OLD), "nobody"), SCOPE_FIELD, "INVALID_ARGUMENT", "DUPLICATE_KEY"),
-        ((slug(OLD), slug(OLD)), SCOPE_FIELD, "INVALID_ARGUMENT", "DUPLICATE_KEY"),
-        ((slug(OLD),), SCOPE_FIELD + 1, "INVALID_ARGUMENT", "BAD_REQUEST"),
-    ],
-    ids=["none", "empty", "nobody's", "two", "twice", "elsewhere"],
-)
-def test_a_call_that_is_not_scoped_to_one_agent_is_refused(
-    call: Callable[..., bytes], scopes: tuple[str, ...], number: int, status: str, reason: str
-) -> None:
-    with pytest.raises(grpc.RpcError) as refused:
-        call("SendMessage", scoped(sending("echo this"), *scopes, number=number))
-    assert refused.value.code().name == status
-    told = status_from_call(refused.value)
-    assert told is not None
-    infos = [ErrorInfo.FromString(each.value) for each in told.details if each.Is(ErrorInfo.DESCRIPTOR)]
-    assert reason in {info.reason for info in infos if info.domain == GATEWAY_DOMAIN}

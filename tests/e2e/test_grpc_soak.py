@@ -7,8 +7,8 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,7 @@ from gateway.app import Gateway
 from gateway.commands.key import new_key
 from gateway.config.check import examine
 from gateway.config.state import StateUrl
-from tests.e2e.process import WAIT, GatewayProcess, write
+from tests.e2e.process import WAIT, GatewayProcess, gateway_process, write
 from tests.support.assembly import until
 from tests.support.names import public_names
 
@@ -64,8 +64,6 @@ class Size:
     within: float
 
 
-# A short one is a test of the whole suite, on whatever machine: it waits for as long as any test.
-SHORT = Size(100, 50, 0.5, 1.5, WAIT)
 LONG = Size(1_000, 200, 5.0, 60.0, 2.0)
 
 
@@ -244,16 +242,6 @@ def stub_of(channel: aio.Channel) -> Any:
 # ---- The gateway ---------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def gateway_process(configuration: Mapping[str, object], folder: Path) -> Iterator[GatewayProcess]:
-    """A gateway process that serves a configuration, until the end of the block."""
-    process = GatewayProcess(write(configuration, folder))
-    try:
-        yield process.await_serving()
-    finally:
-        process.close()
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What a gateway process holds.
@@ -319,7 +307,7 @@ async def quiet(process: GatewayProcess) -> Standing:
 
 async def soak(size: Size, folder: Path) -> None:
     async with agents() as found:
-        with gateway_process(site(found), folder) as process:
+        with gateway_process(site(found), folder, forked=False) as process:
             told = {"at the start": await standing(process)}
             # Also opens the connections to the agents, which stay.
             async with Crowd(process.grpc, found) as first:
@@ -352,11 +340,6 @@ def show(done: Counter[str], told: Mapping[str, Standing]) -> None:
     for moment, found in told.items():
         held = f"{found.resident / 1e6:.1f} MB, {found.descriptors} files, {found.threads} threads"
         print(f"  {moment}: {held}")  # noqa: T201 - see above
-
-
-@pytest.mark.long
-async def test_nothing_is_lost_and_nothing_left_of_a_hundred_idle_streams(tmp_path: Path) -> None:
-    await soak(SHORT, tmp_path)
 
 
 @pytest.mark.long

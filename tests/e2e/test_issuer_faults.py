@@ -14,13 +14,12 @@ from tests.identity.corpus.genuine import good, published
 from tests.identity.front import shown
 from tests.identity.issuance import ISSUER, key_set_document
 from tests.identity.provider import KEYS, Provider, provider
-from tests.support.gateway import RESULT, STREAM, agent, secret
+from tests.support.gateway import RESULT, STREAM, agent
 from tests.support.scripted import SSE, ScriptedBackend, answers, answers_and_hangs, chunk, whole
 
 pytestmark = pytest.mark.anyio
 
 OTHER = "https://other.example.com"
-KEY = (b"X-API-Key", secret("key"))
 
 
 def issuer(url: str, name: str = ISSUER) -> dict[str, Any]:

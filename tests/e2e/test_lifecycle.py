@@ -16,8 +16,6 @@ from tests.e2e.wire import V1, error, frame, message
 
 pytestmark = pytest.mark.anyio
 
-SIGNALS = [signal.SIGTERM, signal.SIGINT]
-
 
 @pytest.fixture(scope="module")
 def agent(ground: Grounds) -> Agent:
@@ -30,63 +28,6 @@ def configuration(agent: Agent, **gateway: Any) -> dict[str, Any]:
 
 async def ended(process: GatewayProcess) -> int:
     return await asyncio.to_thread(process.wait)
-
-
-@pytest.mark.parametrize("number", [SIGNALS[0], pytest.param(SIGNALS[1], marks=pytest.mark.long)])
-async def test_a_signal_ends_an_idle_gateway_with_exit_code_0(
-    agent: Agent, tmp_path: Path, number: signal.Signals
-) -> None:
-    with gateway_process(configuration(agent), tmp_path, forked=False) as process:
-        async with open_http(V1) as http:
-            answer = await http.post(process.url + "/steady", content=frame("SendMessage", message()))
-            assert answer.status_code == 200
-            process.signal(number)
-            assert await ended(process) == 0
-    assert "stopped" in process.log_text
-    assert "Traceback" not in process.log_text
-    # What was written before the end is there after it.
-    assert [line["operation"] for line in process.access_lines] == ["SendMessage"]
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("path", ["", "/message:stream"])
-async def test_an_open_stream_is_ended_with_an_error_event(
-    agent: Agent, tmp_path: Path, number: signal.Signals, path: str
-) -> None:
-    with gateway_process(configuration(agent, drain="300ms"), tmp_path) as process:
-        body = message("wait") if path else None
-        content = frame("SendStreamingMessage", message("wait"))
-        async with (
-            open_http(V1) as http,
-            http.stream(
-                "POST", process.url + "/steady" + path, **({"json": body} if body else {"content": content})
-            ) as answer,
-        ):
-            lines = answer.aiter_lines()
-            assert (await anext(lines)).startswith("data: ")
-            await _waiting(agent)
-            process.signal(number)
-            rest = [line async for line in lines if line]
-        assert rest[-2] == "event: error"
-        assert "DRAINING" in rest[-1]
-        assert await ended(process) == 0
-    [line] = process.access_lines
-    assert (line["reason"], line["closed_by"]) == ("draining", "gateway")
-
-
-async def test_a_call_that_ends_in_time_gets_its_answer(agent: Agent, tmp_path: Path) -> None:
-    with gateway_process(configuration(agent), tmp_path) as process:
-        async with open_http(V1) as http, asyncio.TaskGroup() as group:
-            open_call = group.create_task(
-                http.post(process.url + "/steady", content=frame("SendMessage", message("wait")))
-            )
-            task_id = await _waiting(agent)
-            process.signal(signal.SIGTERM)
-            await _draining(process)
-            agent.let_go(task_id)
-            answer = await open_call
-        assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-        assert await ended(process) == 0
 
 
 async def _waiting(agent: Agent) -> str:
@@ -116,6 +57,10 @@ async def test_a_second_signal_waits_for_nobody(agent: Agent, tmp_path: Path) ->
         assert answer.headers["retry-after"]
         assert error(answer)["code"] == -31503
         assert await ended(process) == 0
+    assert "stopped" in process.log_text
+    assert "Traceback" not in process.log_text
+    # What was written before the end is there after it.
+    assert [line["operation"] for line in process.access_lines] == ["SendMessage"]
 
 
 def test_a_file_with_mistakes_ends_with_exit_code_1_and_no_traceback(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Whatever clients and agents write, each line of both logs stays one line, and none obeys it (safety H12)."""
 
 import json
+import logging
 import re
 import socket
 import time
@@ -16,7 +17,7 @@ from tests.e2e.process import WAIT, GatewayProcess, write
 from tests.identity.issuance import ISSUER, compact, jwk, rsa_key
 from tests.identity.provider import KEYS
 from tests.support.answering import answering
-from tests.support.gateway import CALL, RESULT, agent, bearer, card_of, keys, running
+from tests.support.gateway import CALL, RESULT, agent, bearer, card_of, keys, running, secret
 from tests.support.scripted import ScriptedBackend, answers, whole
 
 EVIL = {
@@ -225,3 +226,27 @@ agents:
     assert all(line["backend"] is None for line in found)
     assert [line["match_line"] is not None for line in found] == [True, True, True, False]
     assert not any(name.encode() in answer.body for answer in told for name in ("one,", "shut", "gateway.yaml"))
+
+
+@pytest.mark.anyio
+async def test_the_logs_hold_no_credential_no_query_and_no_message(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    query, spoken, own = "the-token-of-a-query", "words-that-nobody-should-log", "what-the-gateway-shows-to-the-agent"
+    bodies = (CALL.replace(b'"hi"', f'"{spoken}"'.encode()), f"{{{spoken}".encode())
+    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
+        text = f"""\
+{keys(acme="acme")}
+tenants: {{ acme: [echo] }}
+agents: {{ echo: {{ backend: {backend.url}, upstream_auth: {{ bearer: {own} }} }} }}
+"""
+        async with running(text) as gateway:
+            for path in ("/echo", "/nowhere"):
+                for body in bodies:
+                    for name in ("acme", "stranger"):
+                        await gateway.post(f"{path}?token={query}", body, [bearer(name)])
+            await gateway.line(of=8)
+            assert spoken.encode() in backend.requests[-1].body
+            assert backend.requests[-1].header(b"authorization") == b"Bearer " + own.encode()
+            said = repr(gateway.lines) + caplog.text
+    for hidden in (query, spoken, own, secret("acme").decode(), secret("stranger").decode()):
+        assert hidden not in said

@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from a2a.client import ClientConfig, create_client
-from a2a.types import CancelTaskRequest, GetTaskRequest, ListTasksRequest, TaskState
-from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
-from tests.e2e.agents.agent import SECRET_SKILL, Agent, Shape
+from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.every_operation import asks_all
 from tests.e2e.previous import PreviousAgent, PreviousClient, SdkFailed, previous_agent, previous_client
 from tests.e2e.process import GatewayProcess, gateway_process
-from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send, texts, told
+from tests.e2e.sdk import BINDINGS, open_http
 from tests.e2e.site import ACME_KEY, DESK_KEY, FORGED, HOOKS, api_key
 from tests.e2e.wire import V1, error, frame, old_message, reasons
 from tests.identity.issuance import sha256
@@ -122,35 +119,6 @@ def test_a_client_of_0_3_notices_nothing_of_an_agent_of_0_3(
 # ---- One generation meets the other --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("binding", BINDINGS)
-def test_a_client_of_0_3_notices_nothing_of_an_agent_of_1_0(past: Past, binding: str) -> None:
-    client = past.client
-    card = client.do("connect", url=past.gateway.url + "/new", binding=binding, headers=api_key(ACME_KEY))
-    assert card["name"] == "new"
-    asks_all(client, "new", binding)
-
-
-@pytest.mark.parametrize("binding", BINDINGS)
-@pytest.mark.anyio
-async def test_a_client_of_1_0_notices_nothing_of_an_agent_of_0_3(past: Past, binding: str) -> None:
-    async with open_http(api_key(ACME_KEY)) as http:
-        config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding])
-        client = await create_client(past.gateway.url + "/old", config)
-        unary = await create_client(
-            past.gateway.url + "/old",
-            ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], streaming=False),
-        )
-        task = await send(unary, saying("hello"))
-        assert (task.status.state, texts(task)) == (COMPLETED, ["old: hello"])
-        events = [event async for event in client.send_message(saying("stream 2"))]
-        assert told(events) == ["old: part 0", "old: part 1"]
-        assert (await unary.get_task(GetTaskRequest(id=task.id))).status.state == TaskState.TASK_STATE_COMPLETED
-        with pytest.raises(TaskNotFoundError):
-            await unary.cancel_task(CancelTaskRequest(id="no-such-task"))
-        with pytest.raises(UnsupportedOperationError):
-            await unary.list_tasks(ListTasksRequest())
-
-
 @pytest.mark.anyio
 async def test_an_operation_that_the_agents_generation_lacks_is_unsupported_and_goes_nowhere(past: Past) -> None:
     url, after = past.gateway.url + "/old", f"after {uuid.uuid4()}"
@@ -166,25 +134,3 @@ async def test_an_operation_that_the_agents_generation_lacks_is_unsupported_and_
     past.old.received(after)
     assert not past.old.knows("never seen")
     assert not past.old.knows("never%20seen")
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [("message/send", old_message("hello")), ("message/stream", old_message("stream 1"))],
-)
-async def test_a_0_3_client_may_say_0_3_or_nothing(past: Past, method: str, params: dict[str, object]) -> None:
-    async with open_http(api_key(ACME_KEY)) as http:
-        for headers in ({}, {"A2A-Version": "0.3"}, {"A2A-Version": "0.3.0"}, {"A2A-Version": "0.2.6"}):
-            answer = await http.post(past.gateway.url + "/old", content=frame(method, params), headers=headers)
-            assert "old: " in answer.text
-
-
-@pytest.mark.anyio
-async def test_the_extended_card_of_0_2_is_rebuilt_too(past: Past) -> None:
-    async with open_http(api_key(ACME_KEY)) as http:
-        answer = await http.get(past.gateway.url + "/old/agent/authenticatedExtendedCard")
-    assert answer.status_code == 200
-    assert SECRET_SKILL in {skill["id"] for skill in answer.json()["skills"]}
-    assert answer.json()["url"] == past.gateway.url + "/old"
-    assert past.old.port not in answer.text

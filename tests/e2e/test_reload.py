@@ -73,33 +73,6 @@ async def test_a_hangup_has_the_file_read_again(fleet: str, tmp_path: Path) -> N
         assert metric(process, "config_last_reload_successful") == 0
 
 
-@pytest.mark.parametrize("reload", [{"poll": "0s"}, {"watch": False, "poll": "20ms"}])
-async def test_a_file_that_is_written_is_noticed(fleet: str, tmp_path: Path, reload: dict[str, Any]) -> None:
-    with gateway_process(site(fleet, "one", reload=reload), tmp_path) as process:
-        await reached(process, "one")
-        write(site(fleet, "two", reload=reload), tmp_path)
-        await reached(process, "two")
-        trigger = "poll" if "watch" in reload else "watch"
-        assert metric(process, "config_reloads_total", result="applied", trigger=trigger) == 1
-
-
-async def test_a_config_map_that_is_swapped_is_noticed(fleet: str, tmp_path: Path) -> None:
-    for number, name in enumerate(("one", "two")):
-        (tmp_path / f"..{number}").mkdir()
-        write(site(fleet, name, reload={"poll": "0s"}), tmp_path / f"..{number}")
-    (tmp_path / "..data").symlink_to("..0")
-    (tmp_path / "gateway.yaml").symlink_to("..data/gateway.yaml")
-    process = GatewayProcess(tmp_path / "gateway.yaml", forked=True)
-    try:
-        process.await_serving()
-        await reached(process, "one")
-        (tmp_path / "..data_tmp").symlink_to("..1")
-        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
-        await reached(process, "two")
-    finally:
-        process.close()
-
-
 async def test_a_certificate_is_renewed_and_connections_that_stand_are_not_touched(fleet: str, tmp_path: Path) -> None:
     first = certified(tmp_path)
     text = site(fleet, "one", tls={"cert": "tls/chain.pem", "key": "tls/key.pem"}, reload={"watch": False})

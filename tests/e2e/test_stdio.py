@@ -12,17 +12,12 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
 import pytest
 from a2a.client import ClientConfig, ClientFactory
-from a2a.types import (
-    DeleteTaskPushNotificationConfigRequest,
-    GetTaskPushNotificationConfigRequest,
-    ListTaskPushNotificationConfigsRequest,
-    TaskPushNotificationConfig,
-)
 
 from tests.e2e.every_operation import (
     answers_each,
     asks_all,
     keeps_tasks,
+    keeps_webhooks,
     shows_its_extended_card,
     streams,
     talks,
@@ -30,9 +25,9 @@ from tests.e2e.every_operation import (
 )
 from tests.e2e.previous import SCRIPTS, PreviousClient, interpreter, previous_client
 from tests.e2e.process import ROOT, GatewayProcess, gateway_process
-from tests.e2e.sdk import Caller, open_http, saying, send
+from tests.e2e.sdk import Caller, open_http
 from tests.e2e.shared_site import found_by_key, key_of, picked
-from tests.e2e.site import ACME_KEY, HOOK, HOOKS, api_key
+from tests.e2e.site import ACME_KEY, HOOKS, api_key
 from tests.identity.issuance import sha256
 
 FRAMINGS = ("lsp", "ndjson")
@@ -148,25 +143,10 @@ async def test_a_client_of_1_0_notices_nothing(pipes: Pipes, name: str, binding:
         assert "stdio" not in str(caller.card)
         await talks(caller, name)
         await keeps_tasks(caller, name, old=name.startswith("old"))
-        await keeps_webhooks(caller)
+        await keeps_webhooks(caller, old=name.startswith("old"))
         await shows_its_extended_card(caller)
         await streams(caller, name, EVENTS)
         await answers_each(caller, name, CALLS)
-
-
-async def keeps_webhooks(caller: Caller) -> None:
-    client = caller.unary
-    task = await send(client, saying("hello"))
-    wanted = TaskPushNotificationConfig(task_id=task.id, id="hook", url=HOOK, token="t")
-    made = await client.create_task_push_notification_config(wanted)
-    assert (made.id, made.url) == ("hook", HOOK)
-    asked = GetTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
-    assert (await client.get_task_push_notification_config(asked)).url == HOOK
-    listed = await client.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id=task.id))
-    assert [each.id for each in listed.configs] == ["hook"]
-    await client.delete_task_push_notification_config(
-        DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
-    )
 
 
 def found(pipes: Pipes, name: str, binding: str) -> PreviousClient:

@@ -44,15 +44,6 @@ def reasons(answer: httpx.Response) -> set[str]:
     return {detail["reason"] for detail in found.get("data") or found.get("details") or ()}
 
 
-def check_request_id(answer: httpx.Response) -> str:
-    """An error names the request id of its answer; gives it."""
-    request_id = answer.headers["x-request-id"]
-    found = error(answer)
-    for detail in found.get("data") or found.get("details") or ():
-        assert detail["metadata"]["requestId"] == request_id
-    return request_id
-
-
 def without_request_id(answer: httpx.Response) -> tuple[int, str, dict[str, str]]:
     """All that a caller can see of an answer but for its request id, the time, and whether its body came in time.
 

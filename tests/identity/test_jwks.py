@@ -237,21 +237,6 @@ async def settled(keys: Published, count: int) -> None:
         await keys.results.get()
 
 
-def test_a_token_of_a_new_key_has_the_keys_read_and_is_good() -> None:
-    keys = Published(jwk(rsa_key()))
-    who = authenticator(keys.key_set)
-
-    async def test() -> None:
-        # The first keys are waited for, too.
-        assert await who.authenticate(bearer(token()), lambda: NOW) is not None
-        keys.documents[KEYS] = key_set_document(jwk(rsa_key()), jwk(rsa_key(1), "k2"))
-        new = bearer(token(rsa_key(1), header={"kid": "k2"}))
-        assert await who.authenticate(new, lambda: NOW) is not None
-        assert (keys.key_set.version, len(keys.asked)) == (2, 2)
-
-    running(keys, test())
-
-
 def test_a_key_that_was_withdrawn_is_good_for_nothing_and_the_order_is_no_change() -> None:
     keys = published(jwk(rsa_key()), jwk(rsa_key(1), "k2"))
     assert keys.publish(jwk(rsa_key(1), "k2"), jwk(rsa_key()))

@@ -147,28 +147,6 @@ async def test_forwarded_headers_change_nothing_by_themselves() -> None:
         writer.close()
 
 
-async def test_stopping_closes_what_rests_and_lets_the_rest_end() -> None:
-    app = App(at_once=False)
-    async with serving(app) as (server, port):
-        resting, resting_writer = await connect(port)
-        reader, writer = await connect(port)
-        writer.write(GET)
-        await app.asked.wait()
-        server.stop_accepting()
-        server.stop_accepting()
-        async with asyncio.timeout(WAIT):
-            assert await resting.read() == b""
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await (await connect(port))[0].readexactly(1)
-        app.go.set()
-        async with asyncio.timeout(WAIT):
-            answer = await reader.read()
-        assert answer.endswith(b"ok")
-        assert b"connection: close" in answer
-        writer.close()
-        resting_writer.close()
-
-
 async def test_closing_waits_a_little_and_then_no_longer() -> None:
     app = App(at_once=False)
     async with serving(app) as (server, port):

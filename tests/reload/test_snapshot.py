@@ -4,20 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backend.backend import Backend
-from gateway.config.agent import DEFAULT_TIMEOUTS
 from gateway.tasks.store import Owner
 from tests.support.gateway import card_of, compiled
 from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
-
-BUILT_IN = {name: getattr(DEFAULT_TIMEOUTS, name) for name in ("connect", "first_byte", "send", "stream_idle", "total")}
-
-
-def timeouts(backend: Backend) -> dict[str, float]:
-    return {name: getattr(backend.upstream.timeouts, name) for name in BUILT_IN}
 
 
 # ---- Backends ------------------------------------------------------------------------------------------------------

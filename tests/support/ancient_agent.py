@@ -3,7 +3,7 @@
 What it does with a message is told by the first word of its first text:
 
     ask     asks back (input-required); the next message of the task is the answer, and completes it
-    wait    works until the task is cancelled, or `finish` is called
+    wait    works until the task is cancelled
     fail    fails
     count   gives an artifact in three pieces, and completes
     (else)  gives the parts back as an artifact, and completes
@@ -79,10 +79,6 @@ class AncientAgent:
             "defaultOutputModes": ["text/plain"],
             "skills": [{"id": "echo", "name": "Echo", "description": "Gives back what it is told.", "tags": ["text"]}],
         }
-
-    def finish(self, task_id: str, state: str = "completed") -> None:
-        """End a task that waits."""
-        self._tell(self.tasks[task_id], self._status(state, "Done."))
 
     # ---- The wire
 

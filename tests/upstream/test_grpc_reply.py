@@ -8,11 +8,10 @@ import pytest
 from h2.connection import H2Connection
 from h2.events import PingAckReceived, WindowUpdated
 
-from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.grpc_reply import GrpcReply
-from tests.support.grpc_agent import Answer, Asked, GrpcAgent, fails, grpc_agent, hangs, says
+from tests.support.grpc_agent import Answer, GrpcAgent, fails, grpc_agent, hangs, says
 from tests.support.http2_server import Turn, http2_server
 from tests.support.taking import Taking
 from tests.support.undisturbed import undisturbed
@@ -21,9 +20,7 @@ from tests.table import for_each
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
 PATH = "/lf.a2a.v1.A2AService/SubscribeToTask"
-METADATA = (("x-one", "1"), ("a2a-extensions", "https://e.test/a"), ("x-one", "2"), ("x-raw-bin", b"\0"))
 # gRPC puts those of one name together.
-SHOWN = [(b"x-one", b"1"), (b"x-one", b"2"), (b"a2a-extensions", b"https://e.test/a")]
 
 
 @asynccontextmanager
@@ -53,30 +50,9 @@ async def read(answer: GrpcReply) -> list[bytes]:
 # ---- One message -----------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_one_message_with_headers() -> None:
-    trailers = (("x-a2a-extensions", "https://e.test/b"), ("x-other", "1"), ("x-raw-bin", b"\0"))
-    async with asked(says(b"one", headers=METADATA, trailers=trailers)) as (channel, _):
-        answer = await unary(channel)
-        assert answer.whole() == b"one"
-        assert answer.headers == SHOWN
-        assert answer.metadata == [(b"x-a2a-extensions", b"https://e.test/b")]
-        assert answer.status is None
-        assert answer.known is None
-        answer.close()
-        answer.disown()
-        assert answer.whole() == b"one"
-
-
 async def test_an_empty_message_is_one() -> None:
     async with asked(says(b"")) as (channel, _):
         assert (await unary(channel)).whole() == b""
-
-
-async def test_the_agents_own_error_is_the_status_of_its_answer() -> None:
-    async with asked(fails("NOT_FOUND", "TaskNotFoundError: nö", b"\x08\x05")) as (channel, _):
-        answer = await unary(channel)
-        assert answer.status == Status(5, "TaskNotFoundError: nö", b"\x08\x05")
-        assert answer.whole() is None
 
 
 @for_each("code", ["CANCELLED", "ABORTED", "UNKNOWN", "INTERNAL", "UNIMPLEMENTED", "DEADLINE_EXCEEDED"])
@@ -90,49 +66,6 @@ async def test_each_code_is_the_agents_own_where_the_agent_says_it(code: str) ->
 
 
 # ---- A stream --------------------------------------------------------------------------------------------------------
-
-
-async def test_a_stream_is_message_by_message_each_in_its_frame() -> None:
-    trailers = (("a2a-extensions", "https://e.test/b"), ("x-other", "1"))
-    async with asked(says(b"one", b"", b"three", headers=METADATA, trailers=trailers)) as (channel, _):
-        answer = await stream(channel)
-        assert answer.headers == SHOWN
-        assert answer.whole() is None
-        assert await read(answer) == [frame(b"one"), frame(b""), frame(b"three")]
-        assert answer.status is None
-        assert answer.metadata == [(b"a2a-extensions", b"https://e.test/b")]
-        assert answer.headers == []
-        assert answer.whole() is None
-
-
-async def test_a_stream_may_have_nothing_to_say() -> None:
-    async with asked(says(headers=METADATA)) as (channel, _):
-        answer = await stream(channel)
-        assert answer.headers == SHOWN
-        assert await read(answer) == []
-        assert answer.status is None
-
-
-async def test_the_agents_own_error_ends_its_stream() -> None:
-    async with asked(fails("INTERNAL", "broken", b"\x08\x0d", after=(b"one", b"two"))) as (channel, _):
-        answer = await stream(channel)
-        assert answer.status is None
-        assert await read(answer) == [frame(b"one"), frame(b"two")]
-        assert answer.status == Status(13, "broken", b"\x08\x0d")
-
-
-async def test_a_stream_begins_before_it_ends() -> None:
-    goes_on = asyncio.Event()
-
-    async def answer_in_time(asked: Asked) -> None:
-        await asked.write(b"one")
-        await goes_on.wait()
-        await asked.write(b"two")
-
-    async with asked(answer_in_time) as (channel, _):
-        answer = await stream(channel)
-        goes_on.set()
-        assert await read(answer) == [frame(b"one"), frame(b"two")]
 
 
 async def test_what_takes_may_refuse_and_the_agent_is_told_when_the_answer_is_closed() -> None:

@@ -26,7 +26,6 @@ RPC = Dialect(Binding.JSONRPC, Version.V1_0)
 REST = Dialect(Binding.REST, Version.V1_0)
 RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 REST_0_3 = Dialect(Binding.REST, Version.V0_3)
-GRPC = Dialect(Binding.GRPC, Version.V1_0)
 ACME = {"tenant": "acme", "weight": 1.0, "streams": False}
 CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
 TIMES = Timeouts(connect=1, first_byte=2, send=3, stream_idle=4, total=5)

@@ -87,18 +87,6 @@ async def test_an_exchange_shows_the_callers_token() -> None:
         assert (asked.one("requested_token_type"), asked.client) == (kind, ("gw", "s3cret/+ %"))
 
 
-async def test_a_thousand_first_calls_make_one_request() -> None:
-    async with source() as (tokens, endpoint, _):
-        endpoint.open.clear()
-        waiting = [asyncio.ensure_future(tokens.token()) for _ in range(1000)]
-        await endpoint.until(1)
-        # The one that came first leaves: the others still get their token.
-        waiting[0].cancel()
-        endpoint.open.set()
-        assert set(await asyncio.gather(*waiting[1:])) == {"t1"}
-        assert len(endpoint.asked) == 1
-
-
 async def test_a_thousand_first_calls_of_ten_callers_make_ten_requests_and_each_gets_its_own() -> None:
     async with source(EXCHANGE) as (tokens, endpoint, _):
         endpoint.open.clear()

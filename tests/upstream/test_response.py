@@ -1,21 +1,16 @@
 """An answer while it comes: whole or as a stream, cut, silent, held back, given up."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
-from gateway.a2a.fault import UpstreamIdle, UpstreamProtocol, UpstreamReset, UpstreamTimeout
-from tests.support.pooled import CHUNKS, all_chunks, ask, assert_dropped, now, pooled, send
+from tests.support.pooled import CHUNKS, all_chunks, ask, assert_dropped, pooled, send
 from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
-    answers_and_closes,
     answers_and_hangs,
-    answers_and_resets,
     chunk,
-    chunked,
     drips,
     endless,
     head,
@@ -23,29 +18,10 @@ from tests.support.scripted import (
     whole,
 )
 from tests.support.undisturbed import undisturbed
-from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
 # ---- As it comes ---------------------------------------------------------------------------------------------------
-
-
-async def test_a_stream_arrives_as_it_comes() -> None:
-    go_on = asyncio.Event()
-
-    async def script(wire: Wire) -> None:
-        await wire.request()
-        await wire.send(CHUNKS + chunk(b"data: 1\n\n"))
-        await go_on.wait()
-        await wire.send(chunk(b"data: 2\n\n") + chunk(b""))
-        await wire.hang()
-
-    async with pooled(script) as (_, pool):
-        response = await send(pool)
-        assert await response.chunk(WAIT) == b"data: 1\n\n"
-        go_on.set()
-        assert await all_chunks(response) == b"data: 2\n\n"
-        assert pool.idle == 1
 
 
 @undisturbed(0.1)
@@ -58,65 +34,6 @@ async def test_a_dripped_head_passes() -> None:
     answer = whole(b"hi")
     async with pooled(drips(answer[:-30], answer[-30:], 0.001)) as (_, pool):
         assert await ask(pool) == b"hi"
-
-
-# ---- Half an answer --------------------------------------------------------------------------------------------------
-
-
-HALVES = {
-    "length": head(b"content-length: 10") + b"half",
-    "chunked": CHUNKS + chunk(b"half"),
-    "chunked, in a chunk": CHUNKS + b"a\r\nhalf",
-    "chunked, before the last line": CHUNKS + chunk(b"half") + b"0\r\n",
-}
-
-
-@for_each("half", HALVES.values())
-async def test_a_close_in_the_body_is_a_cut_and_never_an_end(half: bytes) -> None:
-    for script in (answers_and_closes(half), answers_and_resets(half)):
-        async with pooled(script) as (backend, pool):
-            response = await send(pool)
-            assert await response.chunk(WAIT) == b"half"
-            with pytest.raises(UpstreamReset):
-                await response.chunk(WAIT)
-            with pytest.raises(UpstreamReset):
-                await response.chunk(WAIT)
-            await assert_dropped(backend, pool)
-
-
-async def test_a_reset_does_not_end_an_answer_without_a_length() -> None:
-    async with pooled(answers_and_resets(head() + b"half")) as (_, pool):
-        with pytest.raises(UpstreamReset):
-            await ask(pool)
-
-
-@for_each("half", HALVES.values())
-@undisturbed(0.1)
-async def test_silence_in_the_body_ends_a_read_and_a_stream_in_time(half: bytes) -> None:
-    for stream, fault in ((True, UpstreamIdle), (False, UpstreamTimeout)):
-        async with pooled(answers_and_hangs(half)) as (backend, pool):
-            response = await send(pool)
-            began = now()
-            with pytest.raises(fault) as failed:
-                await (all_chunks(response, 0.2) if stream else response.read(100, 0.2))
-            assert type(failed.value) is fault
-            assert 0.19 <= now() - began <= 0.7
-            await assert_dropped(backend, pool)
-
-
-@undisturbed(0.1)
-async def test_a_whole_read_has_one_deadline_however_it_drips() -> None:
-    async with pooled(drips(head(b"content-length: 1000"), b"x" * 1000)) as (_, pool):
-        began = now()
-        with pytest.raises(UpstreamTimeout):
-            await (await send(pool)).read(2000, 0.2)
-        assert now() - began <= 0.7
-
-
-async def test_interim_framing_is_silence() -> None:
-    async with pooled(drips(CHUNKS + b"5;", b"x" * 500)) as (_, pool):
-        with pytest.raises(UpstreamIdle):
-            await (await send(pool)).chunk(0.2)
 
 
 @undisturbed(0.05)
@@ -195,28 +112,7 @@ async def test_of_a_stream_whose_client_does_not_read_nothing_is_held() -> None:
         await asyncio.gather(flowing, return_exceptions=True)
 
 
-async def test_a_body_over_the_limit_is_refused() -> None:
-    for answer in (whole(b"x" * 11), chunked([b"x" * 11])):
-        async with pooled(answers(answer)) as (_, pool):
-            with pytest.raises(UpstreamProtocol, match="too long"):
-                await (await send(pool)).read(10, WAIT)
-
-
 # ---- Letting go ----------------------------------------------------------------------------------------------------
-
-
-@undisturbed(0.1)
-async def test_closing_an_unread_answer_closes_the_connection_within_200_ms() -> None:
-    async with pooled(answers_and_hangs(CHUNKS + chunk(b"1"))) as (backend, pool):
-        response = await send(pool)
-        began = now()
-        response.close()
-        response.close()
-        await backend.all_gone()
-        assert cast("float", backend.wires[0].left_at) - began < 0.2
-        with pytest.raises(UpstreamReset):
-            await all_chunks(response)
-        await assert_dropped(backend, pool)
 
 
 async def test_closing_a_complete_answer_keeps_the_connection() -> None:
@@ -226,36 +122,6 @@ async def test_closing_a_complete_answer_keeps_the_connection() -> None:
         await response.read(10, WAIT)
         response.close()
         assert (pool.idle, len(backend.wires)) == (1, 1)
-
-
-WAITS = {
-    "for the head": (b"", 0),
-    "for the first chunk": (CHUNKS, 0),
-    "for the next chunk": (CHUNKS + chunk(b"1"), 1),
-}
-
-
-@for_each(("start", "chunks"), WAITS.values())
-@undisturbed(0.1)
-async def test_cancelling_a_wait_closes_the_connection_within_200_ms(start: bytes, chunks: int) -> None:
-    async with pooled(answers_and_hangs(start)) as (backend, pool):
-
-        async def call() -> None:
-            response = await send(pool)
-            for _ in range(chunks):
-                await response.chunk(WAIT)
-            await response.chunk(WAIT)
-
-        task = asyncio.get_running_loop().create_task(call())
-        await backend.until(lambda: len(backend.requests) == 1)
-        await asyncio.sleep(0.05)  # the answer's start is on its way
-        began = now()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await backend.all_gone()
-        assert cast("float", backend.wires[0].left_at) - began < 0.2
-        await assert_dropped(backend, pool)
 
 
 # ---- Disowned --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from gateway.a2a.translation import Translation
 from gateway.proxy import forward
 from tests.support.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
-from tests.support.scripted import Received, Script, ScriptedBackend, Wire, answers, head, refused_port, whole
+from tests.support.scripted import Received, Script, ScriptedBackend, Wire, answers, head, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -160,10 +160,3 @@ async def test_what_is_forwarded_is_counted_while_it_is_and_by_its_status_afterw
         assert "result" in (await client.answer()).json
         await gateway.rested()
         assert gateway.metric("backend_requests_total", status="2xx") == 1
-
-
-async def test_an_agent_that_cannot_be_reached_is_counted_as_an_error() -> None:
-    async with running(f"agents: {{ echo: 'http://127.0.0.1:{refused_port()}' }}") as gateway:
-        assert "error" in (await gateway.post("/echo")).json
-        await gateway.rested()
-        assert gateway.metric("backend_requests_total", status="error") == 1

@@ -26,6 +26,11 @@ pytestmark = [
 
 CARD = card_of("http://agent/", "JSONRPC 1.0")
 MOST = 32 << 20
+RETURNS = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+"""Has glibc give long buffers back to the kernel when they are freed.
+
+By default it keeps some of them, the more the longer they are, so that the resident size says how they came to lie.
+"""
 KEPT = 16 << 20
 """Bytes of an answer that the file allows; by default it may be as long as what must not be held here."""
 ENOUGH = 48 << 20
@@ -164,7 +169,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     async with ScriptedBackend(agent(player, CARD)) as backend:
         times = {"send": "2s", "total": "20s", "stream_idle": "2s"}
         echo = {"backend": backend.url, "timeouts": times, "connections": {"idle": "50ms", "kept": KEPT}}
-        with gateway_process({"agents": {"echo": echo}}, tmp_path_factory.mktemp("site"), forked=False) as process:
+        with gateway_process({"agents": {"echo": echo}}, tmp_path_factory.mktemp("site"), environ=RETURNS) as process:
             for _ in range(5):
                 assert await good_call(process) == RESULT
             yield Site(process, Memory(process.pid), player, backend)

@@ -13,7 +13,7 @@ from tests.support.gateway import JSON, agent
 from tests.support.grpc_agent import grpc_over
 from tests.support.lengthy import AGENTS, CLIENTS, EVENTS, SEND, STREAM, V0_3, V1_0, envelope, lengthy, request_of, tree
 from tests.support.scripted import ScriptedBackend, Wire, whole
-from tests.wire.test_hostile_memory import Memory, connected
+from tests.wire.test_hostile_memory import RETURNS, Memory, connected
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -112,7 +112,7 @@ async def test_twenty_long_answers_take_no_more_than_the_bound(client: Dialect, 
     async with ScriptedBackend(agent(script)) as backend:
         echo = {"backend": {"url": backend.url, "protocol": "jsonrpc", "a2a_version": "1.0"}}
         config = {"gateway": {"answers_limit": bound}, "agents": {"jsonrpc-1-0": echo}}
-        with gateway_process(config, tmp_path, forked=False) as process:
+        with gateway_process(config, tmp_path, environ=RETURNS) as process:
             target, body = request_of("jsonrpc 1.0", client, SEND, f"long:{size}.")
             memory = Memory(process.pid)
             answers = await asyncio.gather(*(posted(process, target, body) for _ in range(20)))

@@ -155,6 +155,14 @@ async def test_a_body_that_is_not_encoded_may_say_so(encoding: bytes) -> None:
         assert backend.requests[0].header(b"content-encoding") is None
 
 
+@for_each("encoding", [b"gzip", b"deflate", b"br", b"identity, gzip"])
+async def test_an_encoded_body_is_refused(encoding: bytes) -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        for path in ("/echo", "/echo/message:send"):
+            assert (await gateway.post(path, b"\x1f\x8b", [(b"Content-Encoding", encoding)])).status == 415
+        assert backend.requests == []
+
+
 NO_JSON = [
     b"text/plain", b"text/plain;charset=UTF-8", b"application/x-www-form-urlencoded", b"multipart/form-data",
     b"application/octet-stream", b"application/xml", b"application/grpc", b"text/html", b"application/jsonx", b"json",
@@ -234,6 +242,10 @@ async def test_a_trailer_does_not_reach_the_agent() -> None:
         ("PUT", "/echo/tasks/t", "GET"),
         ("POST", "/echo/.well-known/agent-card.json", "GET, HEAD"),
         ("GET", "/echo/tasks/t:cancel", "POST"),
+        ("POST", "/echo/tasks", "GET"),
+        ("POST", "/echo/extendedAgentCard", "GET"),
+        ("DELETE", "/echo/tasks/t:subscribe", "POST, GET"),
+        ("PUT", "/echo/tasks/t/pushNotificationConfigs/c", "GET, DELETE"),
     ],
 )
 async def test_the_wrong_http_method_is_told_the_right_one(method: str, target: str, allow: str) -> None:

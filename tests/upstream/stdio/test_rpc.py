@@ -13,7 +13,6 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import (
     NoHealthyBackend,
     Overloaded,
-    UpstreamIdle,
     UpstreamProtocol,
     UpstreamReset,
     UpstreamTimeout,
@@ -91,16 +90,6 @@ async def test_a_call_goes_out_under_an_id_of_the_gateways_and_comes_back_under_
     assert agent.learnt == [("t", None)]
 
 
-async def test_many_calls_are_answered_in_any_order_and_framing() -> None:
-    agent = Agent(Framing.NDJSON)
-    responses = [agent.ask(b"%d" % number) for number in range(20)]
-    for number in reversed(range(20)):
-        told = {"jsonrpc": "2.0", "id": agent.id(number), "result": {"id": f"t{number}"}}
-        agent.say(told, Framing.LSP if number % 2 else Framing.NDJSON)
-    for number, response in enumerate(responses):
-        assert await whole(response) == {"jsonrpc": "2.0", "id": number, "result": {"id": f"t{number}"}}
-
-
 async def test_a_call_that_is_given_up_is_forgotten_and_what_comes_for_it_is_late() -> None:
     agent = Agent()
     response = agent.ask()
@@ -136,15 +125,6 @@ async def test_who_is_answered_by_what_is_no_json_is_told_and_nobody_else(said: 
     assert (agent.rpc.calls, agent.dropped["stray"], agent.rpc.is_open) == (1, 1, True)
     agent.answer({"id": "t"})
     assert (await whole(other))["result"] == {"id": "t"}
-
-
-async def test_too_many_of_them_in_a_row_break_the_pipe() -> None:
-    agent = Agent()
-    for _ in range(MOST_STRAYS):
-        agent.say({"id": "nobody", "result": {}})
-    assert agent.rpc.is_open
-    agent.say({"id": "nobody", "result": {}})
-    assert "in a row" in agent.rpc.broken.result()
 
 
 async def test_a_request_of_the_agents_own_is_refused_but_not_without_end() -> None:
@@ -265,34 +245,12 @@ async def events(response: Response, seconds: float = 10) -> list[Any]:
     return [json.loads(event.removeprefix(b"data: "))["result"] for event in found.split(b"\n\n") if event]
 
 
-async def test_a_stream_is_its_frames_as_events_to_the_one_that_ends_it() -> None:
-    agent = Agent()
-    flowing = asyncio.ensure_future(events(agent.stream()))
-    await asyncio.sleep(0)
-    for result in (WORKING, WORKING, DONE):
-        agent.answer(result)
-        await asyncio.sleep(0)
-    assert await flowing == [WORKING, WORKING, DONE]
-    assert agent.rpc.calls == 0
-
-
 async def test_a_stream_that_begins_with_an_error_is_none() -> None:
     agent = Agent()
     response = agent.stream()
     agent.say({"jsonrpc": "2.0", "id": agent.id(), "error": {"code": -32001, "message": "no such task"}})
     assert (await whole(response))["error"]["code"] == -32001
     assert response.header(b"content-type") == b"application/json"
-
-
-async def test_a_null_result_and_a_header_end_a_stream() -> None:
-    agent = Agent()
-    response = agent.stream()
-    agent.answer(WORKING)
-    agent.answer(None)
-    assert await events(response) == [WORKING]
-    response = agent.stream()
-    agent.answer(WORKING, -1, (b"a2a-stream", b"end"))
-    assert await events(response) == [WORKING]
 
 
 async def test_an_event_that_may_be_the_last_is_if_nothing_follows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,25 +264,6 @@ async def test_an_event_that_may_be_the_last_is_if_nothing_follows(monkeypatch: 
     for result in (WAITING, WORKING, DONE):
         agent.answer(result)
     assert await events(response) == [WAITING, WORKING, DONE]
-
-
-async def test_what_a_slow_client_does_not_take_ends_its_stream_when_it_is_too_much() -> None:
-    agent = Agent(longest=300)
-    response = agent.stream()
-    for _ in range(10):
-        agent.answer(WORKING)
-    assert (agent.rpc.calls, agent.rpc.is_open) == (0, True)
-    with pytest.raises(Overloaded):
-        await events(response)
-
-
-async def test_silence_in_the_midst_of_a_stream_is_a_fault() -> None:
-    agent = Agent()
-    response = agent.stream()
-    agent.answer(WORKING)
-    with pytest.raises(UpstreamIdle):
-        await events(response, 0.01)
-    assert agent.rpc.calls == 0
 
 
 async def test_a_caller_that_is_cancelled_has_its_call_forgotten() -> None:
