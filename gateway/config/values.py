@@ -29,7 +29,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import RESERVED, fits_path, is_tenant
-from gateway.units import parse_duration, parse_rate, parse_size
+from gateway.config.units import parse_duration, parse_rate, parse_size
 
 
 class Part(BaseModel):

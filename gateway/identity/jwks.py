@@ -51,6 +51,9 @@ _LONGEST_PAUSE: Final = 30.0
 # For discovery and the keys together; each step of httpx has its own, but a slow drip would outlive them.
 _DEADLINE: Final = 10.0
 _STEP_TIMEOUT: Final = 5.0
+_CONNECT: Final = 3.0
+"""Seconds for connecting, and for the TLS handshake: much less than the deadline, which cancels. httpcore 1.0.9 closes
+the socket of a handshake that takes longer than httpx allows, and leaves that of a cancelled one open."""
 _LARGEST_PORT: Final = 65535
 _LONGEST_URL: Final = 2048
 _DISCOVERY: Final = "/.well-known/openid-configuration"
@@ -251,7 +254,9 @@ def open_http(verify: SSLContext) -> httpx.AsyncClient:
     Args:
         verify: The TLS context for issuers; httpx's own context would write its keys where SSLKEYLOGFILE says.
     """
-    return httpx.AsyncClient(verify=verify, trust_env=False, follow_redirects=False, timeout=_STEP_TIMEOUT)
+    return httpx.AsyncClient(
+        verify=verify, trust_env=False, follow_redirects=False, timeout=httpx.Timeout(_STEP_TIMEOUT, connect=_CONNECT)
+    )
 
 
 @dataclass(frozen=True, slots=True)

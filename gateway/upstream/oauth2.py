@@ -43,6 +43,9 @@ from gateway.telemetry.tls_failure import kind
 
 DEADLINE: Final = 10.0
 """Seconds for one token request, with its wait for a turn."""
+_CONNECT: Final = 3.0
+"""Seconds for connecting, and for the TLS handshake: much less than the deadline, which cancels. httpcore 1.0.9 closes
+the socket of a handshake that takes longer than httpx allows, and leaves that of a cancelled one open."""
 LARGEST: Final = 64 * 1024
 """Bytes of the longest answer of a token endpoint."""
 MOST_KEPT: Final = 4096
@@ -212,7 +215,7 @@ def _client(tls: SSLContext) -> httpx.AsyncClient:
         trust_env=False,
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        timeout=DEADLINE,
+        timeout=httpx.Timeout(DEADLINE, connect=_CONNECT),
         limits=httpx.Limits(max_connections=_CONCURRENT, max_keepalive_connections=4),
         headers={"User-Agent": "a2a-gateway", "Accept": "application/json", "Accept-Encoding": "identity"},
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.units import parse_duration, parse_size
+from gateway.config.units import parse_duration, parse_size
 from tests.table import for_each
 
 

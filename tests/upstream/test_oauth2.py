@@ -298,3 +298,21 @@ async def test_no_cookie_of_the_endpoint_is_kept() -> None:
         for name in ("ada", "bob"):
             await tokens.token(subject(name))
         assert [asked.headers.get("cookie") for asked in endpoint.asked] == [None, None]
+
+
+async def test_the_socket_of_a_handshake_that_never_ends_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oauth2, "_CONNECT", 0.05)
+    closed = asyncio.Event()
+
+    async def read_to_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        closed.set()
+        writer.close()
+
+    server = await asyncio.start_server(read_to_the_end, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        tokens = TokenSource(replace(SPEC, token_url=f"https://127.0.0.1:{port}/token"), TLS)
+        assert (await failure(tokens.token())).detail
+        await closed.wait()
+        await tokens.aclose()
