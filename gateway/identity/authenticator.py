@@ -32,7 +32,7 @@ CERTIFICATE_CHALLENGE = 'ClientCertificate realm="a2a"'
 _BEARER = b"bearer "
 
 
-class Credentials(msgspec.Struct, frozen=True):
+class Credentials(msgspec.Struct):
     """Every value of the headers that can prove the caller, as they came.
 
     Attributes:
@@ -40,12 +40,14 @@ class Credentials(msgspec.Struct, frozen=True):
         api_key: Values of `X-API-Key`.
         address: The client's address, behind trusted proxies.
         certificate: The certificate of the connection, or None.
+        digest: SHA-256 of the one credential; empty until it was computed, once for all requests with this head.
     """
 
     authorization: tuple[bytes, ...] = ()
     api_key: tuple[bytes, ...] = ()
     address: str = ""
     certificate: Certificate | None = None
+    digest: bytes = b""
 
 
 class Authenticator:
@@ -129,8 +131,9 @@ class Authenticator:
             return self._nobody
         if count > 1:
             raise AuthInvalid("show one credential", detail=f"{count} credentials")
-        credential = shown.api_key[0] if shown.api_key else _bearer(shown.authorization[0])
-        digest = _digest(credential)
+        if not shown.digest:
+            shown.digest = _digest(_credential(shown))
+        digest = shown.digest
         known = self._api_keys.recall(digest, shown.address, now)
         if known is None and not shown.api_key:
             known = self._tokens.find(digest, now)
@@ -144,7 +147,7 @@ class Authenticator:
             return principal
         if shown.api_key:
             raise self._unknown_key(digest, shown.address, now, tick)
-        return await self._verify(credential, digest, shown.address, wall, tick)
+        return await self._verify(_credential(shown), digest, shown.address, wall, tick)
 
     async def _verify(
         self, token: bytes, digest: bytes, address: str, wall: Callable[[], float], tick: float
@@ -191,12 +194,15 @@ class Authenticator:
             )
 
 
-def _bearer(value: bytes) -> bytes:
-    """Return the credential in a value of `Authorization`.
+def _credential(shown: Credentials) -> bytes:
+    """Return the one credential.
 
     Raises:
-        AuthInvalid: it is of another scheme.
+        AuthInvalid: it is of another scheme than a bearer token's.
     """
+    if shown.api_key:
+        return shown.api_key[0]
+    value = shown.authorization[0]
     # RFC 9110 §11.1: the scheme in any case, then spaces.
     if value[: len(_BEARER)].lower() != _BEARER:
         raise AuthInvalid("authenticate with a bearer token or an API key", detail="another scheme")
