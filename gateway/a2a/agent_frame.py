@@ -75,11 +75,11 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
 
 
 def event_reader(call: Call) -> Callable[[bytes], Progress | None]:
-    """Return the reader of the events of a stream; it returns None for data that is no answer."""
+    """Return a reader of the events of one stream; it returns None for data that is no answer."""
     if call.dialect.binding is Binding.JSONRPC:
-        return jsonrpc.read_progress
+        return progress.EventReader(jsonrpc.read_progress, lambda data: bytes(jsonrpc.raw_result(call, data) or b""))
     if call.dialect.binding is Binding.REST:
-        return progress.read_bare
+        return progress.EventReader(progress.read_bare)
     return partial(grpc_binding().read_progress, call.operation, call.dialect.version)
 
 

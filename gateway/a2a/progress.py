@@ -11,6 +11,7 @@ is not *legible*, and an agent with separated owners cannot have it relayed.
 
 import operator
 import re
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -83,6 +84,9 @@ _SPACED = b'": '
 _PART = re.compile(rb'\{"artifactUpdate": ?\{')
 _OF_PART = frozenset({"taskId", "contextId", "artifact", "append", "lastChunk"})
 _LEAST = len(',"append":0')
+_MOST_TRIES = 8
+"""Events of one stream whose bytes around the artifact are kept, each in place of the one before."""
+_value = msgspec.json.Decoder(msgspec.Raw)
 _wrapped_members = msgspec.json.Decoder(dict[str, Members])
 _encode = msgspec.json.Encoder().encode
 _SHORT = 64 * 1024
@@ -145,6 +149,8 @@ def read_bare(frame: bytes) -> Progress | None:
     """Read a body or an event of HTTP+JSON; None for no JSON object in UTF-8, or one with an id member twice."""
     if not (frame.isascii() or strict_json.is_utf8(frame)):
         return None
+    if _PART.match(frame) and (told := _read_part(frame, b"")) is not None:
+        return told
     try:
         frame = _compact(frame) if _SPACED in frame else frame
     except UNREADABLE:
@@ -178,6 +184,71 @@ def _read_part(result: bytes, identity: bytes) -> Progress | None:
     except (*UNREADABLE, KeyError):
         return None
     return Progress(identity, task or None, context or None, None, "artifact")
+
+
+class EventReader:
+    """Reads the events of one stream; one that differs from an earlier one in its artifact alone is known already.
+
+    A model's text comes as events that are the same but for the artifact. If an event begins and ends with the bytes
+    that stood around the artifact of an earlier one, and what stands between is one JSON value, then it has the same
+    members, and names the same task.
+
+    Args:
+        read: Reads an event by itself; returns None for what is no answer.
+        result_of: Returns the object in the envelope of an event that is an answer.
+    """
+
+    __slots__ = ("_after", "_before", "_least", "_progress", "_read", "_result_of", "_tries")
+
+    def __init__(
+        self, read: Callable[[bytes], Progress | None], result_of: Callable[[bytes], bytes] = lambda data: data
+    ) -> None:
+        self._read = read
+        self._result_of = result_of
+        self._progress: Progress | None = None
+        self._before = self._after = b""
+        self._least = 0
+        self._tries = _MOST_TRIES
+
+    def __call__(self, data: bytes) -> Progress | None:
+        """Return what the data of an event tells; None for what is no answer."""
+        known = self._progress
+        if (
+            known is not None
+            and len(data) >= self._least
+            and data.startswith(self._before)
+            and data.endswith(self._after)
+            and _is_value(data[len(self._before) : len(data) - len(self._after)])
+        ):
+            return known
+        progress = self._read(data)
+        if progress is not None and progress.event == "artifact" and self._tries:
+            # An agent may write events that never repeat.
+            self._tries -= 1
+            self._learn(data, progress)
+        return progress
+
+    def _learn(self, data: bytes, progress: Progress) -> None:
+        """Keep the bytes around the artifact of an event that `_read_part` reads."""
+        result = self._result_of(data)
+        if _PART.match(result) is None or _read_part(result, progress.id) != progress:
+            return
+        artifact = bytes(_wrapped_members.decode(result)["artifactUpdate"].get("artifact", _ABSENT))
+        if artifact and data.count(artifact) == 1:
+            self._before, _, self._after = data.partition(artifact)
+            self._least = len(self._before) + len(self._after)
+            self._progress = progress
+
+
+def _is_value(data: bytes) -> bool:
+    """Return whether bytes are one JSON value in UTF-8."""
+    if not (data.isascii() or strict_json.is_utf8(data)):
+        return False
+    try:
+        _value.decode(data)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def read_list(body: bytes) -> Progress | None:

@@ -131,9 +131,7 @@ class Authenticator:
             return self._nobody
         if count > 1:
             raise AuthInvalid("show one credential", detail=f"{count} credentials")
-        if not shown.digest:
-            shown.digest = _digest(_credential(shown))
-        digest = shown.digest
+        digest = shown.digest or _digest(shown)
         known = self._api_keys.recall(digest, shown.address, now)
         if known is None and not shown.api_key:
             known = self._tokens.find(digest, now)
@@ -209,12 +207,14 @@ def _credential(shown: Credentials) -> bytes:
     return value[len(_BEARER) :].strip(b" ")
 
 
-def _digest(credential: bytes) -> bytes:
-    """Return the SHA-256 of a credential.
+def _digest(shown: Credentials) -> bytes:
+    """Return the SHA-256 of the one credential, and keep it for the next request with the same head.
 
     Raises:
-        AuthInvalid: it is empty, or too long to be looked at.
+        AuthInvalid: it is empty, or too long to be looked at; or as `_credential`.
     """
+    credential = _credential(shown)
     if not credential or len(credential) > LONGEST:
         raise AuthInvalid("the credential is not known", detail=f"{len(credential)} bytes")
-    return hashlib.sha256(credential).digest()
+    shown.digest = hashlib.sha256(credential).digest()
+    return shown.digest

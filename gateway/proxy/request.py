@@ -172,7 +172,12 @@ class RequestContext(msgspec.Struct, eq=False):
     def moved(self, size: int) -> None:
         """Count bytes of a streamed answer that go out."""
         self.bytes_out += size
-        if self.bytes_out >= self.toll and self.on_toll is not None:
+        if self.bytes_out >= self.toll:
+            self.charge()
+
+    def charge(self) -> None:
+        """Charge the bytes of a streamed answer that have not been charged yet."""
+        if self.on_toll is not None:
             self.on_toll(self)
 
     def saw(self, progress: Progress) -> None:

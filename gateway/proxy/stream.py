@@ -69,6 +69,8 @@ class Stream:
         self._waiting: deque[Event] = deque()
         # The ids that the first of them names and the ledger has to record.
         self._unrecorded: Progress | None = None
+        # What the last event told, if nothing of it had to be recorded; the reader returns the same object again.
+        self._recorded: Progress | None = None
         # Whole events that are too long to be written without waiting for the client.
         self._too_long_to_push = b""
         self._is_writing = False
@@ -205,7 +207,9 @@ class Stream:
         if request.first_byte is None:
             self._open()
             request.first_byte = self._last_received
-        request.moved(len(output))
+        request.bytes_out += len(output)
+        if request.bytes_out >= request.toll:
+            request.charge()
         return self._client.write_nowait(output) and not self._waiting and not self._has_ended
 
     def _events(self, chunk: bytes) -> bytes:
@@ -300,10 +304,15 @@ class Stream:
         before = self._request.events
         try:
             progress = self._check_event(event)
-            if progress is not None and (unmet := self._record_progress(progress)) is not None:
-                self._unrecorded = unmet
-                self._waiting.append(event)
-                return b""
+            if progress is not None:
+                if progress is self._recorded:
+                    # As `_record_progress`, which would be a call for nearly every event of every stream.
+                    self._request.events += 1
+                    self._meter.event(progress.event)
+                elif (unmet := self._record_progress(progress)) is not None:
+                    self._unrecorded = unmet
+                    self._waiting.append(event)
+                    return b""
             output = self._render(event)
         except UpstreamProtocol:
             self._failed = before + 1
@@ -329,6 +338,8 @@ class Stream:
         if len(data) >= ASIDE and not self._is_grpc:
             refuse_crowd(data)
         progress = self._read(data)
+        if progress is not None and progress is self._recorded:
+            return progress
         if progress is None:
             # Blank data is nothing in JSON, and is bytes like any other over gRPC.
             if self._is_grpc or data.strip():
@@ -349,6 +360,7 @@ class Stream:
         if request.events == 1 and request.on_event is not None:
             request.on_event()
         self._meter.event(progress.event)
+        self._recorded = None
         if progress is _BLANK:
             return None
         ownership, before = request.ownership, request.progress
@@ -361,6 +373,7 @@ class Stream:
                 or progress.context_id != before.context_id
             ):
                 request.saw(progress)
+            self._recorded = progress
             return None
         request.saw(ownership.prefix.remove_from_progress(progress))
         return progress
