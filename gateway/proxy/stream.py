@@ -71,6 +71,8 @@ class Stream:
         self._unrecorded: Progress | None = None
         # What the last event told, if nothing of it had to be recorded; the reader returns the same object again.
         self._recorded: Progress | None = None
+        # The context prefix that is removed from events; empty for none.
+        self._prefix = b""
         # Whole events that are too long to be written without waiting for the client.
         self._too_long_to_push = b""
         self._is_writing = False
@@ -298,21 +300,24 @@ class Stream:
         Raises:
             UpstreamProtocol: as `_check_event`.
         """
-        if self._waiting or len(event.raw) >= ASIDE:
+        raw, progress = event.raw, None
+        if self._waiting or len(raw) >= ASIDE:
             self._waiting.append(event)
             return b""
+        if self._recorded is not None and event.line is not None:
+            progress = self._read(event.line)
+            if progress is self._recorded and self._translation is None and not self._is_renumbered:
+                # Nearly every event of a stream: it tells nothing new, and leaves as it came.
+                self._request.events += 1
+                self._meter.event(progress.event)
+                return raw if not self._prefix or self._prefix not in raw else self._render(event)
         before = self._request.events
         try:
-            progress = self._check_event(event)
-            if progress is not None:
-                if progress is self._recorded:
-                    # As `_record_progress`, which would be a call for nearly every event of every stream.
-                    self._request.events += 1
-                    self._meter.event(progress.event)
-                elif (unmet := self._record_progress(progress)) is not None:
-                    self._unrecorded = unmet
-                    self._waiting.append(event)
-                    return b""
+            progress = self._check_event(event, progress)
+            if progress is not None and (unmet := self._record_progress(progress)) is not None:
+                self._unrecorded = unmet
+                self._waiting.append(event)
+                return b""
             output = self._render(event)
         except UpstreamProtocol:
             self._failed = before + 1
@@ -321,8 +326,11 @@ class Stream:
             self._start_release_timer()
         return output
 
-    def _check_event(self, event: Event) -> Progress | None:
+    def _check_event(self, event: Event, progress: Progress | None = None) -> Progress | None:
         """Return what an event tells; None for comments and events without data.
+
+        Args:
+            progress: What its data tells, if it was read already.
 
         Raises:
             UpstreamProtocol: its data is no answer, or may answer another call.
@@ -337,9 +345,7 @@ class Stream:
             data = read[1]
         if len(data) >= ASIDE and not self._is_grpc:
             refuse_crowd(data)
-        progress = self._read(data)
-        if progress is not None and progress is self._recorded:
-            return progress
+        progress = progress or self._read(data)
         if progress is None:
             # Blank data is nothing in JSON, and is bytes like any other over gRPC.
             if self._is_grpc or data.strip():
@@ -374,6 +380,7 @@ class Stream:
             ):
                 request.saw(progress)
             self._recorded = progress
+            self._prefix = b"" if ownership is None else ownership.prefix.raw
             return None
         request.saw(ownership.prefix.remove_from_progress(progress))
         return progress
