@@ -23,11 +23,11 @@ from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.yaml import Marks
 from gateway.principal import ANONYMOUS_TENANT, Principal
-from gateway.routing.endpoint import host_named
+from gateway.routing.endpoint import claim_condition, host_named
 from gateway.routing.explain import Answer, Question, ask
 from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, Verdict, backend_key
 from gateway.routing.skills import NO_RANKING, Ranking
-from gateway.routing.table import Table, claim_condition, path_segments
+from gateway.routing.table import Table, path_segments
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 

@@ -27,8 +27,8 @@ from gateway.a2a.paths import PathCall
 from gateway.identity.authenticator import Credentials
 from gateway.principal import Principal
 from gateway.resources import Resources
+from gateway.routing.endpoint import Endpoint
 from gateway.routing.route import Verdict
-from gateway.routing.table import Endpoint
 from gateway.upstream.upstream import PreparedHeaders
 
 

@@ -15,8 +15,8 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.paths import FIRST_SEGMENTS, segments
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
-from gateway.routing.endpoint import HOST
-from gateway.routing.table import Endpoint, path_segments
+from gateway.routing.endpoint import HOST, Endpoint
+from gateway.routing.table import path_segments
 from gateway.snapshot import Snapshot
 
 WELL_KNOWN = (".well-known", "oauth-protected-resource")

@@ -37,7 +37,7 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
-from gateway.routing.endpoint import Condition, Endpoint, claim_condition, patterns, unmet
+from gateway.routing.endpoint import Condition, Endpoint, patterns, unmet
 from gateway.routing.route import SKILL, AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 
 _Conditions = frozenset[Condition]
@@ -567,6 +567,3 @@ def _is_for(rule: Rule, request: RoutingInput, skill: str) -> bool:
 def path_segments(path: str) -> tuple[str, ...]:
     """Return the segments of a configured path; a trailing slash does not count."""
     return tuple(segment for segment in path.split("/") if segment)
-
-
-__all__ = ["Endpoint", "Route", "Table", "claim_condition", "path_segments"]

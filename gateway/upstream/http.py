@@ -14,23 +14,11 @@ from gateway.a2a.headers import A2A_JSON, TO_AGENT, Pairs, media_type, pass_on, 
 from gateway.a2a.params import with_tenant
 from gateway.a2a.paths import rest_path
 from gateway.upstream.connection_pool import ConnectionPool
-from gateway.upstream.credentials import EXTENSIONS, credentials, extensions, identity, session
-from gateway.upstream.dialects import HTTP, Dialects, Interface, Reading, spellings
+from gateway.upstream.credentials import credentials, extensions, identity, session
+from gateway.upstream.dialects import HTTP, Dialects, Interface, Reading
 from gateway.upstream.request import header_lines, start_lines, whole_head
 from gateway.upstream.response import Response
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
-
-__all__ = (
-    "EXTENSIONS",
-    "Caller",
-    "HttpUpstream",
-    "Interface",
-    "Reading",
-    "Timeouts",
-    "Treatment",
-    "extensions",
-    "spellings",
-)
 
 
 class HttpUpstream:

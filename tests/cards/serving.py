@@ -14,7 +14,8 @@ from gateway.cards.fetch import CardPlace, CardSource, Timing
 from gateway.cards.serve import PublicUrl, ServedCards
 from gateway.routing.route import Place, Rule
 from gateway.upstream.connection_pool import ConnectionPool, Origin
-from gateway.upstream.http import HttpUpstream, Timeouts, Treatment
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.upstream import Timeouts, Treatment
 from tests.support.gateway import card_of
 
 HERE = Place("gateway.yaml", 1)

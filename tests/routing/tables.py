@@ -3,8 +3,9 @@
 import itertools
 
 from gateway.principal import Principal
+from gateway.routing.endpoint import claim_condition
 from gateway.routing.route import AgentRules, Place, Reach, Route, RoutingInput, Rule, Verdict
-from gateway.routing.table import Table, claim_condition
+from gateway.routing.table import Table
 
 KEYS = ("host", "path", "key", "claim", "tenant")
 COMBINATIONS = [keys for count in range(1, 6) for keys in itertools.combinations(KEYS, count)]

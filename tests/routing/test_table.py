@@ -17,9 +17,10 @@ from gateway.a2a.fault import (
     TenantDeniedEndpoint,
 )
 from gateway.principal import Principal
+from gateway.routing.endpoint import claim_condition
 from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
-from gateway.routing.table import Table, claim_condition
+from gateway.routing.table import Table
 from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, knock, resolve, rule, table
 from tests.support.yardstick import growth
 from tests.table import for_each

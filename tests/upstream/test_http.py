@@ -17,7 +17,9 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall, read_rest, segments
 from gateway.principal import Principal
 from gateway.upstream.connection_pool import ConnectionPool
-from gateway.upstream.http import Caller, HttpUpstream, Interface, Timeouts, Treatment, spellings
+from gateway.upstream.dialects import Interface, spellings
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.upstream import Caller, Timeouts, Treatment
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
