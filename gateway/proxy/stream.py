@@ -69,7 +69,7 @@ class Stream:
         self._waiting: deque[Event] = deque()
         # The ids that the first of them names and the ledger has to record.
         self._unrecorded: Progress | None = None
-        # What the last event told, if nothing of it had to be recorded; the reader returns the same object again.
+        # The progress of the last event, if nothing of it had to be recorded; the reader returns the same object again.
         self._recorded: Progress | None = None
         # The context prefix that is removed from events; empty for none.
         self._prefix = b""
@@ -330,7 +330,7 @@ class Stream:
         """Return what an event tells; None for comments and events without data.
 
         Args:
-            progress: What its data tells, if it was read already.
+            progress: The progress that its data tells, if it was read already.
 
         Raises:
             UpstreamProtocol: its data is no answer, or may answer another call.
