@@ -10,6 +10,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 _FREE_RELATIVE = re.compile(r"\s*(?:Who|Whose|Whom|What|Whoever|Whatever|That|How)\b")
 """A first word that makes a docstring a clause instead of a noun or a sentence."""
+_NOUN_FIRST = re.compile(r"(?:The|A|An|Whether|One|Where|Those|Each|All|Bytes|Whole|No|Its|This)\b")
 _NAMED_BY_A_CLAUSE = re.compile(r" +(?:# |[a-z_][a-z_, *]*: )(?:Who|Whose|Whom|What|Whoever|Whatever|That|How) ")
 
 
@@ -31,6 +32,21 @@ def test_no_docstring_begins_with_a_free_relative() -> None:
         for path in sorted((ROOT / "gateway").rglob("*.py"))
         for line, text in docstrings(path)
         if _FREE_RELATIVE.match(text) is not None
+    ]
+    assert found == []
+
+
+def test_the_docstring_of_a_function_begins_with_a_verb() -> None:
+    """As "Return the owner of a task.", not "The owner of a task."; a property may name what it is."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{node.lineno}: {text.splitlines()[0]}"
+        for path in sorted((ROOT / "gateway").rglob("*.py"))
+        if path.name != "cli.py"  # the help of a command
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node)) is not None
+        and _NOUN_FIRST.match(text) is not None
+        and not any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
     ]
     assert found == []
 

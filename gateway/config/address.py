@@ -217,7 +217,7 @@ def read_authority(text: str) -> tuple[str, int]:
 
 
 def same_place(text: str) -> str:
-    """A URL in the one spelling that URLs of the same backend have in common; itself where it is no URL.
+    """Return the one spelling that all URLs of the same backend share; the text itself if it is no URL.
 
     All names and addresses of this machine alone are one: a server there mostly answers at each of them.
     """

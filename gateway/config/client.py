@@ -259,7 +259,7 @@ class ClientMatch:
     trusted: bool = False
 
     def principal(self, claims: Mapping[str, object], expires: float = float("inf")) -> Principal:
-        """The caller, with what its certificate says beside the name."""
+        """Return the caller, with the fields of its certificate beside the name."""
         return Principal(
             tenant=self.tenant,
             subject=self.name.subject,

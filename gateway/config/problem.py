@@ -73,17 +73,17 @@ class Problem:
 
 
 def as_text(problems: Iterable[Problem]) -> str:
-    """All problems for people, an empty line between two."""
+    """Render all problems for people, with an empty line between two."""
     return "\n\n".join(problem.as_text() for problem in problems)
 
 
 def as_json(problems: Iterable[Problem]) -> list[dict[str, str | int]]:
-    """All problems for programs."""
+    """Render all problems for programs."""
     return [problem.as_json() for problem in problems]
 
 
 def as_github(problems: Iterable[Problem]) -> str:
-    """All problems as workflow commands, one a line."""
+    """Render all problems as workflow commands, one a line."""
     return "\n".join(problem.as_github() for problem in problems)
 
 
@@ -97,7 +97,7 @@ def in_order(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem
 
 
 def spell(path: KeyPath) -> str:
-    """A path as the operator would say it: `agents.billing.match[0].path`; odd keys in quotes."""
+    """Spell a path as operators do: `agents.billing.match[0].path`; odd keys in quotes."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -110,7 +110,7 @@ def spell(path: KeyPath) -> str:
 
 
 def spell_key(key: str) -> str:
-    """A key as a message shows it; one that can be no name is left out, for it may be a secret in a wrong place."""
+    """Spell a key for a message; one that cannot be a name is left out, for it may be a misplaced secret."""
     return "…" if is_odd(key) else printable(key)
 
 

@@ -104,7 +104,7 @@ def read_pattern(text: str) -> WebhookPattern:
 
 
 def _canonical_host(host: str) -> str:
-    """A host in the one spelling in which it is compared."""
+    """Return the one spelling in which hosts are compared."""
     host = host.lower().removesuffix(".")
     return str(ip_of(host) or host)
 

@@ -72,7 +72,7 @@ def _described(part: type[Part], node: Schema) -> Schema:
 
 
 def _clean(node: Schema) -> Schema:
-    """A schema without titles, nulls and formats, and with references where text is not what is wanted."""
+    """Return a schema without titles, nulls and formats, and with references wherever the value is no text."""
     kept = {key: value for key, value in node.items() if key not in ("title", "format", "writeOnly")}
     if kept.get("default", ...) in (None, {}, []) or isinstance(kept.get("default"), dict):
         del kept["default"]

@@ -238,7 +238,7 @@ class Masks:
         self._quoted = [(f"'{value}'", f"'{shown}'") for value, shown in written.items() if value]
 
     def clean(self, text: str) -> str:
-        """A message without secrets; values that came by a reference are shown as the file writes them."""
+        """Return a message without secrets; a value that came by a reference is shown as the file writes it."""
         for value, shown in (*self._anywhere, *self._quoted):
             if value in text:
                 text = text.replace(value, shown)
@@ -246,7 +246,7 @@ class Masks:
 
 
 def quote(line: str, column: int, spans: Sequence[Span]) -> tuple[str, int]:
-    """A source line with the spans and URL userinfo masked and without its comment, and where the column went."""
+    """Return a source line, masked and without its comment, and the new place of the column."""
     line = _without_comment(line)
     pieces = {(span.start - 1, span.end - 1) for span in spans}
     pieces |= {(found.start(), found.end() - 1) for found in _USERINFO.finditer(line)}

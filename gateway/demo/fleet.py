@@ -104,7 +104,7 @@ class Fleet:
         await response(scope, receive, send)
 
     def up(self, seconds: float) -> bool:
-        """Whether it answers, over gRPC too; waits up to `seconds` for it, from any thread."""
+        """Return whether it answers, over gRPC too; waits up to `seconds` for it, from any thread."""
         return self._up.wait(seconds)
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -29,7 +29,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no 
         self._methods = {f"/{_SERVICE.full_name}/{method.name}": self._method(method) for method in _SERVICE.methods}
 
     def service(self, details: Any) -> Any:  # noqa: ANN401 - as above
-        """The method that a call is for, or None."""
+        """Return the method of a call, or None."""
         return self._methods.get(details.method)
 
     def _method(self, method: Any) -> Any:  # noqa: ANN401 - as above

@@ -49,7 +49,7 @@ class Stage:
         return f"http://127.0.0.1:{self.public}"
 
     def configuration(self) -> str:
-        """The demo's `gateway.yaml`: the three ways to pick an agent, and two tenants, each with tasks of its own."""
+        """Return the demo's `gateway.yaml`: three ways to pick an agent, and two tenants with tasks of their own."""
         keys = "".join(
             f"    {name}: {{ sha256: {self.keys[name].sha256}, tenant: {tenant}{_narrowed(name)} }}\n"
             for name, tenant in TENANTS.items()
@@ -95,7 +95,7 @@ observe:
 """
 
     def environment(self) -> str:
-        """The keys as lines for a shell, one variable each."""
+        """Return the keys as lines for a shell, one variable each."""
         return "".join(
             f"export A2A_KEY_{name.upper().replace('-', '_')}={key.text}   # tenant {TENANTS[name]}\n"
             for name, key in self.keys.items()
@@ -121,7 +121,7 @@ observe:
             raise CommandFailed(f"{error.filename} cannot be written: {error.strerror}") from error
 
     def moved(self) -> str:
-        """A line for each port that is not the usual one, because that was taken; empty where none was."""
+        """Return a line for each usual port that was taken, with the one used instead; empty if there is none."""
         ports = ((PUBLIC_PORT, self.public), (GRPC_PORT, self.grpc), (ADMIN_PORT, self.admin))
         return "".join(f"Port {usual} is taken: using {used} instead.\n" for usual, used in ports if used != usual)
 

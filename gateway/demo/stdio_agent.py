@@ -118,7 +118,7 @@ class Task:
         return str(self.status["state"]) in OVER
 
     def snapshot(self, history_length: int | None = None) -> Tree:
-        """The task as of now, with so many of its latest messages; None for all of them."""
+        """Return the task as it is now, with so many of its latest messages; None for all of them."""
         tree: Tree = {"id": self.id, "contextId": self.context_id, "status": self.status}
         if self.chunks:
             tree["artifacts"] = [{"artifactId": "result", "name": "result", "parts": self.chunks}]
@@ -127,7 +127,7 @@ class Task:
         return copy.deepcopy(tree)
 
     def say(self, state: str, text: str | None = None) -> None:
-        """The task is `working`, `input-required`, `completed`, `failed`, `rejected` or `canceled` from now on."""
+        """Set the state: `working`, `input-required`, `completed`, `failed`, `rejected` or `canceled`."""
         self._introduce()
         about = {"taskId": self.id, "contextId": self.context_id}
         self._file()
@@ -169,7 +169,7 @@ class Task:
 
     @contextmanager
     def watched(self) -> Iterator[AsyncIterator[Tree]]:
-        """The events from now on, to the end of the turn."""
+        """Yield the events from now on, to the end of the turn."""
         queue: asyncio.Queue[Tree | Refused | None] = asyncio.Queue()
 
         async def events() -> AsyncIterator[Tree]:
@@ -190,12 +190,12 @@ Work = Callable[[Task, str], Awaitable[str | None]]
 
 
 def said(text: str, **about: str) -> Tree:
-    """A message of the agent's."""
+    """Return a message of the agent."""
     return {"messageId": str(uuid.uuid4()), "role": "ROLE_AGENT", "parts": [{"text": text}], **about}
 
 
 def now() -> str:
-    """The time, as A2A writes it."""
+    """Return the time, as A2A writes it."""
     return datetime.now(tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -241,7 +241,7 @@ class Agent:
         self._tasks: dict[str, Task] = {}
 
     async def answers(self, operation: str, params: Tree) -> AsyncGenerator[Tree, None]:
-        """The answers to a call: one, or those of a stream.
+        """Yield the answers to a call: one, or those of a stream.
 
         Raises:
             Refused: the next answer is an error.
@@ -301,7 +301,7 @@ class Agent:
         return event if "message" in event else {"task": task.snapshot(configuration.get("historyLength"))}
 
     def _take_up(self, params: Tree) -> tuple[Task, str]:
-        """The task that a message begins or goes on with, and what the message says."""
+        """Return the task that a message begins or continues, and the text of the message."""
         message = params.get("message")
         parts = message.get("parts") if isinstance(message, dict) else None
         if not isinstance(message, dict) or not isinstance(parts, list) or not parts:
@@ -357,7 +357,7 @@ class Agent:
 
 
 def card() -> Tree:
-    """The card, with the command that starts this agent as its address."""
+    """Return the card, with the command that starts this agent as its address."""
     command = shlex.join(sys.orig_argv)
     return {**CARD, "supportedInterfaces": [{"url": command, "protocolBinding": "stdio", "protocolVersion": "1.0"}]}
 
@@ -392,7 +392,7 @@ async def serve(agent: Agent, headers: dict[str, str], body: bytes, write: Calla
 
 
 def decoded(body: bytes) -> Tree:
-    """A request of JSON-RPC."""
+    """Decode a JSON-RPC request."""
     try:
         request = json.loads(body)  # noqa: TID251 - no dependencies
     except ValueError as error:
@@ -416,7 +416,7 @@ def understood(request: Tree, headers: Mapping[str, str]) -> tuple[str, Tree]:
 
 
 def failed(call_id: object, refusal: Refused) -> Tree:
-    """An error; the details are what 1.0 tells errors apart by (§9.5)."""
+    """Return an error; 1.0 tells errors apart by their details (§9.5)."""
     kind = "type.googleapis.com/google.rpc.ErrorInfo"
     details = [{"@type": kind, "reason": refusal.reason, "domain": "a2a-protocol.org"}]
     error = {"code": ERRORS[refusal.reason], "message": refusal.message, "data": details}
@@ -434,7 +434,7 @@ class Broken(Exception):  # noqa: N818 - what happened to the stream
 
 
 async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[dict[str, str], bytes]]:
-    """The frames of a stream to its end: header fields, their names in lower case, and the message.
+    """Yield the frames of a stream to its end: header fields, names in lower case, and the message.
 
     Raises:
         Broken: the stream ends within a frame, or what comes is none.

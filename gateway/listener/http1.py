@@ -66,7 +66,7 @@ class Backlog:
         self._waiters: list[asyncio.Future[None]] = []
 
     def look(self, transport: asyncio.Transport) -> bool:
-        """Whether the client has read some of it since the last look, but not all."""
+        """Return whether the client has read some of it since the last look, but not all."""
         left, before = transport.get_write_buffer_size(), self._left
         self._left = left
         return 0 < left < before
@@ -128,7 +128,7 @@ class RequestQueue:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether it may be now; else `wait`."""
+        """Return whether the request may begin now; if not, the caller has to `wait`."""
         if not self._left or self._waiting:
             return False
         self._left -= 1
@@ -242,7 +242,7 @@ class ListenerState:
         self.connection_limit = ConnectionLimit(self.limits.connections, self.limits.connections_per_peer, self.shares)
 
     def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The lines of the headers that every answer has; made anew when there is another list, once a second."""
+        """Return the lines of the headers that every answer has; rendered again for a new list, once a second."""
         known, lines = self._standing
         if known is not headers:
             lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
@@ -276,12 +276,12 @@ _STATUS = {status: b"HTTP/1.1 %d %b\r\n" % (status, _PHRASES.get(status, b"")) f
 
 
 def status_line(status: int) -> bytes:
-    """The first line of an answer."""
+    """Return the first line of an answer."""
     return _STATUS[status]
 
 
 def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """The lines of headers that were decided on here, or passed on.
+    """Return the lines of headers, the gateway's own or passed on.
 
     Raises:
         ValueError: one holds what would end a line, or the head, in its middle; only a fault of the gateway's own can
@@ -341,7 +341,7 @@ class ClientResponder(msgspec.Struct, eq=False):
             self._gone = callback
 
     async def read(self, limit: int) -> bytes:
-        """The whole request body.
+        """Return the whole request body.
 
         Raises:
             BodyTooLarge: it is longer than `limit` bytes; not much more than that was read.
@@ -373,7 +373,7 @@ class ClientResponder(msgspec.Struct, eq=False):
                 self._waiter = None
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
-        """A whole answer; the connection ends with it if the request has not come whole."""
+        """Send a whole answer; it ends the connection if the request did not arrive whole."""
         if self._over:
             return
         if not self.whole and not self._expects and self._length is not None and self._length <= SHORT:
@@ -403,7 +403,7 @@ class ClientResponder(msgspec.Struct, eq=False):
             self._waiter = None
 
     def open(self, status: int, headers: Pairs) -> None:
-        """The head of an answer that follows piece by piece."""
+        """Send the head of an answer that follows piece by piece."""
         if self._over:
             return
         # HTTP/1.0 knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
@@ -413,7 +413,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         self._connection.forget()
 
     async def write(self, data: bytes) -> None:
-        """One piece; waits while the client's side of the connection is full."""
+        """Send one piece; waits while the client's side of the connection is full."""
         if self._bodiless or self._over or not data:
             return
         if self._torn:
@@ -432,7 +432,7 @@ class ClientResponder(msgspec.Struct, eq=False):
             connection.write(b"\r\n")
 
     def write_nowait(self, data: bytes) -> bool:
-        """One piece, whether the client reads or not; False where no more should be written until `drained`."""
+        """Send one piece without waiting; return False if no more should be written until `drained`."""
         if self._over:
             return True
         connection = self._connection
@@ -448,7 +448,7 @@ class ClientResponder(msgspec.Struct, eq=False):
             await self._connection.drained()
 
     async def close(self, trailers: Pairs | None = None) -> None:  # noqa: ARG002 - this binding has none
-        """The clean end."""
+        """End the answer cleanly."""
         if self._over:
             return
         if self._torn:
@@ -459,7 +459,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         self._end()
 
     def cut(self) -> None:
-        """The end of the connection, without the clean end of the answer."""
+        """End the connection without ending the answer cleanly."""
         if not self._over:
             self._over = self._lost = True
             self._connection.cut(hard=self.opened and not self._chunked)
@@ -467,7 +467,7 @@ class ClientResponder(msgspec.Struct, eq=False):
     # ---- What the connection tells -------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the body."""
+        """Take bytes of the body."""
         # Pieces of a few bytes, kept as they come, would take twenty times their size.
         if not self._body:
             self._body = data
@@ -484,7 +484,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         return self.unread <= self._limit < math.inf
 
     def fed(self) -> None:
-        """The body is whole."""
+        """Note that the body is whole."""
         self.whole = True
         self._wake()
 
@@ -494,7 +494,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         self._wake()
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         if self._lost:
             return
         self._over = self._lost = True
@@ -685,14 +685,14 @@ class ClientConnection(asyncio.Protocol):
             client.lost()
 
     def pause_writing(self) -> None:
-        """The client reads slowly: writers wait."""
+        """Make writers wait: the client reads slowly."""
         self.paused = True
         self._backlog.look(self.transport)
         if self._state is not _CLOSING:
             self._deadline.within(self._listener_state.limits.write_stall)
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Let writers continue: the client has read."""
         self.paused = False
         state = self._state
         if state is _ANSWERING:
@@ -705,7 +705,7 @@ class ClientConnection(asyncio.Protocol):
         self._backlog.wake()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request; those behind one that is being answered are dropped."""
+        """Take bytes of a request; bytes behind a request that is being answered are dropped."""
         state = self._state
         if state is _RESTING:
             # RFC 9112 §2.2: an empty line in front of a request is none of it.
@@ -847,7 +847,7 @@ class ClientConnection(asyncio.Protocol):
     # ---- The answer ----------------------------------------------------------------------------------------------
 
     def answers_early(self) -> None:
-        """An answer begins although the body is not whole; what still comes of that is dropped."""
+        """Begin an answer although the body is not whole; the rest of the body is dropped."""
         if self._state is _BODY:
             self._state = _ANSWERING
             self._early = True
@@ -871,7 +871,7 @@ class ClientConnection(asyncio.Protocol):
             await self._backlog.moved(self._loop)
 
     def answered(self, *, keep: bool) -> None:
-        """The answer is complete.
+        """Note that the answer is complete.
 
         Args:
             keep: Whether the client was told that the connection lasts.

@@ -45,7 +45,7 @@ class Unreadable(Exception):  # noqa: N818 - the word for it; it carries its own
 
 
 def refusal(status: int, words: str, request_id: str, standing: bytes) -> bytes:
-    """A whole answer to what is no request, in plain HTTP; the connection ends with it.
+    """Return the whole plain HTTP answer to bytes that are no request; the connection ends with it.
 
     Args:
         words: For the client.
@@ -111,7 +111,7 @@ def check_start(raw: bytes | bytearray, bounds: Http, checked: int = 0) -> None:
 def read_head(
     raw: bytes, peer: str, scheme: str, bounds: Http, *, certificate: Certificate | None = None
 ) -> RequestHead:
-    """The head of a request.
+    """Return the head of a request.
 
     Args:
         raw: From the first byte to the empty line, both of its CRLF included.
@@ -188,7 +188,7 @@ class Again:
         self._read = read
 
     def read(self, raw: bytes) -> RequestHead | None:
-        """The head in `raw`, or None where it is another."""
+        """Return the known head if `raw` is the same, or None."""
         before, after = self._before, self._after
         if len(raw) > self._longest or not raw.startswith(before) or not raw.endswith(after):
             return None
@@ -270,7 +270,7 @@ def _refuse_upgrade(protocol: bytes) -> None:
 
 
 def _closes(headers: tuple[tuple[bytes, bytes], ...]) -> bool:
-    """Whether one of the Connection headers says so."""
+    """Return whether a Connection header has `close`."""
     return any(
         token.strip(b" \t").lower() == b"close"
         for name, value in headers
@@ -280,7 +280,7 @@ def _closes(headers: tuple[tuple[bytes, bytes], ...]) -> bool:
 
 
 def host_name(value: bytes) -> str | None:
-    """The name in a Host header: lower case, without port and without the dot of the root at the end; None for none."""
+    """Return the name in a Host header in lower case, without port and trailing dot; None if it is none."""
     return _host_name(value) if len(value) <= _LONGEST_HOST else None
 
 
@@ -354,11 +354,11 @@ class Chunks:
     # ---- What httptools calls ------------------------------------------------------------------------------------
 
     def on_chunk_header(self) -> None:
-        """The size of a chunk."""
+        """Take the size of a chunk."""
         self._empty = True
 
     def on_body(self, body: bytes) -> None:
-        """Bytes of a chunk."""
+        """Take bytes of a chunk."""
         self._empty = False
         self._size += len(body)
         self._sink.feed(body)
@@ -373,7 +373,7 @@ class Chunks:
             raise ValueError("a request behind one that is not answered")
 
     def on_message_complete(self) -> None:
-        """The end of the body."""
+        """Take the end of the body."""
         self.done = True
 
 
@@ -494,6 +494,6 @@ class IncomingBody:
         self._size = 0
 
     def is_slow(self, now: float, rate: int) -> bool:
-        """Whether it has come for a while with fewer than `rate` bytes a second."""
+        """Return whether it has arrived for a while with fewer than `rate` bytes a second."""
         taken = now - self._began
         return taken > _RATE_FROM and self._size < rate * taken

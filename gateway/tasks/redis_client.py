@@ -518,7 +518,7 @@ class RedisClient:
 
 
 def unavailable(word: str) -> StateUnavailable:
-    """The error for callers, with a word for the log."""
+    """Return the error for callers, with a word for the log."""
     message = "the owner of this task cannot be read now; try again"
     return StateUnavailable(message, detail=f"redis: {word}", retry_after=1.0)
 
@@ -533,7 +533,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _word(error: BaseException, *, connecting: bool = False) -> str:
-    """A word for the log: the system's kind of error, or the first word of what the server said; no other is safe."""
+    """Return a word for the log: the kind of system error, or the first word of the server's text; no other is safe."""
     for each in _causes(error):
         if isinstance(each, TimeoutError | RedisTimeoutError):
             return "TimeoutError"

@@ -93,14 +93,14 @@ def configure(form: Form, level: str, *, stream: BinaryIO | None = None) -> Sink
 
 
 def redact(text: str) -> str:
-    """The text with bearer tokens, API keys, passwords and the userinfo of URLs masked."""
+    """Mask bearer tokens, API keys, passwords and the userinfo of URLs in a text."""
     for pattern, mask in _SECRETS:
         text = pattern.sub(mask, text)
     return text
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that moves a cursor, ends a line or turns its direction."""
+    """Escape everything in a text that moves a cursor, ends a line or turns its direction."""
     if text.isprintable():
         return text
     return "".join(
@@ -109,7 +109,7 @@ def printable(text: str) -> str:
 
 
 def render_json(record: logging.LogRecord) -> bytes:
-    """One line of JSON: time, level, logger, message, the extra fields, and `exception` as one string."""
+    """Render one line of JSON: time, level, logger, message, extra fields, and `exception` as one string."""
     fields: dict[str, object] = {
         "time": _time(record),
         "level": record.levelname.lower(),
@@ -123,7 +123,7 @@ def render_json(record: logging.LogRecord) -> bytes:
 
 
 def render_text(record: logging.LogRecord) -> bytes:
-    """One line for people, the extra fields behind it, and a traceback on lines of its own, each marked with a bar."""
+    """Render one line for people with the extra fields, and a traceback on lines of its own, each with a bar."""
     return _text(record, f"{_time(record)} {record.levelname:<7}")
 
 

@@ -380,11 +380,11 @@ class AgentMeter:
         sizes[1].observe(response)
 
     def forwarding(self, change: int) -> None:
-        """One request more (1) or fewer (-1) is being forwarded."""
+        """Count one request more (1) or fewer (-1) that is being forwarded."""
         self._in_flight[self.agent] += change
 
     def streaming(self, change: int) -> None:
-        """One stream more (1) or fewer (-1) is open."""
+        """Count one stream more (1) or fewer (-1) that is open."""
         self._streams[self.agent] += change
 
     def stream_closed(self, by: str, duration: float, trace_id: str | None = None) -> None:

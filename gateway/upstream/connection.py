@@ -76,16 +76,16 @@ class Keeper(Protocol):
     """The pool of a connection."""
 
     def opened(self, connection: "Connection") -> None:
-        """The transport is up."""
+        """Note that the transport is up."""
 
     def settled(self, connection: "Connection", *, reusable: bool) -> None:
-        """The exchange is over; a connection that is not reusable is closed already."""
+        """Note that the exchange is over; a connection that is not reusable is closed already."""
 
     def dropped(self, connection: "Connection") -> None:
-        """An idle connection was closed; may be called more than once."""
+        """Note that an idle connection was closed; may be called more than once."""
 
     def gone(self, connection: "Connection") -> None:
-        """The transport is down; nothing follows."""
+        """Note that the transport is down; nothing follows."""
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -248,7 +248,7 @@ class _Line:
         self._stream: dict[str, aio.UnaryStreamMultiCallable] = {}
 
     def unary(self, path: str) -> aio.UnaryUnaryMultiCallable:
-        """The method at a path, which is one of `grpc_method`."""
+        """Return the method at a path, one of `grpc_method`."""
         found = self._unary.get(path)
         if found is None:
             found = self._unary[path] = self.channel.unary_unary(path)

@@ -92,7 +92,7 @@ class GrpcReply:
         self._over = False
 
     def whole(self) -> bytes | None:
-        """The message of an answer that has one; None where the call streams or failed."""
+        """Return the message of an answer that has one; None if the call streams or failed."""
         return self._message if self._over else None
 
     @property
@@ -210,7 +210,7 @@ class GrpcReply:
         return self
 
     async def _next(self, timeout: float, expired: Callable[[], Fault]) -> bytes | None:  # noqa: ASYNC109 - as `begin`
-        """The next message of a stream, or None after the last one."""
+        """Return the next message of a stream, or None after the last one."""
         if self._over:
             return None
         call = self._call
@@ -256,7 +256,7 @@ _HASTE = 0.05
 
 
 def _is_leaving() -> bool:
-    """Whether a wait was cancelled because its task is to end; else the channel was closed under it."""
+    """Return whether a wait was cancelled because its task is to end; else the channel was closed."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

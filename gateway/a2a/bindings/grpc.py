@@ -55,7 +55,7 @@ __all__ = ("read_progress", "referenced_ids", "status_without", "with_context", 
 def read_call(
     method: GrpcMethod, message: bytes, *, scope_field: int = SCOPE_FIELD, bounds: BodyBounds = BOUNDS
 ) -> Call:
-    """The call that a client makes with a message.
+    """Return the call that a client makes with a message.
 
     Args:
         scope_field: The number of `scope` in requests of the scoped service.
@@ -96,7 +96,7 @@ def read_call(
 
 
 def read_params(call: Call) -> Tree:
-    """The parameters of a call, as its form gets them: as `rest.read_params` those of the same call.
+    """Return the parameters of a call, as `rest.read_params` returns those of the same call.
 
     Raises:
         BadParams: a number in them is none that JSON has.
@@ -125,7 +125,7 @@ def read_params(call: Call) -> Tree:
 
 
 def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> bytes:
-    """The message that says these parameters.
+    """Return the message that has these parameters.
 
     Args:
         params: As the agent's form lowered them; and the tenant that it is told, if any, for 1.0.
@@ -186,7 +186,7 @@ _PAGE: Tree = {"nextPageToken": "", "pageSize": 0, "totalSize": 0}
 
 
 def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
-    """The result in an agent's answer, as its form reads it; that of a card as `card.parse_card` does.
+    """Return the result in an agent's answer; a card as `card.parse_card` returns it.
 
     Raises:
         UpstreamProtocol: it is no such message.
@@ -196,7 +196,7 @@ def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
 
 
 def write_answer(operation: Operation, version: Version, result: object) -> bytes:
-    """The message that tells a client a result, as its form lowered it, or a card.
+    """Return the message that gives a client a lowered result, or a card.
 
     Members that the schema does not know are left out, and a state that it does not know is none in particular.
 
@@ -211,7 +211,7 @@ def write_answer(operation: Operation, version: Version, result: object) -> byte
 
 
 def split_page(message: bytes) -> tuple[str, list[tuple[str, Callable[[], Tree]]]]:
-    """The token of the next page in an agent's list of tasks; and each task's id, with a function that reads the task.
+    """Return the token of the next page of a list of tasks; and each task's id, with a function that reads the task.
 
     Raises:
         Misfit: it is no such message, or a task has no id.
@@ -226,7 +226,7 @@ def split_page(message: bytes) -> tuple[str, list[tuple[str, Callable[[], Tree]]
 
 
 def read_event(version: Version, message: bytes) -> Tree:
-    """One event of an agent's stream, as its form reads it.
+    """Return one event of an agent's stream.
 
     Raises:
         UpstreamProtocol: it is no such message.
@@ -235,7 +235,7 @@ def read_event(version: Version, message: bytes) -> Tree:
 
 
 def write_event(version: Version, event: object) -> bytes:
-    """The message that tells a client an event, as its form lowered it; otherwise as `write_answer`."""
+    """Return the message that gives a client a lowered event; otherwise as `write_answer`."""
     return _write(event_class(version), event)
 
 
@@ -267,7 +267,7 @@ def event(call: Call, told: object) -> bytes:
 
 
 def restore_tenant(operation: Operation, version: Version, message: bytes, tenant: str | None) -> bytes:
-    """An answer with push configurations, each with the client's tenant or with none (protocol §2.1).
+    """Return an answer whose push configurations have the client's tenant, or none (protocol §2.1).
 
     One that came without a tenant stays without; all other answers stay as they are.
 
@@ -308,7 +308,7 @@ def _write(kind: type[Message], tree: object) -> bytes:
 
 
 def _card_0_3(card: object) -> object:
-    """A card of 0.3 whose requirements are spelled as the message has them, and not as its JSON schema.
+    """Return a card of 0.3 with its requirements as the message spells them, not as the JSON schema does.
 
     By that schema one is `{"bearer": []}`, of which the message would keep nothing: a way in that asks for nothing.
     """

@@ -63,7 +63,7 @@ _LATER = 16
 
 
 def path_of(method: GrpcMethod, request: Message) -> PathCall:
-    """The ids that a request has, as if they stood in a path.
+    """Return the ids of a request as a path has them.
 
     Raises:
         BadParams: as `read_name`; or a push configuration has the name of another task's.
@@ -144,7 +144,7 @@ def refuse_unknown(method: GrpcMethod, request: Message, scope_field: int) -> No
 
 
 def with_context(call: Call, context: str) -> bytes:
-    """The message of a call about another context; the same object where it names none."""
+    """Return the message of a call with another context; the same object if it names none."""
     method = BY_PATH[call.method]
     request = request_class(method).FromString(call.body)
     held = request
@@ -166,7 +166,7 @@ def _webhook(push: Message | None) -> Webhook | None:
 
 
 def _unknown_references(sent: Message) -> list[str]:
-    """The references that an agent of a candidate finds in a message of 0.3.
+    """Return the references that an agent of a release candidate finds in a message of 0.3.
 
     Raises:
         BadParams: one of them is no UTF-8.
@@ -268,7 +268,7 @@ def _is_canonical(message: bytes, request: Message) -> bool:
 
 @cache
 def _ways(path: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The numbers of the fields that lead to the tenant of a request, and to that of its push configuration."""
+    """Return the numbers of the fields that lead to the tenant of a request, and to that of its push configuration."""
     method = BY_PATH[path]
     message = request_class(method).DESCRIPTOR
     outer = (message.fields_by_name["tenant"].number,)
@@ -315,7 +315,7 @@ _OF_CONFIG = frozenset({Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG}
 
 
 def read_name(operation: Operation, request: Message) -> PathCall:
-    """The ids that a request of 0.3 names, as if they stood in a path; one that is empty is none.
+    """Return the ids that a request of 0.3 names, as a path has them; an empty one is None.
 
     Raises:
         BadParams: the name is none of a task, or of a push configuration.

@@ -43,7 +43,7 @@ from gateway.a2a.versions.version import Misfit
 
 
 def request_class(method: GrpcMethod) -> type[Message]:
-    """The class of a method's request.
+    """Return the class of a method's request.
 
     That of a scoped method is the same as without: to it, the scope is a field that it does not know (protocol §3).
     """
@@ -52,7 +52,7 @@ def request_class(method: GrpcMethod) -> type[Message]:
 
 @cache
 def result_class(operation: Operation, version: Version) -> type[Message]:
-    """The class of an operation's answer; where the answer is a stream, of each event.
+    """Return the class of an operation's answer; of a stream, that of each event.
 
     Raises:
         KeyError: the generation has no such operation.
@@ -61,13 +61,13 @@ def result_class(operation: Operation, version: Version) -> type[Message]:
 
 
 def event_class(version: Version) -> type[Message]:
-    """The class of each event of a stream."""
+    """Return the class of each event of a stream."""
     return result_class(Operation.SEND_STREAMING_MESSAGE, version)
 
 
 @cache
 def scope_class(number: int) -> type[Message]:
-    """The class of a message that has a `scope` under a number; every other field stays in it as it came."""
+    """Return the class of a message with a `scope` under a number; every other field stays as it came."""
     file = FileDescriptorProto(name="scope.proto", syntax="proto3")
     file.message_type.add(name="Scoped").field.add(
         name="scope",

@@ -62,7 +62,7 @@ BY_PATH: Mapping[str, GrpcMethod] = {method.path: method for method in _METHODS.
 
 
 def method_of(operation: Operation, version: Version, *, scoped: bool = False) -> GrpcMethod:
-    """The method by which an agent is asked for an operation.
+    """Return the method that asks an agent for an operation.
 
     Raises:
         KeyError: the generation has none for it.

@@ -743,7 +743,7 @@ _CERTIFICATES = ("client-cert", "ssl-client-", "x-client-cert", "x-ssl-client-",
 
 
 def _normalized(name: str) -> bytes:
-    """A header name as many servers see it, for which `X_Key` is `X-Key`."""
+    """Return a header name as many servers read it: `X_Key` is `X-Key`."""
     return name.lower().replace("_", "-").encode("ascii", "replace")
 
 

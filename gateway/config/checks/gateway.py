@@ -111,7 +111,7 @@ def _check_callers_are_known(config: Config, at: KeyPath, findings: Findings) ->
 def _check_listen_grpc(
     config: Config, text: str, http: list[tuple[str, Listen]], admin: Listen | None, findings: Findings
 ) -> None:
-    """The listener for clients of gRPC."""
+    """Check the listener for gRPC clients."""
     at: KeyPath = (*_AT, "listen_grpc")
     listen = findings.read(at, text, read_listen)
     if listen is None:

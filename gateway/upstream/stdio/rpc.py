@@ -173,11 +173,11 @@ class Rpc(asyncio.Protocol):
         self._break("closed by the gateway")
 
     def input_closed(self) -> None:
-        """The process has closed its standard input."""
+        """Note that the process has closed its standard input."""
         self._break("it closed its standard input")
 
     def forget(self, key: bytes) -> None:
-        """The call is over: frames that still come for it are late."""
+        """Note that the call is over: frames that still arrive for it are late."""
         self._calls.pop(key, None)
 
     # ---- Standard output (`asyncio.Protocol`) ----------------------------------------------------------------------
