@@ -65,7 +65,7 @@ class Backlog:
         self._left = 0
         self._waiters: list[asyncio.Future[None]] = []
 
-    def look(self, transport: asyncio.Transport) -> bool:
+    def has_moved(self, transport: asyncio.Transport) -> bool:
         """Return whether the client has read some of it since the last look, but not all."""
         left, before = transport.get_write_buffer_size(), self._left
         self._left = left
@@ -152,8 +152,8 @@ class RequestQueue:
                 loop.call_soon(self._renew, loop)
 
 
-_MOST_OPENINGS = 64
-_LONGEST_OPENING = 1024
+_MOST_STARTS = 64
+_LONGEST_START = 1024
 
 
 @dataclass(slots=True)
@@ -235,37 +235,37 @@ class ListenerState:
     closing: bool = False
     connection_limit: ConnectionLimit = field(init=False)
     request_queue: RequestQueue = field(default_factory=RequestQueue)
-    _standing: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
-    _openings: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = field(default_factory=dict)
+    _common: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
+    _starts: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.connection_limit = ConnectionLimit(self.limits.connections, self.limits.connections_per_peer, self.shares)
 
-    def standing(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+    def common_lines(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Return the lines of the headers that every answer has; rendered again for a new list, once a second."""
-        known, lines = self._standing
+        known, lines = self._common
         if known is not headers:
             lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
-            self._standing = (headers, lines)
-            self._openings.clear()
+            self._common = (headers, lines)
+            self._starts.clear()
         return lines
 
-    def opening(
-        self, standing: list[tuple[bytes, bytes]], status: int, headers: tuple[tuple[bytes, bytes], ...]
+    def answer_start(
+        self, common: list[tuple[bytes, bytes]], status: int, headers: tuple[tuple[bytes, bytes], ...]
     ) -> bytes:
-        """Return the beginning of an answer: status line, the headers of every answer, and its own.
+        """Return the beginning of an answer: status line, the common headers of all answers, and its own.
 
         Raises:
             ValueError: as `header_lines`.
         """
-        if self._standing[0] is standing:
-            known = self._openings.get((status, headers))
+        if self._common[0] is common:
+            known = self._starts.get((status, headers))
             if known is not None:
                 return known
-        opening = b"".join((status_line(status), self.standing(standing), header_lines(headers)))
-        if len(self._openings) < _MOST_OPENINGS and len(opening) <= _LONGEST_OPENING:
-            self._openings[status, headers] = opening
-        return opening
+        start = b"".join((status_line(status), self.common_lines(common), header_lines(headers)))
+        if len(self._starts) < _MOST_STARTS and len(start) <= _LONGEST_START:
+            self._starts[status, headers] = start
+        return start
 
 
 _SLICE = 64 * 1024
@@ -350,17 +350,17 @@ class ClientResponder(msgspec.Struct, eq=False):
         """
         if not self.whole:
             check_length(self._length or 0, limit)
-            await self._arrived(limit)
+            await self._wait_for_body(limit)
         check_length(self.unread, limit)
         body, self._body = self._body, b""
         return bytes(body)
 
-    async def _arrived(self, limit: int) -> None:
+    async def _wait_for_body(self, limit: int) -> None:
         self._limit = limit
         self._connection.reads()
         if self._expects:
             self._expects = False
-            self._connection.wants_body()
+            self._connection.send_continue()
         while not self.whole and self.unread <= limit:
             if self._lost:
                 raise ClientGone("the client left")
@@ -377,7 +377,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         if self._over:
             return
         if not self.whole and not self._expects and self._length is not None and self._length <= SHORT:
-            await self._come()
+            await self._wait_for_short_body()
             if self._over:
                 return
         connection = self._connection
@@ -391,7 +391,7 @@ class ClientResponder(msgspec.Struct, eq=False):
             await self._send(body)
         self._end()
 
-    async def _come(self) -> None:
+    async def _wait_for_short_body(self) -> None:
         """Give a short body that is on its way a moment to arrive."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
@@ -479,16 +479,16 @@ class ClientResponder(msgspec.Struct, eq=False):
             self._wake()
 
     @property
-    def awaited(self) -> bool:
+    def is_awaited(self) -> bool:
         """Whether a reader waits for more of the body."""
         return self.unread <= self._limit < math.inf
 
-    def fed(self) -> None:
+    def body_complete(self) -> None:
         """Note that the body is whole."""
         self.whole = True
         self._wake()
 
-    def too_slow(self) -> None:
+    def give_up_body(self) -> None:
         """Give up the body: it does not come in time."""
         self._slow = True
         self._wake()
@@ -512,7 +512,7 @@ class ClientResponder(msgspec.Struct, eq=False):
     def _head(self, status: int, headers: Pairs, length: int | None) -> bytes:
         connection = self._connection
         if not self.whole:
-            connection.answers_early()
+            connection.begin_early_answer()
         self._keep = keep = connection.keeps
         if length is not None and length >= 0:
             framing = b"content-length: %d\r\n" % length
@@ -522,10 +522,10 @@ class ClientResponder(msgspec.Struct, eq=False):
         pairs = [*headers, *self.extra] if self.extra else headers
         if pairs and pairs[-1][0] == b"x-request-id" and pairs[-1][1].isalnum():
             # Many answers share all headers before it.
-            opening = connection.opening(status, tuple(pairs[:-1]))
-            head = b"%bx-request-id: %b\r\n%b%b" % (opening, pairs[-1][1], framing, end)
+            start = connection.answer_start(status, tuple(pairs[:-1]))
+            head = b"%bx-request-id: %b\r\n%b%b" % (start, pairs[-1][1], framing, end)
         else:
-            head = b"".join((connection.opening(status, ()), header_lines(pairs), framing, end))
+            head = b"".join((connection.answer_start(status, ()), header_lines(pairs), framing, end))
         self.opened = True
         return head
 
@@ -669,15 +669,15 @@ class ClientConnection(asyncio.Protocol):
         self._state = _CLOSING
         self._deadline.close()
         self._heads.drop()
-        self._left_by_client()
+        self._on_client_gone()
 
     def eof_received(self) -> bool:
         """Take the end of the client's side as its leaving; what was written still goes out."""
         self._close()
-        self._left_by_client()
+        self._on_client_gone()
         return False
 
-    def _left_by_client(self) -> None:
+    def _on_client_gone(self) -> None:
         client, self._client = self._client, None
         self._incoming = None
         self._backlog.wake()
@@ -687,7 +687,7 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Make writers wait: the client reads slowly."""
         self.paused = True
-        self._backlog.look(self.transport)
+        self._backlog.has_moved(self.transport)
         if self._state is not _CLOSING:
             self._deadline.within(self._listener_state.limits.write_stall)
 
@@ -711,9 +711,9 @@ class ClientConnection(asyncio.Protocol):
             # RFC 9112 §2.2: an empty line in front of a request is none of it.
             data = data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data
             if data:
-                self._hear(data)
+                self._read_or_queue(data)
         elif state is _HEAD:
-            self._hear(data)
+            self._read_or_queue(data)
         elif state is _BODY:
             self._read_body(data)
         elif state is _LINGERING:
@@ -730,7 +730,7 @@ class ClientConnection(asyncio.Protocol):
 
     # ---- The request ---------------------------------------------------------------------------------------------
 
-    def _hear(self, data: bytes) -> None:
+    def _read_or_queue(self, data: bytes) -> None:
         """Read on in a head now, or when those that came before have been heard."""
         request_queue = self._listener_state.request_queue
         if request_queue.take(self._loop):
@@ -740,9 +740,9 @@ class ClientConnection(asyncio.Protocol):
             self._deadline.within(self._listener_state.limits.header_timeout)
         self._heads.received += data
         self._state = _QUEUED
-        request_queue.wait(self._heard)
+        request_queue.wait(self._on_turn)
 
-    def _heard(self) -> None:
+    def _on_turn(self) -> None:
         if self._state is _QUEUED:
             if len(self._heads.received) > _UNREAD:
                 self.transport.resume_reading()
@@ -815,14 +815,14 @@ class ClientConnection(asyncio.Protocol):
         if done:
             self._state = _ANSWERING
             self._incoming = None
-            self._expect_nothing()
-            client.fed()
-        elif client.unread > _UNREAD and not client.awaited:
+            self._set_write_deadline()
+            client.body_complete()
+        elif client.unread > _UNREAD and not client.is_awaited:
             self.transport.pause_reading()
             # A body without a reader is not waited for.
             self._deadline.lift()
         elif incoming.is_slow(self._loop.time(), self._listener_state.limits.body_rate):
-            client.too_slow()
+            client.give_up_body()
         else:
             self._deadline.within(self._listener_state.limits.body_idle)
 
@@ -833,7 +833,7 @@ class ClientConnection(asyncio.Protocol):
             self._incoming.count_from(self._loop.time())
             self._deadline.within(self._listener_state.limits.body_idle)
 
-    def wants_body(self) -> None:
+    def send_continue(self) -> None:
         """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
         if self._state is _BODY:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -846,19 +846,19 @@ class ClientConnection(asyncio.Protocol):
 
     # ---- The answer ----------------------------------------------------------------------------------------------
 
-    def answers_early(self) -> None:
+    def begin_early_answer(self) -> None:
         """Begin an answer although the body is not whole; the rest of the body is dropped."""
         if self._state is _BODY:
             self._state = _ANSWERING
             self._early = True
             self.keeps = False
             self._incoming = None
-            self._expect_nothing()
+            self._set_write_deadline()
             self.transport.resume_reading()
 
-    def opening(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    def answer_start(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
         """Return the beginning of an answer: status line, the headers of every answer, and these."""
-        return self._listener_state.opening(self.server_state.default_headers, status, headers)
+        return self._listener_state.answer_start(self.server_state.default_headers, status, headers)
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of an answer."""
@@ -913,7 +913,7 @@ class ClientConnection(asyncio.Protocol):
     def end(self) -> None:
         """End now, with what was written."""
         self._close()
-        self._left_by_client()
+        self._on_client_gone()
 
     def abort(self) -> None:
         """End now, and drop what was written."""
@@ -924,8 +924,8 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        standing = self._listener_state.standing(self.server_state.default_headers)
-        self.transport.write(refusal(status, words, request_id, standing))
+        common = self._listener_state.common_lines(self.server_state.default_headers)
+        self.transport.write(refusal(status, words, request_id, common))
         self._listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
@@ -949,14 +949,14 @@ class ClientConnection(asyncio.Protocol):
             return
         self._state = _CLOSING
         self._heads.drop()
-        self._backlog.look(self.transport)
+        self._backlog.has_moved(self.transport)
         # Over TLS the client has to say goodbye, too.
         self._deadline.within(self._listener_state.limits.write_stall)
         self.transport.close()
 
     # ---- Time ----------------------------------------------------------------------------------------------------
 
-    def _expect_nothing(self) -> None:
+    def _set_write_deadline(self) -> None:
         """Expect nothing of the client but that it reads what waits for it."""
         if self.paused:
             self._deadline.within(self._listener_state.limits.write_stall)
@@ -966,21 +966,21 @@ class ClientConnection(asyncio.Protocol):
     def _rest(self) -> None:
         """Wait for the next request."""
         patience = self._listener_state.limits.keep_alive
-        self._deadline.within(min(_KEPT_FOR, patience) if self._heads.knows else patience)
+        self._deadline.within(min(_KEPT_FOR, patience) if self._heads.has_known_head else patience)
 
     def _late(self) -> None:
         state = self._state
         if self.paused or state is _CLOSING:
             # It may read, slowly.
-            if self._backlog.look(self.transport):
+            if self._backlog.has_moved(self.transport):
                 self._deadline.within(self._listener_state.limits.write_stall)
             else:
                 self.abort()
         elif state in (_HEAD, _QUEUED):
             self._refuse(408, "the headers took too long")
         elif state is _BODY and self._client is not None:
-            self._client.too_slow()
-        elif state is _RESTING and self._heads.knows and self._listener_state.limits.keep_alive > _KEPT_FOR:
+            self._client.give_up_body()
+        elif state is _RESTING and self._heads.has_known_head and self._listener_state.limits.keep_alive > _KEPT_FOR:
             self._heads.forget()
             self._deadline.within(self._listener_state.limits.keep_alive - _KEPT_FOR)
         elif state is not _ANSWERING:

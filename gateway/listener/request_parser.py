@@ -401,7 +401,7 @@ class IncomingHeads:
         self.received = bytearray()
 
     @property
-    def knows(self) -> bool:
+    def has_known_head(self) -> bool:
         """Whether a head, and the credential in it, is kept to know the next one by."""
         return self._again is not None
 
