@@ -128,9 +128,9 @@ def read_result(result: bytes, identity: bytes) -> Progress | None:
         return told
     try:
         result = _compact(result) if _SPACED in result else result
-        return None if has_duplicates(result) else _tell(_bare.decode(result), result, identity)
+        return None if has_duplicates(result) else _object_progress(_bare.decode(result), result, identity)
     except UNREADABLE:
-        return _read_odd(msgspec.Raw(result), identity)
+        return _read_unusual(msgspec.Raw(result), identity)
     except Ambiguous:
         return None
 
@@ -158,7 +158,7 @@ def read_bare(frame: bytes) -> Progress | None:
     if has_duplicates(frame):
         return None
     try:
-        return _tell(_bare.decode(frame), frame, b"")
+        return _object_progress(_bare.decode(frame), frame, b"")
     except msgspec.ValidationError:
         # The decoder stopped at a member of a wrong type; what follows it has not been checked.
         try:
@@ -255,7 +255,7 @@ def read_list(body: bytes) -> Progress | None:
     """Read a list that is the body of HTTP+JSON, as 0.3 lists push configurations; None for no list."""
     if not (body.isascii() or strict_json.is_utf8(body)) or body.lstrip()[:1] != b"[" or has_duplicates(body):
         return None
-    return _tell_list(body, b"")
+    return _list_progress(body, b"")
 
 
 def _compact(frame: bytes) -> bytes:
@@ -267,12 +267,12 @@ def _compact(frame: bytes) -> bytes:
     return msgspec.json.format(frame, indent=-1) if len(frame) < _SHORT else frame
 
 
-def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below
+def _object_progress(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:  # noqa: C901 - see below
     """Return the progress of a decoded object; its bytes are read once more where it is no usual one."""
     # One function, not two: it runs for every event of every stream.
     named: _Named = found
-    if _is_crowd(found):
-        return _tell_crowd(found, identity)
+    if _names_several(found):
+        return _several_progress(found, identity)
     if found.task is not None:
         event, named = "task", found.task
     elif found.status_update is not None:
@@ -282,7 +282,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     elif found.kind == "artifact-update" or found.artifact is not _ABSENT:
         event = "artifact"
     elif found.kind == "message" or (found.message is not None and found.status is None):
-        return _tell_message(found.message or found, identity)
+        return _message_progress(found.message or found, identity)
     elif found.status is not None:
         # As in 0.3: an object with a task id beside its own id is an update.
         news = found.kind or found.task_id or found.other_task_id
@@ -294,9 +294,9 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     elif found.kind == "task":
         event = "task"
     elif found.other_message is not None:
-        return _tell_message(found.other_message, identity)
+        return _message_progress(found.other_message, identity)
     else:
-        return _tell_other(found, data, identity)
+        return _other_progress(found, data, identity)
     status = named.status
     task = (named.id or named.task_id) if event == "task" else named.task_id or named.other_task_id or named.id
     context = named.context_id or named.other_context_id or named.session_id
@@ -319,7 +319,7 @@ def _tell(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progres
     )
 
 
-def _tell_message(named: _Named, identity: bytes) -> Progress:
+def _message_progress(named: _Named, identity: bytes) -> Progress:
     task, context = named.task_id or named.other_task_id, named.context_id or named.other_context_id
     refers = [each for each in (named.reference_task_ids, named.other_references) if each not in _EMPTY]
     within = nested_ids((), refers, task, context) if refers else None
@@ -345,7 +345,7 @@ _WRAPPERS = (
 _wrapped = operator.attrgetter(*_WRAPPERS)
 
 
-def _is_crowd(found: _Object) -> bool:
+def _names_several(found: _Object) -> bool:
     """Return whether an answer is several things at once, or a list."""
     left_out = _wrapped(found).count(None)
     if left_out == len(_WRAPPERS):
@@ -355,7 +355,7 @@ def _is_crowd(found: _Object) -> bool:
     return bool(is_bare) or left_out < len(_WRAPPERS) - 1 or found.tasks is not _ABSENT
 
 
-def _tell_crowd(found: _Object, identity: bytes) -> Progress:
+def _several_progress(found: _Object, identity: bytes) -> Progress:
     """Return the progress of an answer that is several things at once: clients differ on which they read."""
     if found.tasks not in _EMPTY:
         # Lists are read task by task elsewhere.
@@ -368,7 +368,7 @@ def _tell_crowd(found: _Object, identity: bytes) -> Progress:
     ]
     for name in _WRAPPERS:
         setattr(found, name, None)
-    told = [_tell(each, b"{}", identity) for each in (*held, found)]
+    told = [_object_progress(each, b"{}", identity) for each in (*held, found)]
     tasks = {each.task_id for each in told if each.task_id is not None}
     contexts = {each.context_id for each in told if each.context_id is not None}
     within = nested_in(
@@ -392,7 +392,7 @@ _READ_AS = frozenset({
 _READ = frozenset(name.replace("_", "").lower() for name in _READ_AS)
 
 
-def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+def _other_progress(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """Return the progress of an object that is no task or update: a push configuration, a list of them, or a card."""
     members = decode_members(data)
     if any(name not in _READ_AS and name.replace("_", "").lower() in _READ for name in members):
@@ -400,7 +400,7 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
         return Progress(id=identity, legible=False)
     configs = members.get("configs", _ABSENT)
     if bytes(configs)[:1] == b"[":
-        return _tell_list(configs, identity)
+        return _list_progress(configs, identity)
     config = TaskNames(
         id=found.id,
         task_id=found.task_id,
@@ -418,7 +418,7 @@ def _tell_other(found: _Object, data: bytes | msgspec.Raw, identity: bytes) -> P
     return Progress(id=identity, task_id=task, context_id=context, others=within)
 
 
-def _tell_list(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
+def _list_progress(data: bytes | msgspec.Raw, identity: bytes) -> Progress:
     """Return the one task that all push configurations of a list are of."""
     tasks = tasks_of(data)
     if tasks is None or len(tasks) > 1:
@@ -435,11 +435,11 @@ _MESSAGES = frozenset({"message", "other_message", "capital_message"})
 _WRITTEN_AS = {each.name: each.encode_name for each in msgspec.structs.fields(_Object)}
 
 
-def _read_odd(result: msgspec.Raw, identity: bytes) -> Progress | None:
+def _read_unusual(result: msgspec.Raw, identity: bytes) -> Progress | None:
     """Return the progress of a result that is no object, or has a member of a wrong type; None as `read_result`."""
     first = bytes(result)[:1]
     if first == b"[":
-        return _tell_list(result, identity)
+        return _list_progress(result, identity)
     if first != b"{":
         return Progress(id=identity)
     try:
@@ -464,7 +464,7 @@ def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes
     found.tasks = members.get("tasks", _ABSENT)
     kind = _read_text(members.get("kind"))
     found.kind = None if kind is _UNREAD else kind
-    told = _tell(found, data, identity)
+    told = _object_progress(found, data, identity)
     if told.task_id is not _UNREAD and told.context_id is not _UNREAD:
         return told
     task = None if told.task_id is _UNREAD else told.task_id

@@ -206,19 +206,19 @@ class Translation:
         return self.wrapped(binding.object_of(self._their_codec.raw_result(self.call, frame)))
 
     def result(self, frame: bytes) -> Tree:
-        """Return a good answer in the hub's words, for `tell`.
+        """Return a good answer in the hub's words, for `write_result`.
 
         Raises:
             UpstreamProtocol, TaskNotFound: as `answer`.
         """
         return _translated(self._result, frame)
 
-    def tell(self, result: Tree) -> bytes:
+    def write_result(self, result: Tree) -> bytes:
         """Return the return value of `result`, possibly changed meanwhile, for the client."""
-        return _translated(self._tell, result)
+        return _translated(self._write_result, result)
 
     def _answer(self, frame: bytes) -> bytes:
-        return self._tell(self._result(frame))
+        return self._write_result(self._result(frame))
 
     def _result(self, frame: bytes) -> Tree:
         asked, operation = self.call.operation, self._operation
@@ -227,7 +227,7 @@ class Translation:
         result: Tree = self._theirs.lift_result(asked, self._their_codec.read_result(self.call, frame), self._memo)
         return self._instead(result) if asked is not operation else result
 
-    def _tell(self, result: Tree) -> bytes:
+    def _write_result(self, result: Tree) -> bytes:
         operation, memo = self._operation, self._memo
         if operation is Operation.DELETE_PUSH_CONFIG:
             return self.wrapped(self._ours.lower_result(operation, {}, memo))

@@ -26,7 +26,7 @@ import msgspec
 
 from gateway.a2a import json as strict_json
 from gateway.a2a.bindings import jsonrpc
-from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, Heard, course, hear, readdress
+from gateway.a2a.bindings.stdio import STREAM_HEADER, Course, StdioMessage, course, read_message, with_id
 from gateway.a2a.call import Head
 from gateway.a2a.dialect import Version
 from gateway.a2a.framing.lsp import LONGEST, BadFrame, Frame, FrameDecoder, Framing, encode
@@ -260,7 +260,7 @@ class StdioResponder:
             content = body if self._rewrite is None else await self._rewrite(body)
             self._ended, is_answered = True, self._ended
             if not is_answered:
-                self._put(self._addressed(content, hear(content)))
+                self._put(self._addressed(content, read_message(content)))
 
     def open(self, status: int, headers: Pairs) -> None:  # noqa: ARG002 - as above
         """Begin a stream."""
@@ -300,16 +300,16 @@ class StdioResponder:
         for event in self._decoder.feed(data) if single is None else (single,):
             content = _content(event)
             if content is not None:
-                heard = hear(content)
-                self._ended = heard is not None and _is_last(heard, content, self._version)
-                goes_on = self._put(self._addressed(content, heard))
+                received = read_message(content)
+                self._ended = received is not None and _is_last(received, content, self._version)
+                goes_on = self._put(self._addressed(content, received))
         return goes_on
 
-    def _addressed(self, content: bytes, heard: Heard | None) -> bytes:
+    def _addressed(self, content: bytes, received: StdioMessage | None) -> bytes:
         """Return the answer with the id of the call, which alone identifies the call on a pipe."""
-        if heard is None or self._id in (heard.id, _NO_ID):
+        if received is None or self._id in (received.id, _NO_ID):
             return content
-        return readdress(heard.members, self._id)
+        return with_id(received.members, self._id)
 
     def _put(self, content: bytes) -> bool:
         """Write one frame; return False if the host reads slowly."""
@@ -385,16 +385,16 @@ class StdioClient:
             responder.leave()
 
     def _take(self, frame: Frame, background: Background) -> None:
-        heard = hear(frame.content)
-        method = None if heard is None else _text(heard.members.get("method"))
-        if heard is not None and method is not None and not heard.id:
-            self._notified(method, heard.members.get("params"))
+        received = read_message(frame.content)
+        method = None if received is None else _text(received.members.get("method"))
+        if received is not None and method is not None and not received.id:
+            self._notified(method, received.members.get("params"))
             return
-        if heard is not None and not heard.method and heard.id and {"result", "error"} & set(heard.members):
+        if received is not None and not received.method and received.id and {"result", "error"} & set(received.members):
             logger.warning("the host sent an answer without a request")
             return
         # The pipeline refuses a frame that is no call.
-        identity = _NO_ID if heard is None else _identity(heard, frame.content)
+        identity = _NO_ID if received is None else _identity(received, frame.content)
         method = method or ""
         version = Version.V0_3 if "/" in method else Version.V1_0
         responder = StdioResponder(self, identity, frame.content, version, self._rewrites.get(method))
@@ -450,15 +450,15 @@ def _content(event: Event) -> bytes | None:
     return None if read is None else read[1]
 
 
-def _identity(heard: Heard, content: bytes) -> bytes:
+def _identity(received: StdioMessage, content: bytes) -> bytes:
     """Return the raw id of a call; null if it has none, two, or one of another type."""
-    is_one = heard.id[:1] == b'"' or heard.id.lstrip(b"-")[:1].isdigit()
-    return heard.id if is_one and not strict_json.has_twins(content, heard.members) else _NO_ID
+    is_one = received.id[:1] == b'"' or received.id.lstrip(b"-")[:1].isdigit()
+    return received.id if is_one and not strict_json.has_twins(content, received.members) else _NO_ID
 
 
-def _is_last(heard: Heard, content: bytes, version: Version) -> bool:
+def _is_last(received: StdioMessage, content: bytes, version: Version) -> bool:
     """Return whether an event ends its stream by itself."""
-    return course(heard.members, jsonrpc.read_progress(content), version) is Course.ENDS
+    return course(received.members, jsonrpc.read_progress(content), version) is Course.ENDS
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:

@@ -128,10 +128,10 @@ def answers(backend: Backend, call: Call) -> bool:
     return sanitized is not None and not sanitized.extended and _GRPC_0_3 not in backend.upstream.interfaces()
 
 
-async def tell(
+async def send_extended(
     request: RequestContext, backend: Backend, call: Call, client: Responder, clock: Callable[[], float]
 ) -> None:
-    """Answer such a call.
+    """Answer a call for the extended card from the cards of the gateway.
 
     Raises:
         UpstreamConnect, UpstreamProtocol: there is no card.

@@ -163,7 +163,7 @@ class Delivery(msgspec.Struct, eq=False):
                 return None
             if self._is_wrapped:
                 self._recognise(error.id)
-                self.request.saw(error)
+                self.request.add_progress(error)
             await self.refuse_others(error)
             return None
         if len(body) < ASIDE:

@@ -44,7 +44,7 @@ async def refuse(
     request.status = fault.rpc_status if rpc else fault.http_status
     # a2a-go reads the body of an error only where it is plain application/json (protocol §4.2).
     content_type = b"application/json"
-    if request.status == 200 and request.hears_events:
+    if request.status == 200 and request.expects_events:
         body, content_type = encode(body), b"text/event-stream"
     request.first_byte = clock()
     request.bytes_out = len(body)

@@ -139,7 +139,7 @@ class Idempotency:
             members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
             body = msgspec.json.encode({**members, "id": msgspec.Raw(request.rpc_id)})
         own = (b"x-request-id", request.id.encode("ascii"))
-        request.saw(answer.progress)
+        request.add_progress(answer.progress)
         request.status = answer.status
         request.first_byte = self._clock()
         await client.answer(answer.status, [*(pair for pair in answer.headers if pair[0] != own[0]), own], body)

@@ -133,9 +133,9 @@ class TaskLister:
         request.received = self._clock()
         answer = ClientAnswer(request, self._clock, client, self._passed, [])
         if error is None:
-            await answer.tell(page)
+            await answer.send_result(page)
         else:
-            await answer.complain(error, partial(_written, call))
+            await answer.send_error(error, partial(_written, call))
 
     async def _ask(self, call: Call) -> bytes:
         """Return the agent's good answer, from wherever the call may be sent again."""

@@ -93,7 +93,7 @@ class Pipeline:
         if snapshot.keeps_ids:
             request.id = kept_id(head, snapshot.trusted) or request.id
         if self._access.streams:
-            request.on_stream = self._tell_opened
+            request.on_stream = self._log_opened
         request.client_ip = client_address(head, snapshot.trusted)
         request.trace(snapshot.tracing)
         if self._loop is None:
@@ -166,7 +166,7 @@ class Pipeline:
         if backend.methods is not None and call.operation not in backend.methods:
             raise faults.MethodNotAllowed(f"{call.operation} is not offered here")
         if card_requests.answers(backend, call):
-            await card_requests.tell(request, backend, call, client, self._clock)
+            await card_requests.send_extended(request, backend, call, client, self._clock)
             return
         self._overload.refuse_stream(call.operation)
         await self.admission.admit(request, backend, call)
@@ -203,7 +203,7 @@ class Pipeline:
         # Its frames refer to the request, and so to the answer that was refused, which may be long.
         fault.__traceback__ = fault.__cause__ = fault.__context__ = None
 
-    def _tell_opened(self, request: RequestContext) -> None:
+    def _log_opened(self, request: RequestContext) -> None:
         """Write the line of a stream that has just opened."""
         self._access.write(request.opened(self._clock()), flat=True, recent=False)
 

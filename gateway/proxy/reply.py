@@ -27,7 +27,7 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
 from gateway.proxy.delivery import Delivery, ReplyHead, head_of
-from gateway.proxy.request import RequestContext, meet
+from gateway.proxy.request import RequestContext, record_owner
 from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
 from gateway.upstream.credentials import EXTENSIONS, extensions
@@ -49,7 +49,7 @@ async def deliver(delivery: Delivery, client: Responder) -> None:
     Raises:
         UpstreamProtocol: it is no answer of A2A.
         UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
-        StateUnavailable, Overloaded: as `meet` and `Delivery.read`.
+        StateUnavailable, Overloaded: as `record_owner` and `Delivery.read`.
     """
     reply = delivery.reply
     try:
@@ -77,10 +77,10 @@ async def _deliver_failure(delivery: Delivery, client: Responder, status: Status
     error = delivery.error_of(status)
     request.upstream = delivery.clock() - (request.sent or request.started)
     if translation is not None:
-        await answer.complain(error, translation.error)
+        await answer.send_error(error, translation.error)
         return
-    request.saw(Progress(event="error", error=error.code))
-    await answer.end(status)
+    request.add_progress(Progress(event="error", error=error.code))
+    await answer.send_status(status)
 
 
 async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
@@ -100,7 +100,7 @@ async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead
         if translation is None or translation.stream_error is None or client.opened:
             raise
         # The error is the first thing that the agent says, and this client's dialect has no event for it.
-        await _answer_of(delivery, client, head_of(delivery.reply)).complain(
+        await _answer_of(delivery, client, head_of(delivery.reply)).send_error(
             translation.stream_error, translation.error
         )
 
@@ -116,9 +116,9 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
     ownership = request.ownership
     if told is not None:
         if ownership is not None:
-            await meet(request, told)
+            await record_owner(request, told)
             told = ownership.prefix.remove_from_progress(told)
-        request.saw(told)
+        request.add_progress(told)
     is_good = told is not None and told.error is None
     if ownership is not None and ownership.prefix.raw:
         body = await delivery.work(delivery.without_prefix, body)
@@ -134,7 +134,7 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
     elif is_good and call.operation.kind is Kind.PUSH and _restores_tenant(delivery):
         body = await delivery.work(partial(agent_frame.with_tenant, call), body)
     if not delivery.is_relayed:
-        await _answer_of(delivery, client, head).tell(
+        await _answer_of(delivery, client, head).send_result(
             body if call.operation is Operation.GET_EXTENDED_CARD else frame(body)
         )
         return
@@ -153,7 +153,7 @@ async def _deliver_translated(
         if error is None:
             refuse_page(reply)
             return
-        await answer.complain(error, translation.error)
+        await answer.send_error(error, translation.error)
         return
     # An agent may answer with the one event that there is; its client waits for a stream.
     streamed = delivery.call.operation.streams
@@ -164,12 +164,12 @@ async def _deliver_translated(
     elif request.pushing is not None and delivery.call.operation.kind is Kind.PUSH:
         result = await delivery.work(translation.result, body)
         await request.pushing.restore(result)
-        said = translation.tell(result)
+        said = translation.write_result(result)
     else:
         said = await delivery.work(translation.answer, body)
     del body
     request.hold(len(said))
-    await answer.tell(said, streamed=streamed)
+    await answer.send_result(said, streamed=streamed)
 
 
 def _only_event(translation: Translation, body: bytes) -> bytes:
@@ -224,7 +224,7 @@ class ClientAnswer:
         self._passed = passed
         self._theirs = theirs
 
-    async def tell(self, body: bytes, *, streamed: bool = False) -> None:
+    async def send_result(self, body: bytes, *, streamed: bool = False) -> None:
         """Send a good answer.
 
         Args:
@@ -234,7 +234,7 @@ class ClientAnswer:
         content_type = _EVENTS if streamed else self._content_type()
         await _send(self._request, self._client, 200, self.headers(content_type), body, now=self._clock())
 
-    async def complain(self, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]) -> None:
+    async def send_error(self, error: AgentError, write: Callable[[AgentError], tuple[int, bytes]]) -> None:
         """Send an agent's own error.
 
         Args:
@@ -246,17 +246,17 @@ class ClientAnswer:
         if error.challenges:
             raise UpstreamProtocol("the agent does not accept the gateway", detail=error.message[:200])
         # Over HTTP+JSON `judge` read no code, and the client may get the error under HTTP 200.
-        self._request.saw(Progress(event="error", error=error.code))
+        self._request.add_progress(Progress(event="error", error=error.code))
         if self._dialect.binding is Binding.GRPC:
-            await self.end(of_error(error, self._dialect.version))
+            await self.send_status(of_error(error, self._dialect.version))
             return
         status, body = write(error)
         content_type = _JSON
-        if self._request.hears_events:
+        if self._request.expects_events:
             body, content_type = encode(body), _EVENTS
         await _send(self._request, self._client, status, self.headers(content_type), body, now=self._clock())
 
-    async def end(self, status: Status) -> None:
+    async def send_status(self, status: Status) -> None:
         """Send the status of a failed call to a client of gRPC."""
         self._request.grpc_status = status.code
         headers = [*self.headers(None), *trailers(status)]

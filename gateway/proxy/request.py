@@ -146,7 +146,7 @@ class RequestContext(msgspec.Struct, eq=False):
         return "task_failed" if self.progress.state in ("failed", "rejected") else "ok"
 
     @property
-    def hears_events(self) -> bool:
+    def expects_events(self) -> bool:
         """Return whether the client understands an error before the first event only as an event.
 
         SDKs before 1.0 that ask for a stream over JSON-RPC read nothing but events (protocol §5).
@@ -180,10 +180,10 @@ class RequestContext(msgspec.Struct, eq=False):
         if self.on_toll is not None:
             self.on_toll(self)
 
-    def saw(self, progress: Progress) -> None:
+    def add_progress(self, progress: Progress) -> None:
         """Keep what a frame tells, beside what earlier ones told."""
         if self.span is not None:
-            self.span.saw(progress)
+            self.span.add_progress(progress)
         before = self.progress
         if before is NOTHING:
             self.progress = progress
@@ -348,7 +348,7 @@ def request_ids() -> Iterator[str]:
             yield digits[start : start + 16]
 
 
-async def meet(request: RequestContext, told: Progress) -> None:
+async def record_owner(request: RequestContext, told: Progress) -> None:
     """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:

@@ -24,7 +24,7 @@ from gateway.a2a.progress import Progress
 from gateway.a2a.translation import Translation
 from gateway.proxy.delivery import Delivery
 from gateway.proxy.overload import ASIDE, FREE
-from gateway.proxy.request import meet
+from gateway.proxy.request import record_owner
 from gateway.proxy.responder import Responder
 
 _TURN = 16 * 1024
@@ -156,7 +156,7 @@ class Stream:
             await self._deliver_waiting()
         if self._failure is not None:
             error = self._delivery.error_of(self._failure)
-            self._request.saw(Progress(event="error", error=error.code))
+            self._request.add_progress(Progress(event="error", error=error.code))
             if self._translation is not None:
                 await self._write(self._translation.fail(error))
         elif self._translation is not None:
@@ -263,7 +263,7 @@ class Stream:
                     progress = await self._request.kept.work(self._check_event, event, size)
                     unmet = None if progress is None else self._record_progress(progress)
                 if unmet is not None:
-                    await meet(self._request, unmet)
+                    await record_owner(self._request, unmet)
                 output = await self._request.kept.work(self._render, event, size)
             except UpstreamProtocol:
                 self._failed = number
@@ -378,11 +378,11 @@ class Stream:
                 or progress.task_id != before.task_id
                 or progress.context_id != before.context_id
             ):
-                request.saw(progress)
+                request.add_progress(progress)
             self._recorded = progress
             self._prefix = b"" if ownership is None else ownership.prefix.raw
             return None
-        request.saw(ownership.prefix.remove_from_progress(progress))
+        request.add_progress(ownership.prefix.remove_from_progress(progress))
         return progress
 
     def _render(self, event: Event) -> bytes:
@@ -414,7 +414,7 @@ class Stream:
             return b""
         output = translation.event(self._delivery.without_prefix(data, event=True))
         if translation.stream_error is not None:
-            self._request.saw(Progress(event="error", error=translation.stream_error.code))
+            self._request.add_progress(Progress(event="error", error=translation.stream_error.code))
             # A client of gRPC is told by a status, which nothing can follow.
             self._has_ended = not self._sends_heartbeats
         return output

@@ -169,7 +169,7 @@ class ExchangeSpan:
         span = self._tracer.start_span(f"{call.operation} {agent}", context, SpanKind.CLIENT, attributes)
         return AttemptSpan(span, is_http=place.scheme in ("http", "https"))
 
-    def saw(self, told: Progress) -> None:
+    def add_progress(self, told: Progress) -> None:
         """Add an event if a task is in another state than before."""
         seen = (told.task_id, told.state)
         if told.state is None or seen == self._last or not self._span.is_recording():

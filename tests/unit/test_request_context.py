@@ -76,7 +76,7 @@ def test_what_lines_of_one_head_share_holds_for_no_other_caller() -> None:
 def test_what_a_client_or_an_agent_said_does_not_decide_how_long_a_line_is() -> None:
     found, _ = served()
     found.head = Head("POST", b"/\xff" + b"x" * 1000)
-    found.saw(Progress(b"1", "t" * 1000, "c" * 1000, "completed", "task"))
+    found.add_progress(Progress(b"1", "t" * 1000, "c" * 1000, "completed", "task"))
     found.fault = faults.Internal("no", detail="d" * 1000)
     line = found.close(104.0123456789)
     assert {len(line[name]) for name in ("path", "task_id", "context_id", "detail")} == {LONGEST + 1}

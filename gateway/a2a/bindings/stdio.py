@@ -34,7 +34,7 @@ class Course(Enum):
     ENDS = "ends"
 
 
-class Heard(msgspec.Struct, frozen=True):
+class StdioMessage(msgspec.Struct, frozen=True):
     """A frame from an agent, opened.
 
     Attributes:
@@ -47,14 +47,14 @@ class Heard(msgspec.Struct, frozen=True):
     members: Members
 
 
-def hear(content: bytes) -> Heard | None:
+def read_message(content: bytes) -> StdioMessage | None:
     """Open a frame from an agent; None for one that is no JSON object, or has too many values."""
     try:
         refuse_crowd(content)
         members = decode_members(content)
     except (UpstreamProtocol, *UNREADABLE):
         return None
-    return Heard(bytes(members.get("id", b"")), "method" in members, members)
+    return StdioMessage(bytes(members.get("id", b"")), "method" in members, members)
 
 
 def addressee(content: bytes) -> bytes:
@@ -66,7 +66,7 @@ def addressee(content: bytes) -> bytes:
     return b"" if found is None else found[1]
 
 
-def readdress(members: Members, identity: bytes) -> bytes:
+def with_id(members: Members, identity: bytes) -> bytes:
     """Return the message under another id, on one line.
 
     Args:
@@ -105,7 +105,7 @@ def course(members: Members, told: Progress | None, version: Version) -> Course:
     return Course.MAY_END if told.state in TERMINAL | INTERRUPTED else Course.GOES_ON
 
 
-def says_end(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def ends_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether a frame's header says that it is the last of its stream."""
     return any(name == STREAM_HEADER and value.lower() == b"end" for name, value in headers)
 

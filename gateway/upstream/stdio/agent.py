@@ -20,7 +20,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.a2a.bindings.jsonrpc import read_progress
-from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
 from gateway.a2a.framing.lsp import LONGEST, Framing
@@ -194,8 +194,8 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
         told = read_progress(answer)
         if card == EXTENDED and told is not None and (told.error is None or told.error not in _NO_SUCH_METHOD):
             versions.append(version)
-        heard = hear(answer)
-        result = _NULL if heard is None else heard.members.get("result", _NULL)
+        received = read_message(answer)
+        result = _NULL if received is None else received.members.get("result", _NULL)
         if result != _NULL:
             return Handshake(bytes(result), tuple(versions), query)
     return Handshake(None, tuple(versions), query)

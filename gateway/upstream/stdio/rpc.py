@@ -25,7 +25,17 @@ from typing import Protocol
 import msgspec
 
 from gateway.a2a.bindings.jsonrpc import read_progress
-from gateway.a2a.bindings.stdio import Course, Heard, addressee, course, hear, is_empty, readdress, refusal, says_end
+from gateway.a2a.bindings.stdio import (
+    Course,
+    StdioMessage,
+    addressee,
+    course,
+    ends_stream,
+    is_empty,
+    read_message,
+    refusal,
+    with_id,
+)
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import BodyTooLarge, Fault, NoHealthyBackend, Overloaded, UpstreamProtocol, UpstreamReset
@@ -225,7 +235,7 @@ class Rpc(asyncio.Protocol):
         if self._pipe.unread > MOST_UNREAD:
             raise Overloaded("the agent does not read what it is sent", retry_after=1.0)
         key = b'"g-%d"' % (self._last_id + 1)
-        content = readdress(body, key)
+        content = with_id(body, key)
         # An agent with the same bound would end, for all clients, because of this call.
         if len(content) > self._asked:
             raise BodyTooLarge(f"the call exceeds the {self._asked} bytes of a frame of this agent")
@@ -240,29 +250,29 @@ class Rpc(asyncio.Protocol):
         if self._first is not None and not self._first.done():
             self._first.set_result(frame.content)
             return
-        heard = hear(frame.content)
-        if heard is None:
+        received = read_message(frame.content)
+        if received is None:
             self._fail_addressee(frame.content)
             self._stray()
-        elif heard.method:
-            self._receive_request(heard)
-        elif (call := self._calls.get(heard.id)) is not None:
+        elif received.method:
+            self._receive_request(received)
+        elif (call := self._calls.get(received.id)) is not None:
             self._strays = 0
             self.served += call.is_client
-            told = call.deliver(frame, heard)
+            told = call.deliver(frame, received)
             if self._learn is not None and told is not None and (told.task_id or told.context_id):
                 self._learn(self, told.task_id, told.context_id)
-        elif self._is_earlier(heard.id):
+        elif self._is_earlier(received.id):
             self._dropped["late"] += 1
         else:
             self._stray()
 
-    def _receive_request(self, heard: Heard) -> None:
-        if not heard.id:
+    def _receive_request(self, received: StdioMessage) -> None:
+        if not received.id:
             self._dropped["notification"] += 1
             return
-        if len(heard.id) <= 256 and self._pipe.unread < _MOST_REFUSALS:
-            self._pipe.write(whole(refusal(heard.id), self._framing, b""))
+        if len(received.id) <= 256 and self._pipe.unread < _MOST_REFUSALS:
+            self._pipe.write(whole(refusal(received.id), self._framing, b""))
         self._stray()
 
     def _fail_addressee(self, content: bytes) -> None:
@@ -328,34 +338,34 @@ class RpcCall:
         self._deadline = Deadline(self.loop, self._on_deadline)
         self._may_end: asyncio.TimerHandle | None = None
 
-    def deliver(self, frame: Frame, heard: Heard) -> Progress | None:
+    def deliver(self, frame: Frame, received: StdioMessage) -> Progress | None:
         """Take a frame with the call's id; return what it tells, or None for what is no answer."""
-        content = readdress(heard.members, self._identity)
+        content = with_id(received.members, self._identity)
         told = read_progress(content)
         is_first = self.response.reader.status == 0
         if not self._streams or (is_first and (told is None or told.error is not None)):
-            self._answer(frame, heard, content, told)
+            self._answer(frame, received, content, told)
             return told
         if is_first:
             self._begin(frame, b"text/event-stream")
         self._cancel_end()
-        if not is_empty(heard.members) and not self._pass_on(sse.encode(content)):
+        if not is_empty(received.members) and not self._pass_on(sse.encode(content)):
             return told
-        going = Course.ENDS if says_end(frame.headers) else course(heard.members, told, self._version)
+        going = Course.ENDS if ends_stream(frame.headers) else course(received.members, told, self._version)
         if going is Course.ENDS:
             self._finish()
         elif going is Course.MAY_END:
             self._may_end = self.loop.call_later(END_PAUSE, self._finish)
         return told
 
-    def _answer(self, frame: Frame, heard: Heard, content: bytes, told: Progress | None) -> None:
+    def _answer(self, frame: Frame, received: StdioMessage, content: bytes, told: Progress | None) -> None:
         """Make the frame the whole answer."""
         self._begin(frame, b"application/json")
         reader = self.response.reader
         if self.bare:
             is_good = told is not None and told.error is None
             reader.status = 200 if is_good else 404
-            content = bytes(heard.members.get("result", b"")) if is_good else content
+            content = bytes(received.members.get("result", b"")) if is_good else content
         reader.keep(content)
         self._finish()
 

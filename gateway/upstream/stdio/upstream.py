@@ -6,7 +6,7 @@ from allow-lists. The header of a frame is plain ASCII; other fields are left ou
 
 from typing import Any
 
-from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
 from gateway.a2a.fault import MethodNotAllowed, UpstreamProtocol
@@ -100,14 +100,14 @@ class StdioUpstream:
         if not (call.told and tenant == call.tenant) and (tenant is not None or call.in_body):
             body = with_tenant(call.params, call.body, tenant)
         # The request of 0.2 is a path without a body.
-        heard = hear(_LEGACY_CARD if call.path.legacy_card else body)
-        if heard is None:
+        received = read_message(_LEGACY_CARD if call.path.legacy_card else body)
+        if received is None:
             raise UpstreamProtocol("the call is no JSON-RPC request")
         if call.operation is Operation.LIST_TASKS and self.agent.spec.processes > 1:
             raise MethodNotAllowed("this agent runs as several processes, which have no list of all their tasks")
         pool = self.agent.pool(caller.principal.tenant)
         rpc = await pool.rpc(call.task_id, call.context_id, self.timeouts.connect)
-        response = rpc.ask(call, heard.members, self._fields(call, version, head, caller), version)
+        response = rpc.ask(call, received.members, self._fields(call, version, head, caller), version)
         seconds = self.timeouts.send if call.operation.sends else self.timeouts.first_byte
         return await response.head(rpc.loop.time() + seconds)
 

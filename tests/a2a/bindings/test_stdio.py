@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from gateway.a2a.bindings.jsonrpc import read_progress
-from gateway.a2a.bindings.stdio import Course, addressee, course, hear, is_empty, readdress, refusal, says_end
+from gateway.a2a.bindings.stdio import Course, addressee, course, ends_stream, is_empty, read_message, refusal, with_id
 from gateway.a2a.dialect import Version
 from tests.table import for_each
 
@@ -18,9 +18,9 @@ def status(state: str, **more: Any) -> dict[str, Any]:
 
 
 def going(frame: bytes, version: Version) -> Course:
-    heard = hear(frame)
-    assert heard is not None
-    return course(heard.members, read_progress(frame), version)
+    received = read_message(frame)
+    assert received is not None
+    return course(received.members, read_progress(frame), version)
 
 
 @for_each(
@@ -67,34 +67,34 @@ def test_an_error_ends_a_stream_and_what_is_no_answer_is_for_others_to_refuse() 
 
 def test_a_null_result_is_no_event() -> None:
     for frame, empty in ((result(None), True), (result({}), False), (b'{"result":null,"error":{}}', False)):
-        heard = hear(frame)
-        assert heard is not None
-        assert is_empty(heard.members) is empty
+        received = read_message(frame)
+        assert received is not None
+        assert is_empty(received.members) is empty
 
 
 def test_the_id_is_changed_and_nothing_else_and_the_message_is_one_line() -> None:
-    heard = hear(b'{\n "jsonrpc": "2.0",\r\n "id": "g-7", "result": {"text": "a\\nb",\n "n": 1.50}}')
-    assert heard is not None
-    assert heard.id == b'"g-7"'
-    assert readdress(heard.members, b"42") == b'{"jsonrpc":"2.0","id":42,"result":{"text": "a\\nb",  "n": 1.50}}'
+    received = read_message(b'{\n "jsonrpc": "2.0",\r\n "id": "g-7", "result": {"text": "a\\nb",\n "n": 1.50}}')
+    assert received is not None
+    assert received.id == b'"g-7"'
+    assert with_id(received.members, b"42") == b'{"jsonrpc":"2.0","id":42,"result":{"text": "a\\nb",  "n": 1.50}}'
 
 
 def test_a_member_that_stands_twice_is_there_once_in_what_goes_on() -> None:
-    heard = hear(b'{"id":"g-1","id":"g-2","result":1,"result":2}')
-    assert heard is not None
-    assert heard.id == b'"g-2"'
-    assert readdress(heard.members, b'"x"') == b'{"id":"x","result":2}'
+    received = read_message(b'{"id":"g-1","id":"g-2","result":1,"result":2}')
+    assert received is not None
+    assert received.id == b'"g-2"'
+    assert with_id(received.members, b'"x"') == b'{"id":"x","result":2}'
 
 
 @for_each("content", [b"", b"[]", b"null", b"{", b'{"a":}', b"\xff", b"[" * 5000])
 def test_what_is_no_object_is_not_heard(content: bytes) -> None:
-    assert hear(content) is None
+    assert read_message(content) is None
 
 
 def test_a_request_of_the_agents_own_is_known_and_refused() -> None:
-    heard = hear(b'{"jsonrpc":"2.0","id":"g-1","method":"sampling/create"}')
-    assert heard is not None
-    assert heard.method
+    received = read_message(b'{"jsonrpc":"2.0","id":"g-1","method":"sampling/create"}')
+    assert received is not None
+    assert received.method
     assert json.loads(refusal(b"7")) == {
         "jsonrpc": "2.0",
         "id": 7,
@@ -103,9 +103,9 @@ def test_a_request_of_the_agents_own_is_known_and_refused() -> None:
 
 
 def test_a_header_may_say_that_a_frame_is_the_last() -> None:
-    assert says_end([(b"content-length", b"2"), (b"a2a-stream", b"End")])
-    assert not says_end([(b"a2a-stream", b"open")])
-    assert not says_end([])
+    assert ends_stream([(b"content-length", b"2"), (b"a2a-stream", b"End")])
+    assert not ends_stream([(b"a2a-stream", b"open")])
+    assert not ends_stream([])
 
 
 @for_each(

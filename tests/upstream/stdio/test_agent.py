@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
@@ -62,10 +62,10 @@ def only(agent: Agent) -> Runner:
 async def say(rpc: Rpc, text: str) -> Any:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    heard = hear(json.dumps(body).encode())
-    assert heard is not None
+    received = read_message(json.dumps(body).encode())
+    assert received is not None
     call = Call(Operation.SEND_MESSAGE, Dialect(Binding.JSONRPC, Version.V1_0), "SendMessage", id=b"1")
-    response = rpc.ask(call, heard.members, b"", Version.V1_0)
+    response = rpc.ask(call, received.members, b"", Version.V1_0)
     await response.head(rpc.loop.time() + WAIT)
     return json.loads(await response.read(10_000, WAIT))["result"]
 

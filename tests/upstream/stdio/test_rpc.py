@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import (
@@ -53,10 +53,10 @@ class Agent:
 
     def ask(self, identity: bytes = b"7", operation: Operation = Operation.GET_TASK) -> Response:
         body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask","params":{"id":"t"}}' % identity
-        heard = hear(body)
-        assert heard is not None
+        received = read_message(body)
+        assert received is not None
         call = Call(operation, DIALECT, "GetTask", id=identity)
-        return self.rpc.ask(call, heard.members, b"a2a-version: 1.0\r\n", Version.V1_0)
+        return self.rpc.ask(call, received.members, b"a2a-version: 1.0\r\n", Version.V1_0)
 
     def stream(self) -> Response:
         return self.ask(operation=Operation.SUBSCRIBE_TO_TASK)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.a2a.bindings.jsonrpc import open_envelope, read_call
-from gateway.a2a.bindings.stdio import hear
+from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -172,9 +172,9 @@ async def test_what_serves_is_active_and_what_rests_is_idle() -> None:
         call = sending("nothing")
         rpc = made.agent.pool("acme").rpc_nowait()
         assert rpc is not None
-        heard = hear(call.body)
-        assert heard is not None
-        response = rpc.ask(call, heard.members, b"", Version.V1_0)
+        received = read_message(call.body)
+        assert received is not None
+        response = rpc.ask(call, received.members, b"", Version.V1_0)
         assert (made.active, made.idle) == (1, 0)
         [report] = made.report()
         assert (report["state"], report["calls"], report["starts"], report["ended"]) == ("ready", 1, 1, None)
