@@ -168,12 +168,12 @@ class Delivery(msgspec.Struct, eq=False):
             return None
         if len(body) < ASIDE:
             # As `_aside`, which would be two calls more for nearly every answer.
-            told = agent_frame.read_answer(call, body, head.content_type)
+            progress = agent_frame.read_answer(call, body, head.content_type)
         else:
-            told = await self._aside(lambda each: agent_frame.read_answer(call, each, head.content_type), body)
-        if told.id != call.id and self._is_wrapped:
-            self._recognise(told.id)
-        return told
+            progress = await self._aside(lambda each: agent_frame.read_answer(call, each, head.content_type), body)
+        if progress.id != call.id and self._is_wrapped:
+            self._recognise(progress.id)
+        return progress
 
     async def refuse_others(self, error: Progress) -> None:
         """Refuse an agent's error that tells of another's task, as answers may.

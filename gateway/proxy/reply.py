@@ -112,14 +112,14 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
     request, call, translation = delivery.request, delivery.call, delivery.translation
     body = await delivery.take()
     request.upstream = delivery.clock() - (request.sent or request.started)
-    told = await delivery.judge(body, head)
+    progress = await delivery.judge(body, head)
     ownership = request.ownership
-    if told is not None:
+    if progress is not None:
         if ownership is not None:
-            await record_owner(request, told)
-            told = ownership.prefix.remove_from_progress(told)
-        request.add_progress(told)
-    is_good = told is not None and told.error is None
+            await record_owner(request, progress)
+            progress = ownership.prefix.remove_from_progress(progress)
+        request.add_progress(progress)
+    is_good = progress is not None and progress.error is None
     if ownership is not None and ownership.prefix.raw:
         body = await delivery.work(delivery.without_prefix, body)
     if translation is not None:

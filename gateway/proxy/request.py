@@ -181,7 +181,7 @@ class RequestContext(msgspec.Struct, eq=False):
             self.on_toll(self)
 
     def add_progress(self, progress: Progress) -> None:
-        """Keep what a frame tells, beside what earlier ones told."""
+        """Keep the progress of a frame, merged with that of earlier frames."""
         if self.span is not None:
             self.span.add_progress(progress)
         before = self.progress
@@ -251,19 +251,19 @@ class RequestContext(msgspec.Struct, eq=False):
             self.meter.task_ended(age, self.trace_id)
 
     def _line(self, duration: float, first_byte: float | None, overhead: float | None, outcome: str) -> dict[str, Any]:
-        call, told, fault = self.call, self.progress, self.fault
+        call, progress, fault = self.call, self.progress, self.fault
         # A copy with all names in place takes half the time of a new mapping.
         line = self._log_fields().line.copy()
         line["request_id"] = self.id
         line["trace_id"] = self.trace_id
         if call is not None:
             line["a2a_tenant"] = short(call.tenant)
-            line["task_id"] = short(told.task_id or call.task_id)
-            line["context_id"] = short(told.context_id or call.context_id)
-        elif told is not NOTHING:
-            line["task_id"] = short(told.task_id)
-            line["context_id"] = short(told.context_id)
-        line["task_state"] = told.state
+            line["task_id"] = short(progress.task_id or call.task_id)
+            line["context_id"] = short(progress.context_id or call.context_id)
+        elif progress is not NOTHING:
+            line["task_id"] = short(progress.task_id)
+            line["context_id"] = short(progress.context_id)
+        line["task_state"] = progress.state
         line["status"] = self.status
         line["rpc_code"] = self._rpc_code()
         line["outcome"] = outcome
@@ -329,7 +329,7 @@ class RequestContext(msgspec.Struct, eq=False):
         return fields
 
     def _rpc_code(self) -> int | None:
-        """Return the error code that the client was told: that of gRPC over gRPC."""
+        """Return the error code that the client got: that of gRPC over gRPC."""
         fault = self.fault
         if fault is not None and isinstance(fault, ClientGone):
             return None
@@ -348,7 +348,7 @@ def request_ids() -> Iterator[str]:
             yield digits[start : start + 16]
 
 
-async def record_owner(request: RequestContext, told: Progress) -> None:
+async def record_owner(request: RequestContext, progress: Progress) -> None:
     """Record the owner of what an agent's frame names, before the frame goes out.
 
     Raises:
@@ -357,9 +357,9 @@ async def record_owner(request: RequestContext, told: Progress) -> None:
     ownership, pushing = request.ownership, request.pushing
     # All tasks of a list that comes here belong to one owner.
     if ownership is not None and request.operation is not Operation.LIST_TASKS:
-        await ownership.observe(told)
-    if pushing is not None and pushing.waits and told.task_id:
-        await pushing.bind(told.task_id)
+        await ownership.observe(progress)
+    if pushing is not None and pushing.waits and progress.task_id:
+        await pushing.bind(progress.task_id)
 
 
 async def settle_webhook(request: RequestContext, pushing: CallWebhooks) -> None:

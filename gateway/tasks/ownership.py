@@ -10,7 +10,7 @@ An agent hands any task to every caller that knows its id. The gateway therefore
    nobody an owner. A notification to a webhook is checked like a frame (`Isolation.observe_notification`).
 3. **Where it is written**: `Store.record` decides and writes in one step, so the first receiver owns an id for good.
 
-The rule is `Isolation.is_owned`: of the same tenant, and where its callers are told apart, of the same principal.
+The rule is `Isolation.is_owned`: of the same tenant, and of the same principal if `isolation: principal`.
 
 A context is different: clients may name one that is not theirs yet, and two tenants may choose the same word. At an
 agent that several owners reach, a client's own word gets a prefix of its owner (`context_prefix.py`). A context of
@@ -68,7 +68,7 @@ class Isolation:
 
     Attributes:
         scope: The key of the backend in the ledger.
-        by_principal: Whether callers of one tenant are told apart.
+        by_principal: Whether each caller of a tenant owns its own tasks (`isolation: principal`).
         claims_unowned: Whether a task without an owner goes to the first caller that is answered about it.
         shared: Whether several owners reach the backend.
         keeps: Whether owners are recorded at all. If not, only webhooks have one.
@@ -100,7 +100,7 @@ class Isolation:
         """Return the owner that a principal is to this backend, with its prefix.
 
         Raises:
-            NotAdmitted: callers are told apart by subject, and the token has none.
+            NotAdmitted: tasks belong to subjects, and the token has none.
         """
         key = (principal.tenant, principal.issuer, principal.who)
         caller = self._callers.get(key)
