@@ -86,6 +86,8 @@ _OF_PART = frozenset({"taskId", "contextId", "artifact", "append", "lastChunk"})
 _LEAST = len(',"append":0')
 _MOST_TRIES = 8
 """Events of one stream whose bytes around the artifact are kept, each in place of the one before."""
+_MOST_AROUND = 4096
+"""Bytes around an artifact that are kept for a stream."""
 _value = msgspec.json.Decoder(msgspec.Raw)
 _wrapped_members = msgspec.json.Decoder(dict[str, Members])
 _encode = msgspec.json.Encoder().encode
@@ -234,7 +236,7 @@ class EventReader:
         if _PART.match(result) is None or _read_part(result, progress.id) != progress:
             return
         artifact = bytes(_wrapped_members.decode(result)["artifactUpdate"].get("artifact", _ABSENT))
-        if artifact and data.count(artifact) == 1:
+        if artifact and len(data) - len(artifact) <= _MOST_AROUND and data.count(artifact) == 1:
             self._before, _, self._after = data.partition(artifact)
             self._least = len(self._before) + len(self._after)
             self._progress = progress

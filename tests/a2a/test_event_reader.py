@@ -75,3 +75,12 @@ def test_a_repeated_event_is_not_read_again() -> None:
     assert first is not None
     assert (first.task_id, first.context_id, first.event) == ("t", "c", "artifact")
     assert read(event % ARTIFACTS[1]) is first
+
+
+def test_a_long_event_is_not_kept_for_its_artifact() -> None:
+    read = event_reader(call_over(Binding.JSONRPC))
+    event = b'{"jsonrpc":"2.0",%b"id":"call-1","result":{"artifactUpdate":{"taskId":"t","artifact":{}}}}' % (
+        b" " * 10_000
+    )
+    assert read(event) == read(event)
+    assert read(event) is not read(event)
