@@ -24,9 +24,9 @@ from pathlib import Path
 from gateway.a2a.call import Head
 from gateway.app import Gateway
 from gateway.config.check import examine
-from gateway.config.state import StateUrl
 from gateway.proxy.client_address import trace_id
 from gateway.proxy.request import RequestContext
+from gateway.tasks.state_url import StateUrl
 from gateway.telemetry.metrics import AgentMeter, Metrics
 
 TREE = Path(__file__).resolve().parent.parent

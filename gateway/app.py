@@ -18,11 +18,9 @@ from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
-from gateway.config.address import UNIX
 from gateway.config.check import Examined
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
@@ -30,6 +28,7 @@ from gateway.listener.callbacks import Callbacks
 from gateway.listener.catalog_page import Serve
 from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
+from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
 from gateway.policy.token_bucket import SharedRates
 from gateway.proxy.admission import quotas_of
@@ -44,6 +43,7 @@ from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, us
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.tasks.ledger import Ledger, make_store
+from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import Bounds, Store, StoreBroken, counted
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog

@@ -26,7 +26,6 @@ from gateway.cards.trust import Trust
 from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
-from gateway.config.certificate import read_certificate, signing_key
 from gateway.config.check import Examined
 from gateway.config.client import METHOD
 from gateway.config.limit import Cors, Verification
@@ -38,6 +37,7 @@ from gateway.identity.authenticator import Authenticator
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
+from gateway.network.certificate import read_certificate, signing_key
 from gateway.policy.cors import Policy
 from gateway.push.webhooks import Webhooks
 from gateway.resources import Resources

@@ -17,10 +17,10 @@ from gateway.a2a.json import Tree
 from gateway.cards.fetch import CardAsker, CardSource
 from gateway.cards.fetch_stdio import StdioCards
 from gateway.cards.trust import Trust, Trusting
-from gateway.config.address import is_grpc
 from gateway.config.agent import Backend, Stdio, replica_name
 from gateway.config.effective import program
 from gateway.config.model import Gateway
+from gateway.network.address import is_grpc
 from gateway.resources import Resources
 from gateway.upstream.connection import ReadBuffer
 from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits

@@ -27,18 +27,18 @@ from gateway.a2a.operation import Operation
 from gateway.backend.backend import Backend
 from gateway.cards.fetch import DEADLINE
 from gateway.commands.output import aligned, paint
-from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
 from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
 from gateway.config.routes import routing_table, untested_matches
-from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
+from gateway.network.address import is_grpc
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.push.ssrf import Target as WebhookTarget
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
+from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.tls_failure import kind

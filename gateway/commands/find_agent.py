@@ -12,7 +12,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
 from gateway.a2a.paths import fits_path
 from gateway.commands.output import CommandFailed
-from gateway.config.address import is_grpc
+from gateway.network.address import is_grpc
 
 SHOW_ONE = "Use --key or --token."
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")

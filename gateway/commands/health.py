@@ -8,9 +8,9 @@ import httpx
 from gateway.commands.find_agent import check_url, explain
 from gateway.commands.output import CommandFailed
 from gateway.commands.probe import PATH
-from gateway.config.address import read_listen
 from gateway.config.load import load
 from gateway.config.model import Admin
+from gateway.network.address import read_listen
 
 _TIMEOUT = 2.0
 

@@ -14,7 +14,7 @@ from gateway.commands.find_agent import WELL_KNOWN, CardDenied, Found, OnlyGrpc,
 from gateway.commands.key import scalar
 from gateway.commands.output import CommandFailed
 from gateway.commands.send import safe
-from gateway.config.address import is_exposed
+from gateway.network.address import is_exposed
 
 _LONGEST_COMMENT = 80
 

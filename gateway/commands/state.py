@@ -13,9 +13,9 @@ from gateway.commands.config_file import examine_file
 from gateway.commands.output import CommandFailed, aligned
 from gateway.config import effective
 from gateway.config.secrets import Interpolation
-from gateway.config.state import StateUrl, read_state
 from gateway.tasks.key_ring import Purpose, Rotated, rotate
 from gateway.tasks.ledger import make_store
+from gateway.tasks.state_url import StateUrl, read_state
 from gateway.tasks.store import Figures, Store, StoreBroken
 from gateway.telemetry.audit_log import AuditLog, Event
 

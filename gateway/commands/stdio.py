@@ -32,10 +32,10 @@ from gateway.commands.config_file import examine_own
 from gateway.commands.find_agent import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
 from gateway.commands.output import CommandFailed
 from gateway.config import effective
-from gateway.config.address import is_grpc
 from gateway.config.check import Examined
 from gateway.config.routes import routing_table
 from gateway.listener.stdio import Pipes, StdioClient
+from gateway.network.address import is_grpc
 from gateway.proxy.pipeline import Pipeline
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.push.webhooks import Webhooks

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.config.address import is_grpc
 from gateway.config.limit import Cards, Connections, Limits
 from gateway.config.problem import KeyPath
 from gateway.config.values import (
@@ -39,6 +38,7 @@ from gateway.config.values import (
     bounded,
     short_for,
 )
+from gateway.network.address import is_grpc
 
 # ---- commands --------------------------------------------------------------------------------------------------------
 

@@ -13,10 +13,10 @@ from gateway.config.agent import Backend, replica_name
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, printable, spell
 from gateway.config.secrets import MASK
-from gateway.config.state import StateUrl
 from gateway.config.values import Part
 from gateway.config.yaml import Marks
 from gateway.routing.route import Place
+from gateway.tasks.state_url import StateUrl
 
 # ---- differences -----------------------------------------------------------------------------------------------------
 

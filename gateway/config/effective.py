@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from gateway.a2a.card import parse_card
 from gateway.a2a.command import CommandLine, command_of
 from gateway.a2a.json import Tree
-from gateway.config.address import Listen, read_listen
 from gateway.config.agent import (
     DEFAULT_AFFINITY,
     DEFAULT_BREAKER,
@@ -48,9 +47,10 @@ from gateway.config.limit import (
 from gateway.config.model import Config, Tls, Tracing
 from gateway.config.problem import KeyPath
 from gateway.config.secrets import MASK
-from gateway.config.state import StateUrl, default_state
 from gateway.config.values import SYSTEM, Part, PeerTls
 from gateway.config.yaml import Marks
+from gateway.network.address import Listen, read_listen
+from gateway.tasks.state_url import StateUrl, default_state
 
 STANDARD_OUTPUT = Path("-")
 """Stands for standard output."""

@@ -29,7 +29,6 @@ from gateway.config.client import Mtls
 from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
 from gateway.config.problem import KeyPath
 from gateway.config.push import Push
-from gateway.config.state import StateUrl, read_state
 from gateway.config.values import (
     A2aTenants,
     Count,
@@ -55,6 +54,7 @@ from gateway.config.values import (
     read_flag,
     short_for,
 )
+from gateway.tasks.state_url import StateUrl, read_state
 
 # ---- gateway -------------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from gateway.config.address import ip_of, read_url
 from gateway.config.values import Flag, OneOrMany, Part, PeerTls, Positive, Wait, bounded
+from gateway.network.address import ip_of, read_url
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
 

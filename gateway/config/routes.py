@@ -16,12 +16,12 @@ from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.paths import segments
 from gateway.config import effective
-from gateway.config.address import same_place
 from gateway.config.agent import Agent, Backend, Match, backends, is_stdio
 from gateway.config.client import ClientName, Clients, UnknownClient
 from gateway.config.model import Config, RouteTest
 from gateway.config.problem import KeyPath, Problem, printable
 from gateway.config.yaml import Marks
+from gateway.network.address import same_place
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import claim_condition, host_named
 from gateway.routing.explain import Answer, Question, ask

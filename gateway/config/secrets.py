@@ -12,8 +12,8 @@ from pathlib import Path
 from gateway.config.client import Client, Mtls
 from gateway.config.model import REMOVED_KEYS, Config
 from gateway.config.problem import KeyPath
-from gateway.config.state import may_be_shown
 from gateway.config.values import Part, every_part
+from gateway.tasks.state_url import may_be_shown
 
 MASK = "***"
 _LONGEST_WORD = 20

@@ -17,9 +17,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.config.address import is_loopback
 from gateway.listener.catalog_page import FILES, PAGES, render
 from gateway.listener.request_parser import host_name
+from gateway.network.address import is_loopback
 from gateway.principal import Certificate
 
 HEALTH_PATHS = frozenset({"/-/live", "/-/ready", "/-/started"})

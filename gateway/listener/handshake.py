@@ -13,8 +13,8 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gateway.config.certificate import ServerTls
 from gateway.listener.http1 import THIS_MACHINE, ClientConnection, ListenerState
+from gateway.network.certificate import ServerTls
 from gateway.proxy.client_address import Network, is_trusted
 
 _PAUSE = 0.25

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from gateway.background import Background
-from gateway.config.address import UNIX
-from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from gateway.config.client import Mtls
 from gateway.config.limit import Http
 from gateway.config.model import AdminTls, Config, Tls
@@ -25,6 +23,8 @@ from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import ConnectionLimit, ListenerState
 from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
 from gateway.listener.tls import PemTls
+from gateway.network.address import UNIX
+from gateway.network.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from gateway.proxy.client_address import Network
 from gateway.proxy.pipeline import Pipeline
 

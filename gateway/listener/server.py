@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from gateway.background import Background
-from gateway.config.address import UNIX
-from gateway.config.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.config.limit import Http
 from gateway.listener.handshake import Handshakes
 from gateway.listener.http1 import ClientConnection, ListenerState, ServerState
+from gateway.network.address import UNIX
+from gateway.network.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.proxy.client_address import Network
 
 _BACKLOG = 2048

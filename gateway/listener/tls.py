@@ -4,8 +4,8 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 
-from gateway.config.certificate import ServerTls
 from gateway.identity.mtls import read_certificate
+from gateway.network.certificate import ServerTls
 from gateway.principal import Certificate
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.config.state import StateUrl
 from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import HOMES, NAMES, Bounds, Note, Owner, Store, notes_of
 from gateway.tasks.token_cipher import TokenCipher
 

@@ -45,7 +45,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.background import Background
-from gateway.config.state import read_state, redis_database, redis_hosts
+from gateway.tasks.state_url import read_state, redis_database, redis_hosts
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.tls_failure import kind
 
@@ -95,7 +95,7 @@ logger = logging.getLogger("gateway.tasks")
 class RedisAddress:
     """The servers that a URL names, how to connect to them, and the keys that are ours.
 
-    `config/state.py` checks the URL. Its parameters are those of redis-py: `db`, and for TLS `ssl_ca_certs`,
+    `tasks/state_url.py` checks the URL. Its parameters are those of redis-py: `db`, and for TLS `ssl_ca_certs`,
     `ssl_certfile` and `ssl_keyfile`. `prefix` is ours. `sentinel_username` and `sentinel_password` are for Sentinels
     that ask for one.
 

@@ -4,8 +4,8 @@ import asyncio
 import socket
 from pathlib import Path
 
-from gateway.config.state import StateUrl
 from gateway.tasks.ledger import make_store
+from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import Observed, Owner
 from tests.program import report, run, written
 

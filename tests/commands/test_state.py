@@ -23,10 +23,10 @@ from gateway.commands.state import (
     rotate_key,
     state_from_url,
 )
-from gateway.config.state import StateUrl, read_state
 from gateway.push.signing import Signer
 from gateway.tasks.key_ring import CARDS, NOTIFICATIONS, REFRESH, KeyRing
 from gateway.tasks.ledger import make_store
+from gateway.tasks.state_url import StateUrl, read_state
 from gateway.tasks.store import Figures, Note, Observed, Owner, Store
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each

@@ -6,8 +6,8 @@ import trustme
 from gateway.config import effective
 from gateway.config.agent import DEFAULT_HEALTH
 from gateway.config.check import examine
-from gateway.config.state import StateUrl
 from gateway.config.yaml import Marks
+from gateway.tasks.state_url import StateUrl
 from tests.config.reading import HASH, examined, good
 from tests.table import for_each
 

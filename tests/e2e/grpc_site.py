@@ -23,7 +23,7 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 
 from gateway.app import Gateway
 from gateway.config.check import examine
-from gateway.config.state import StateUrl
+from gateway.tasks.state_url import StateUrl
 from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.received import App
 from tests.e2e.agents.server import Server

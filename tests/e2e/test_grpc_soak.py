@@ -23,7 +23,7 @@ from gateway import app
 from gateway.app import Gateway
 from gateway.commands.key import new_key
 from gateway.config.check import examine
-from gateway.config.state import StateUrl
+from gateway.tasks.state_url import StateUrl
 from tests.e2e.process import WAIT, GatewayProcess, gateway_process, write
 from tests.support.assembly import until
 from tests.support.names import public_names

@@ -17,7 +17,7 @@ from pathlib import Path
 from hypothesis.errors import Flaky
 
 import tests.isolation
-from gateway.config.state import StateUrl
+from gateway.tasks.state_url import StateUrl
 from tests.isolation import known
 from tests.isolation.model import Broken
 from tests.isolation.running import run_machine, standing

@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway.app import Gateway
 from gateway.config.check import examine
-from gateway.config.state import StateUrl
+from gateway.tasks.state_url import StateUrl
 from tests.identity.issuance import ISSUER, compact, ec_key, jwk
 from tests.identity.provider import KEYS, provider
 from tests.isolation.agent import Agent, ancient, http_agent

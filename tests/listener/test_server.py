@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gateway.a2a.call import Head
 from gateway.background import Background
-from gateway.config.certificate import ServerTls
 from gateway.config.limit import Http
 from gateway.listener.http1 import ClientResponder, ListenerState
 from gateway.listener.server import (
@@ -34,6 +33,7 @@ from gateway.listener.server import (
     reserve,
     server_tls,
 )
+from gateway.network.certificate import ServerTls
 from tests.listener.front import fronting, starved
 from tests.loops import FAST
 from tests.support.scripted import WAIT

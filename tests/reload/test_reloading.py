@@ -11,8 +11,8 @@ import trustme
 
 from gateway.app import Gateway
 from gateway.config.problem import spell
-from gateway.config.state import StateUrl
 from gateway.reload import Origin, Result, Trigger
+from gateway.tasks.state_url import StateUrl
 from tests.support.assembly import CARD, EVENT, Held, streaming, until
 from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
 from tests.support.reloading import ECHO, IDLE, backends, serving

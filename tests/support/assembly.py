@@ -12,7 +12,7 @@ import trustme
 
 from gateway.app import Gateway
 from gateway.config.check import Examined, examine
-from gateway.config.state import StateUrl
+from gateway.tasks.state_url import StateUrl
 from tests.support.gateway import RESULT, card_of
 from tests.support.names import public_names
 from tests.support.scripted import WAIT, Wire, chunk, head, whole

@@ -22,12 +22,12 @@ from prometheus_client.samples import Sample
 
 from gateway.app import Gateway
 from gateway.config.check import examine, stamped
-from gateway.config.state import StateUrl
 from gateway.listener.server import HttpServer
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin
 from gateway.snapshot import Snapshot
+from gateway.tasks.state_url import StateUrl
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.http import HttpUpstream
 from tests.e2e.agents.server import Server

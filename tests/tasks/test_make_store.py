@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.state import StateUrl, read_state
 from gateway.tasks.ledger import make_store
+from gateway.tasks.state_url import StateUrl, read_state
 from gateway.tasks.store import StoreBroken
 from tests.table import for_each
 

@@ -19,7 +19,6 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.headers import NEVER_FORWARDED, TO_AGENT
 from gateway.a2a.paths import fits_path, is_tenant
 from gateway.config import effective
-from gateway.config.address import ip_of, is_exposed, is_grpc, read_backend, read_url, same_place
 from gateway.config.agent import (
     USUAL_HEADERS,
     Affinity,
@@ -41,11 +40,12 @@ from gateway.config.agent import (
     token_endpoints,
     upstream_auths,
 )
-from gateway.config.certificate import signing_key
 from gateway.config.checks.findings import Findings
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, nearest, printable
 from gateway.config.values import HEADER_NAME, METADATA_NAME, SCOPE
+from gateway.network.address import ip_of, is_exposed, is_grpc, read_backend, read_url, same_place
+from gateway.network.certificate import signing_key
 
 # ---- backends --------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from gateway.a2a.paths import fits_path
 from gateway.config import effective
-from gateway.config.address import is_exposed, read_url
-from gateway.config.certificate import read_authorities
 from gateway.config.checks.findings import Findings, listed
 from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
 from gateway.config.limit import Limits
@@ -17,6 +15,8 @@ from gateway.config.model import ApiKey, Auth, Config, Issuer, Tenant
 from gateway.config.problem import KeyPath, printable
 from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
 from gateway.config.values import SCOPE
+from gateway.network.address import is_exposed, read_url
+from gateway.network.certificate import read_authorities
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 

@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.config.problem import KeyPath, Problem, nearest, printable
 from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
+from gateway.network.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.routing.route import Place
 
 T = TypeVar("T")

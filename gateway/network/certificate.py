@@ -1,4 +1,4 @@
-"""Certificates, private keys and authorities that the file names."""
+"""Certificates, private keys and authorities in PEM files, and the TLS contexts of listeners."""
 
 import hashlib
 import ssl

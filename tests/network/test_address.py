@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.address import (
+from gateway.network.address import (
     is_grpc,
     is_loopback,
     read_authority,

@@ -1,4 +1,4 @@
-"""Addresses that the file writes: URLs, and where to listen."""
+"""The grammar of addresses: URLs, and where to listen."""
 
 import ipaddress
 import re

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.state import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
 from gateway.tasks.ledger import make_store
+from gateway.tasks.state_url import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
 from gateway.tasks.store import Observed, Owner, Task
 from tests.config.reading import examined, good
 from tests.table import for_each

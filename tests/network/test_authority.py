@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway.config.certificate import CertificateUnusable, ServerTls, ask, read_authorities
+from gateway.network.certificate import CertificateUnusable, ServerTls, ask, read_authorities
 from tests.support.certificates import DAY, Authority
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from gateway.config.certificate import CertificateUnusable, check_authorities, server_context
+from gateway.network.certificate import CertificateUnusable, check_authorities, server_context
 
 
 class Files:

@@ -1,4 +1,4 @@
-"""Where the gateway keeps what it knows of tasks: `gateway.state`.
+"""The URL of a store of tasks, as `gateway.state` names it.
 
 What follows `sqlite://` is a path, as it stands: `sqlite:///var/lib/a2a-gateway/state.db` is absolute and
 `sqlite://state.db` is not. SQLAlchemy reads three slashes as a relative path; here they are what they look like, and

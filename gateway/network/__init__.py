@@ -1,0 +1,1 @@
+"""Addresses and certificates as text and files have them: their grammar, and TLS contexts made of them."""
