@@ -255,7 +255,7 @@ def route(
     from gateway.config.check import examine
     from gateway.config.problem import as_json
     from gateway.config.problem import as_text as problems_text
-    from gateway.config.routes import Inquiry
+    from gateway.routing.explain import Inquiry
 
     with reporting(output) as report:
         if request is not None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -30,7 +30,8 @@ from gateway.config.check import Examined
 from gateway.config.client import METHOD
 from gateway.config.limit import Cors, Verification
 from gateway.config.model import Config, Issuer
-from gateway.config.routes import routing_table
+from gateway.config.outside import sources
+from gateway.config.routes import explain_request, routing_table
 from gateway.config.yaml import Marks
 from gateway.identity.api_key import principal_of
 from gateway.identity.authenticator import Authenticator
@@ -41,6 +42,7 @@ from gateway.network.certificate import read_certificate, signing_key
 from gateway.policy.cors import Policy
 from gateway.push.webhooks import Webhooks
 from gateway.resources import Resources
+from gateway.routing.explain import Inquiry
 from gateway.routing.route import read_backend_key
 from gateway.routing.table import Table, path_segments
 from gateway.tasks.affinity import SkillAffinity
@@ -255,6 +257,19 @@ class Snapshot:
         # Tokens and certificates are not stored: their claims were checked when the owner called.
         claims_known = principal.method not in ("jwt", METHOD)
         return self.table.may_reach(principal, agent, tenant, claims_known=claims_known)
+
+    def explain(self, inquiry: Inquiry) -> dict[str, Any]:
+        """Return the agent and the backend that answer a request, as `config.routes.explain_request`.
+
+        Raises:
+            LookupError: there can be no such caller or no such request; the text is for the operator.
+        """
+        return explain_request(self.config, self.table, inquiry, ranking=self.directory)
+
+    def shown_config(self) -> dict[str, Any]:
+        """Return the configuration for `/-/config`, secrets masked, and the source of each setting."""
+        running = effective.masked(self.config)
+        return {"settings": sources(self.config, self.examined.marks, running), "running": running}
 
     async def settled(self) -> None:
         """Wait until each card and key set was fetched and each name resolved, or that failed."""

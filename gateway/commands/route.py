@@ -17,8 +17,9 @@ from gateway.commands.output import CommandFailed, paint
 from gateway.config.agent import Agent
 from gateway.config.check import Examined
 from gateway.config.model import Config
-from gateway.config.routes import Inquiry, explain_request, routing_table
+from gateway.config.routes import explain_request, routing_table
 from gateway.identity.jwt import tenant_of
+from gateway.routing.explain import Inquiry
 from gateway.routing.route import backend_key
 from gateway.routing.table import Table
 

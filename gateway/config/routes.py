@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.fault import BadRequest
 from gateway.a2a.paths import segments
@@ -24,7 +22,7 @@ from gateway.config.yaml import Marks
 from gateway.network.address import same_place
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import claim_condition, host_named
-from gateway.routing.explain import Answer, Question, ask
+from gateway.routing.explain import Answer, Inquiry, Question, ask
 from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, Verdict, backend_key
 from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, path_segments
@@ -372,28 +370,6 @@ def _explain_candidates(verdict: Verdict) -> str:
 
 
 # ---- questions of operators ------------------------------------------------------------------------------------------
-
-
-class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
-    """A question of an operator.
-
-    Attributes:
-        path: As a client sends it; over gRPC that of a method.
-        tenant: The A2A `tenant` field, or the `scope` of a method that has one.
-        as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` nor
-            `certificate` is given.
-        key: The name of the API key that the caller shows.
-        certificate: The name on the certificate that it shows: a URI, a DNS name or `CN=…`.
-    """
-
-    path: str
-    method: str = "POST"
-    tenant: str | None = None
-    as_: str | None = msgspec.field(default=None, name="as")
-    key: str | None = None
-    certificate: str | None = None
-    host: str | None = None
-    claim: dict[str, Any] = {}
 
 
 def explain_request(

@@ -26,13 +26,11 @@ from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.backend.backend import Backend
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.catalog.render import ASSETS
-from gateway.config.effective import masked
-from gateway.config.outside import sources
-from gateway.config.routes import Inquiry, explain_request
 from gateway.listener.admin_access import HEALTH_PATHS, guarded, sign_out
 from gateway.listener.catalog_page import FILES, CatalogPage, Serve, TryIt, TryItMessage
 from gateway.policy.limits import Limits
 from gateway.reload import Reloader, Result, Trigger
+from gateway.routing.explain import Inquiry
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import RecentRequests
 from gateway.telemetry.log import current_level
@@ -225,8 +223,6 @@ class _Pages:
         reloader = self._gateway.reloader
         last = None if reloader is None else reloader.last
         refused = last is not None and last.result is Result.REFUSED
-        # A thousand agents are 2 MB, and a tenth of a second of work.
-        running = await asyncio.to_thread(masked, snapshot.config)
         page = {
             "hash": examined.text_hash,
             "files": [str(path) for path in examined.files],
@@ -235,8 +231,8 @@ class _Pages:
             "needs_restart": [] if reloader is None else [each.as_json() for each in reloader.waiting],
             "public_url": self._gateway.public_url,
             "warnings": [problem.as_json() for problem in examined.problems],
-            "settings": sources(snapshot.config, examined.marks, running),
-            "running": running,
+            # A thousand agents are 2 MB, and a tenth of a second of work.
+            **await asyncio.to_thread(snapshot.shown_config),
         }
         return Response(await asyncio.to_thread(msgspec.json.encode, page), media_type="application/json")
 
@@ -276,7 +272,7 @@ class _Pages:
             return inquiry
         snapshot = self._gateway.snapshot
         try:
-            return JSONResponse(explain_request(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory))
+            return JSONResponse(snapshot.explain(inquiry))
         except LookupError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
 

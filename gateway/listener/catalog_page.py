@@ -30,12 +30,12 @@ from gateway.a2a.paths import is_tenant
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.config.limit import Http
-from gateway.config.routes import Inquiry, explain_request
 from gateway.listener.asgi import AsgiResponder
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.proxy import catalog_view as view
 from gateway.proxy.responder import Responder
+from gateway.routing.explain import Inquiry
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import RecentRequests
 
@@ -168,7 +168,7 @@ class CatalogPage:
         if written["path"]:
             snapshot = self._current()
             try:
-                answer = explain_request(snapshot.config, snapshot.table, _inquiry(written), ranking=snapshot.directory)
+                answer = snapshot.explain(_inquiry(written))
             except (msgspec.DecodeError, msgspec.ValidationError) as wrong:
                 error = f"claims are a JSON object: {wrong}"
             except LookupError as wrong:

@@ -19,9 +19,9 @@ from gateway.backend.backend import Backend
 from gateway.cards.serve import PublicUrl
 from gateway.catalog.directory import NO_TEXT, CardText, Seen, Skill
 from gateway.catalog.feeds import rule_for
-from gateway.config.routes import Inquiry, explain_request
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
+from gateway.routing.explain import Inquiry
 from gateway.routing.route import Rule, read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import Recent
@@ -318,7 +318,7 @@ def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: A
         if tenant == "anonymous":
             continue
         inquiry = Inquiry(address.path, tenant=address.tenant, as_=tenant, host=address.host)
-        answer = explain_request(snapshot.config, snapshot.table, inquiry, ranking=snapshot.directory)
+        answer = snapshot.explain(inquiry)
         why = next((each["why"] for each in answer["candidates"] if each["agent"] == agent), answer["hint"] or "")
         found.append({"tenant": tenant, "agent": answer["agent"], "reason": answer["reason"], "why": why})
     return found

@@ -6,7 +6,9 @@ is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is as
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, GrpcMethod
@@ -28,6 +30,28 @@ from gateway.routing.endpoint import Condition, Endpoint, host_named, patterns, 
 from gateway.routing.route import Candidate, RoutingInput, Rule, Verdict
 from gateway.routing.skills import NO_RANKING, Ranked, Ranking, choose
 from gateway.routing.table import Table
+
+
+class Inquiry(msgspec.Struct, forbid_unknown_fields=True):
+    """A question of an operator.
+
+    Attributes:
+        path: As a client sends it; over gRPC that of a method.
+        tenant: The A2A `tenant` field, or the `scope` of a method that has one.
+        as_: The caller's tenant, proven by a token with `claim`; a stranger where neither this nor `key` nor
+            `certificate` is given.
+        key: The name of the API key that the caller shows.
+        certificate: The name on the certificate that it shows: a URI, a DNS name or `CN=…`.
+    """
+
+    path: str
+    method: str = "POST"
+    tenant: str | None = None
+    as_: str | None = msgspec.field(default=None, name="as")
+    key: str | None = None
+    certificate: str | None = None
+    host: str | None = None
+    claim: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)

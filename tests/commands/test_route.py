@@ -7,7 +7,7 @@ import pytest
 from gateway.commands.output import CommandFailed
 from gateway.commands.route import as_text, explain_route, read_claims
 from gateway.config.check import examine
-from gateway.config.routes import Inquiry
+from gateway.routing.explain import Inquiry
 from tests.table import for_each
 
 FILE = """\

@@ -5,8 +5,9 @@ import msgspec
 import pytest
 
 from gateway.a2a.paths import WRONG_NAME
-from gateway.config.routes import Inquiry, explain_request, routing_table
+from gateway.config.routes import explain_request, routing_table
 from gateway.config.yaml import Marks
+from gateway.routing.explain import Inquiry
 from tests.config.reading import HASH, examined, good
 from tests.config.test_client_trust import checked
 from tests.table import for_each
