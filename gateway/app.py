@@ -16,6 +16,7 @@ from gateway.a2a.card import CardInvalid
 from gateway.a2a.command import NoCommand
 from gateway.a2a.fault import Draining
 from gateway.a2a.progress import Progress
+from gateway.backend.quotas import quotas_of
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
@@ -31,7 +32,6 @@ from gateway.listener.server import ListenFailed
 from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
 from gateway.policy.token_bucket import SharedRates
-from gateway.proxy.admission import quotas_of
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
 from gateway.proxy.pipeline import Pipeline
@@ -225,7 +225,7 @@ class Gateway:
         self._snapshot = await asyncio.to_thread(self._build, self._examined, None)
         self._push.trust(self._snapshot.webhook_tls)
         self.pipeline.admission.processes = self._processes
-        self.pipeline.admission.configure(self._config)
+        self.pipeline.admission.configure(quotas_of(self._config))
         self._snapshot.open(self._background)
         if self.ledger is not None:
             self._background.start("ledger", self.ledger.run)
@@ -310,7 +310,7 @@ class Gateway:
         began = time.perf_counter()
         self._snapshot, self._examined, self._config = snapshot, examined, config
         self.public_url = config.gateway.public_url or self._address
-        self.pipeline.admission.configure(config, quotas)
+        self.pipeline.admission.configure(quotas)
         self._push.change(config.push)
         self._push.trust(snapshot.webhook_tls)
         if ledger is not None and self.ledger is None:

@@ -104,6 +104,24 @@ class Quota:
     weight: float = 1.0
 
 
+class Quotas(NamedTuple):
+    """The quotas of one configuration.
+
+    Attributes:
+        tenants: By the name of the tenant; `*` has those of each unnamed one.
+        agents: By the key of the backend.
+        named: The tenants with a name in the configuration.
+        open_tasks: Most open tasks of a tenant, by its name.
+        replicas: The number of gateways that share the quotas.
+    """
+
+    tenants: Mapping[str, Quota]
+    agents: Mapping[str, Quota]
+    named: frozenset[str]
+    open_tasks: Mapping[str, int]
+    replicas: int
+
+
 class HeaderRate(NamedTuple):
     """A rate as headers have it: requests per whole seconds."""
 

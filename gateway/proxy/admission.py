@@ -1,19 +1,13 @@
 """Holds requests to the limits: a tenant's rate before the body is read, all other limits before the agent is asked."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from gateway.a2a.call import Call
 from gateway.a2a.fault import TasksLimited
 from gateway.backend.backend import Backend
-from gateway.config import effective
-from gateway.config.limit import Limits as Written
-from gateway.config.limit import TenantLimits
-from gateway.config.model import Config
-from gateway.policy.limits import OTHER, UNNAMED, Limits, OverRate, Permit, Quota, ratelimit_headers
+from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quotas, ratelimit_headers
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
-from gateway.routing.route import backend_key
 from gateway.telemetry.metrics import Sample
 
 _TOLL = 64 * 1024
@@ -37,17 +31,10 @@ class Admission:
         self._most_open: Mapping[str, int] = {}
         self.processes = 1
 
-    def configure(self, config: Config, quotas: "Quotas | None" = None) -> None:
-        """Use the limits of a configuration from now on; used quota and running calls carry over.
-
-        Args:
-            quotas: Those of the configuration; computed here where they are left out.
-        """
-        quotas = quotas_of(config) if quotas is None else quotas
-        self._named = frozenset(config.tenants)
-        bounds = {name: tenant.limits.open_tasks for name, tenant in config.tenants.items() if name != UNNAMED}
-        self._most_open = {name: most for name, most in bounds.items() if most is not None}
-        self._limits.configure(quotas.tenants, quotas.agents, replicas=config.gateway.replicas * self.processes)
+    def configure(self, quotas: Quotas) -> None:
+        """Use the limits of a configuration from now on; used quota and running calls carry over."""
+        self._named, self._most_open = quotas.named, quotas.open_tasks
+        self._limits.configure(quotas.tenants, quotas.agents, replicas=quotas.replicas * self.processes)
 
     def samples(self, labelled: Collection[str], opened: Mapping[str, int]) -> Iterable[Sample]:
         """Yield the metric of how much of each limit is used; any thread may ask.
@@ -132,47 +119,3 @@ class Admission:
         request.paid += due
         request.toll = request.bytes_out + _TOLL
         self._limits.spend(request.principal.tenant, request.backend, due, self._clock())
-
-
-class Quotas(NamedTuple):
-    """The quotas of tenants and backends, by their names."""
-
-    tenants: Mapping[str, Quota]
-    agents: Mapping[str, Quota]
-
-
-def quotas_of(config: Config) -> Quotas:
-    """Return the quotas of a configuration; takes 20 µs for each agent."""
-    return Quotas(_tenants(config), _agents(config))
-
-
-def _tenants(config: Config) -> Mapping[str, Quota]:
-    found = {name: _quota(effective.tenant_limits(config, name)) for name in config.tenants}
-    return found if any(quota != Quota() for quota in found.values()) else {}
-
-
-def _agents(config: Config) -> Mapping[str, Quota]:
-    found: dict[str, Quota] = {}
-    for name, agent in config.agents.items():
-        if agent.backend:
-            found[name] = _quota(effective.limits(config, agent))
-        for tenant in agent.by_tenant:
-            found[backend_key(name, tenant)] = _quota(effective.limits(config, agent, tenant))
-    return {key: quota for key, quota in found.items() if quota != Quota()}
-
-
-def _quota(written: Written) -> Quota:
-    weight = written.weight if isinstance(written, TenantLimits) else None
-    assert written.queue is not None
-    assert written.queue_timeout is not None
-    return Quota(
-        requests=written.requests,
-        burst=written.burst,
-        concurrency=written.concurrency,
-        queue=written.queue,
-        queue_timeout=written.queue_timeout,
-        streams=written.streams,
-        body=written.body,
-        bandwidth=written.bandwidth,
-        weight=weight or 1.0,
-    )
