@@ -22,6 +22,7 @@ from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
+from gateway.config.push import Push
 from gateway.config.yaml import Marks
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
@@ -35,7 +36,9 @@ from gateway.policy.token_bucket import SharedRates
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
 from gateway.proxy.pipeline import Pipeline
-from gateway.push.service import PushService
+from gateway.push.delivery import RetryPolicy
+from gateway.push.queue import Quota
+from gateway.push.service import PushService, PushSettings
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.push.webhooks import Webhooks
@@ -260,7 +263,7 @@ class Gateway:
             written.public_url or self._address,
             written.public_grpc or self.grpc_address,
             ledger=ledger or self.ledger,
-            webhooks=Webhooks(self._push.policy_of(examined.config.push), self._push.relay),
+            webhooks=Webhooks(self._push.policy_of(push_settings(examined.config.push)), self._push.relay),
             before=before,
         )
 
@@ -311,7 +314,7 @@ class Gateway:
         self._snapshot, self._examined, self._config = snapshot, examined, config
         self.public_url = config.gateway.public_url or self._address
         self.pipeline.admission.configure(quotas)
-        self._push.change(config.push)
+        self._push.change(push_settings(config.push))
         self._push.trust(snapshot.webhook_tls)
         if ledger is not None and self.ledger is None:
             self.ledger = ledger
@@ -492,7 +495,7 @@ class Gateway:
 
     def _open_push(self) -> PushService:
         return PushService(
-            self._config.push,
+            push_settings(self._config.push),
             self.public_url,
             None if self.ledger is None else self.ledger.store,
             observe=self._observe_notification,
@@ -560,6 +563,20 @@ class Gateway:
     def _set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - a callback of `Overload`
         logger.warning("open files: %s", "near the limit, new calls are refused" if short else "below the limit again")
         self.listeners.set_overloaded(short)
+
+
+def push_settings(written: Push) -> PushSettings:
+    """Return the settings of push notifications."""
+    deliver = written.deliver
+    return PushSettings(
+        mode=written.mode,
+        allow=written.allow,
+        block_private=written.block_private_networks,
+        max_per_task=written.max_per_task,
+        sign=written.sign,
+        quota=Quota(written.max_per_tenant, deliver.max_waiting, deliver.max_waiting_bytes),
+        retries=RetryPolicy(**{name: getattr(deliver, name) for name in RetryPolicy.__struct_fields__}),
+    )
 
 
 # ---- Logs ----------------------------------------------------------------------------------------------------------

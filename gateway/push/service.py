@@ -1,25 +1,50 @@
-"""Puts together what `push:` of the configuration asks for."""
+"""The parts of push notifications, put together: policy, queue, deliveries and callbacks."""
 
 import asyncio
 import ssl
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
-from gateway.config.push import Push
 from gateway.push.delivery import Deliverer, RetryPolicy
 from gateway.push.queue import DeliveryQueue, Quota, Usage
 from gateway.push.relay import PushRelay
 from gateway.push.signing import Signer
 from gateway.push.ssrf import Resolver, WebhookPolicy
 from gateway.push.subscription import ENDED, Subscription
+from gateway.push.webhook_pattern import WebhookPattern
 from gateway.tasks.store import Store
 from gateway.telemetry.access_log import short
 from gateway.telemetry.audit_log import Event
 from gateway.telemetry.metrics import NO_AGENT, Sample
 from gateway.upstream.connection_pool import client_tls
+
+
+@dataclass(frozen=True, slots=True)
+class PushSettings:
+    """The settings of push notifications.
+
+    Attributes:
+        mode: `relay`: the gateway calls webhooks; `passthrough`: agents do; `none`: nobody does.
+        allow: Webhooks that may be named; empty for any public one.
+        block_private: Whether those in `allow` must be https at a public address all the same.
+        max_per_task: Most webhooks of one task, with `relay`; 1 to 100.
+        sign: Whether deliveries are signed.
+        quota: Bounds of each tenant.
+        retries: Bounds of each delivery.
+    """
+
+    mode: Literal["relay", "passthrough", "none"]
+    allow: tuple[WebhookPattern, ...]
+    block_private: bool
+    max_per_task: int
+    sign: bool
+    quota: Quota
+    retries: RetryPolicy
 
 
 class PushService:
@@ -41,7 +66,7 @@ class PushService:
 
     def __init__(
         self,
-        written: Push,
+        settings: PushSettings,
         public_url: str,
         store: Store | None,
         *,
@@ -52,15 +77,15 @@ class PushService:
         resolver: Resolver | None = None,
     ) -> None:
         self._resolver = Resolver() if resolver is None else resolver
-        self.policy = self.policy_of(written)
+        self.policy = self.policy_of(settings)
         self.relay: PushRelay | None = None
         self._audit = audit
         self._signer: Signer | None = None
-        if written.mode != "relay" or store is None:
+        if settings.mode != "relay" or store is None:
             return
-        if written.sign:
+        if settings.sign:
             self._signer = Signer(store, public_url, wall=time.time)  # noqa: TID251 - signatures are dated
-        policy = self._policy(written)
+        policy = self._policy(settings)
         self._deliverer = Deliverer(policy, self._signer, tls=client_tls(None))
         self._usage = Usage(store)
         self._queue = DeliveryQueue(
@@ -82,32 +107,31 @@ class PushService:
             count=count,
             audit=self._audited,
         )
-        self.change(written)
+        self.change(settings)
 
-    def change(self, written: Push) -> None:
+    def change(self, settings: PushSettings) -> None:
         """Apply a reloaded configuration, also to notifications that wait; the mode stays."""
-        self.policy = self.policy_of(written)
+        self.policy = self.policy_of(settings)
         if self.relay is None:
             return
-        policy, deliver = self._policy(written), written.deliver
-        self._deliverer.policy, self._deliverer.timeout = policy, deliver.timeout
-        self._queue.policy = RetryPolicy(**{name: getattr(deliver, name) for name in RetryPolicy.__struct_fields__})
-        self._usage.quota = Quota(written.max_per_tenant, deliver.max_waiting, deliver.max_waiting_bytes)
+        policy, retries = self._policy(settings), settings.retries
+        self._deliverer.policy, self._deliverer.timeout = policy, retries.timeout
+        self._queue.policy, self._usage.quota = retries, settings.quota
         # A subscription outlives the notifications that wait for it.
-        linger = max(ENDED, int(deliver.keep + deliver.longest_pause))
-        self.relay.policy, self.relay.max_per_task, self.relay.linger = policy, written.max_per_task, linger
+        linger = max(ENDED, int(retries.keep + retries.longest_pause))
+        self.relay.policy, self.relay.max_per_task, self.relay.linger = policy, settings.max_per_task, linger
 
     def trust(self, tls: ssl.SSLContext) -> None:
         """Verify webhooks by another context from now on."""
         if self.relay is not None:
             self._deliverer.tls = tls
 
-    def policy_of(self, written: Push) -> WebhookPolicy | None:
+    def policy_of(self, settings: PushSettings) -> WebhookPolicy | None:
         """Return the policy of a configuration; None where no webhook may be named."""
-        return None if written.mode == "none" else self._policy(written)
+        return None if settings.mode == "none" else self._policy(settings)
 
-    def _policy(self, written: Push) -> WebhookPolicy:
-        return WebhookPolicy(written.allow, block_private=written.block_private_networks, resolve=self._resolver)
+    def _policy(self, settings: PushSettings) -> WebhookPolicy:
+        return WebhookPolicy(settings.allow, block_private=settings.block_private, resolve=self._resolver)
 
     async def run(self) -> None:
         """Deliver until cancelled; return at once where there is nothing to deliver."""

@@ -18,12 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import idna
 
 from gateway.a2a.fault import PushDenied
+from gateway.push.webhook_pattern import WebhookPattern
 
 Address = IPv4Address | IPv6Address
 
@@ -64,13 +65,6 @@ _LOOKUP_THREADS: Final = 8
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """Returns the addresses of a host; raises OSError where there are none, or not in time."""
-
-
-class Pattern(Protocol):
-    """A pattern of webhooks that may be called, such as `config.push.WebhookPattern`."""
-
-    def matches(self, scheme: str, host: str, port: int, path: str) -> bool:
-        """Return whether a webhook matches; host in lower case without brackets, path without the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +109,7 @@ class WebhookPolicy:
         resolve: Looks names up.
     """
 
-    def __init__(self, allow: Sequence[Pattern] = (), *, block_private: bool = True, resolve: Resolve) -> None:
+    def __init__(self, allow: Sequence[WebhookPattern] = (), *, block_private: bool = True, resolve: Resolve) -> None:
         self._allow = tuple(allow)
         self._block_private = block_private
         self._resolve = resolve

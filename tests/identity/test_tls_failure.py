@@ -12,10 +12,10 @@ import pytest
 
 from gateway.a2a.push_config import PushConfig
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
-from gateway.config.push import read_pattern
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, Delivery, Result
 from gateway.push.ssrf import WebhookPolicy
+from gateway.push.webhook_pattern import read_pattern
 from gateway.tasks.redis_client import RedisAddress, RedisClient
 from gateway.telemetry.tls_failure import TlsFailure, kind, tls_failure
 from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls

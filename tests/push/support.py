@@ -16,12 +16,12 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
-from gateway.config.push import read_pattern
 from gateway.push.delivery import Deliverer, Delivery, Outcome, Result, RetryPolicy
 from gateway.push.queue import ENTRY, DeliveryQueue, Enqueued
 from gateway.push.relay import PATH, PushRelay, Registered
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.subscription import Subscription, Subscriptions
+from gateway.push.webhook_pattern import read_pattern
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
 from gateway.telemetry.audit_log import Event

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
-from gateway.config.push import Deliver, read_pattern
+from gateway.config.push import Deliver
 from gateway.push.delivery import MOST_READ, Deliverer, Delivery, Outcome, Result, RetryPolicy, backoff
 from gateway.push.signing import Signer
 from gateway.push.ssrf import WebhookPolicy
+from gateway.push.webhook_pattern import read_pattern
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note
 from tests.push.support import HOST, Names, local, trusting, url, webhook

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a.progress import Progress
+from gateway.app import push_settings
 from gateway.config.push import Push
 from gateway.push.service import PushService
 from gateway.push.ssrf import Resolver
@@ -26,7 +27,9 @@ async def owned(_subscription: Subscription, _told: Progress) -> bool:
 
 
 def service(written: Push, store: SqliteStore | None = None) -> PushService:
-    return PushService(written, "https://gw.test", store, observe=owned, count=lambda _agent, _result: None)
+    return PushService(
+        push_settings(written), "https://gw.test", store, observe=owned, count=lambda _agent, _result: None
+    )
 
 
 @for_each(
@@ -51,7 +54,7 @@ async def test_the_mode_says_who_calls_webhooks(written: Push, judges: bool, rel
 async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audit_log() -> None:
     names, store, events = Names(("93.184.216.34",), ("10.0.0.7",)), SqliteStore(None), asyncio.Queue[Any]()
     made = PushService(
-        Push(mode="relay"), "https://gw.test", store, observe=owned,
+        push_settings(Push(mode="relay")), "https://gw.test", store, observe=owned,
         count=lambda _agent, _result: None, audit=lambda event, fields: events.put_nowait((event, fields)),
         resolver=cast("Resolver", names),
     )  # fmt: skip

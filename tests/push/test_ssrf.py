@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import PushDenied
-from gateway.config.push import read_pattern
 from gateway.push.ssrf import (
     LONGEST_URL,
     Resolver,
@@ -22,6 +21,7 @@ from gateway.push.ssrf import (
     is_public,
     parse_address,
 )
+from gateway.push.webhook_pattern import read_pattern
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
