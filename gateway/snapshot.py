@@ -27,14 +27,15 @@ from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
 from gateway.config.check import Examined
-from gateway.config.client import METHOD
 from gateway.config.limit import Cors, Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.outside import sources
 from gateway.config.routes import explain_request, routing_table
 from gateway.config.yaml import Marks
+from gateway.identity import settings
 from gateway.identity.api_key import principal_of
 from gateway.identity.authenticator import Authenticator
+from gateway.identity.client_names import METHOD
 from gateway.identity.clock import ClockWatch
 from gateway.identity.jwks import KeySet, open_http
 from gateway.identity.mtls import IdentityHeaders
@@ -173,12 +174,12 @@ class Snapshot:
         resources = Resources(None if before is None else before.resources)
         # Servers with the same authorities share a context, which takes 20 ms to make.
         trust = Trust(resources)
-        verification = Verification() if config.auth is None else config.auth.verification
+        bounds = (Verification() if config.auth is None else config.auth.verification).as_settings()
         issuers = {} if config.auth is None else config.auth.issuers
         vouching = {name: effective.issuer_authorities(config, name, examined.marks) for name in issuers}
         key_clients = {file: _key_client(file, trust, resources) for file in (None, *vouching.values())}
         key_sets = {
-            name: _key_set(name, issuer, key_clients[vouching[name]], verification, resources)
+            name: _key_set(name, issuer, key_clients[vouching[name]], bounds, resources)
             for name, issuer in issuers.items()
         }
         anonymous = config.gateway.anonymous or config.auth is None
@@ -187,7 +188,13 @@ class Snapshot:
         authenticator = resources.acquire(
             ("authenticator",),
             (config.auth, anonymous, tuple(key_sets.values()), named),
-            lambda: Authenticator(config.auth, anonymous=anonymous, key_sets=key_sets, tenants=named),
+            lambda: Authenticator(
+                None if config.auth is None else config.auth.as_settings(),
+                anonymous=anonymous,
+                bounds=bounds,
+                key_sets=key_sets,
+                tenants=named,
+            ),
         )
         ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
         public = PublicUrl.parse(public_url)
@@ -471,7 +478,7 @@ def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
 
 def _expiries(config: Config, marks: Marks) -> Mapping[tuple[str, str], float]:
     keys = {} if config.auth is None else config.auth.api_keys
-    ends = {("api_key", name): principal_of(name, key).expires for name, key in keys.items()}
+    ends = {("api_key", name): principal_of(name, key.as_settings()).expires for name, key in keys.items()}
     files = {at: marks.folder(at) / file for at, file in effective.certificates(config).items()}
     # A thousand agents may share one certificate.
     read = {file: read_certificate(file) for file in set(files.values())}
@@ -497,18 +504,18 @@ def _key_client(file: Path | None, trust: Trust, resources: Resources) -> httpx.
 
 
 def _key_set(
-    name: str, issuer: Issuer, client: httpx.AsyncClient, verification: Verification, resources: Resources
+    name: str, issuer: Issuer, client: httpx.AsyncClient, bounds: settings.Verification, resources: Resources
 ) -> KeySet:
     return resources.acquire(
         ("keys", name),
-        (issuer.issuer, issuer.jwks, issuer.algorithms, client, verification),
+        (issuer.issuer, issuer.jwks, issuer.algorithms, client, bounds),
         lambda: KeySet(
             name,
             issuer_url=issuer.issuer,
             jwks_url=issuer.jwks,
             algorithms=issuer.algorithms,
             http=client,
-            bounds=verification,
+            bounds=bounds,
         ),
         run=lambda keys: (f"keys of {name}", keys.run),
     )

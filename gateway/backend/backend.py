@@ -39,7 +39,7 @@ from gateway.config.agent import (
 )
 from gateway.config.agent import Backend as WrittenBackend
 from gateway.config.check import Examined
-from gateway.config.limit import Connections
+from gateway.config.limit import Connections, Verification
 from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
 from gateway.identity.authenticator import Authenticator
@@ -428,6 +428,7 @@ class BackendFactory:
                     jwks_url=keys,
                     algorithms=ALGORITHMS,
                     http=http,
+                    bounds=Verification().as_settings(),
                     label=f"keys of cards at {keys.partition('?')[0]}",
                 ),
                 run=lambda made: (f"keys of cards at {keys}", made.run),

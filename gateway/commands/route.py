@@ -200,6 +200,6 @@ def read_credential(config: Config, text: str) -> dict[str, Any]:
             code=2,
         )
     try:
-        return {"as_": tenant_of(issuer, claims, config.tenants), "claim": claims}
+        return {"as_": tenant_of(issuer.as_settings(), claims, config.tenants), "claim": claims}
     except Fault as fault:
         raise CommandFailed(f"{fault.message}: {fault.detail}", code=2) from fault

@@ -1,24 +1,8 @@
-"""Clients that are authenticated by certificate: `auth.mtls`, patterns of names, and the client of a certificate.
+"""Clients that are authenticated by certificate: `auth.mtls`."""
 
-A name is cut into segments: a URI at its slashes, a DNS name at its dots, a common name not at all. Each segment of a
-pattern is a text, or stands for any one segment (`*`, `{tenant}`), so that it is known which of two is narrower.
-"""
-
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self, TypeAlias
-
-from gateway.a2a.paths import fits_path
-from gateway.config.problem import printable
 from gateway.config.values import Flag, Name, Part, Strings
-from gateway.principal import ANONYMOUS_TENANT, Principal
-
-# ---- models ----------------------------------------------------------------------------------------------------------
-
-
-KINDS = ("uri", "dns", "common_name")
-"""The names on a certificate that identify clients, as the keys of a client's entry."""
+from gateway.identity import client_names, settings
+from gateway.identity.client_names import KINDS, ClientPattern
 
 
 class Client(Part):
@@ -41,6 +25,16 @@ class Client(Part):
     trust_identity_headers: Flag = False
     """Whether their identity headers are trusted, which name the principal within their tenant and the session."""
 
+    def as_settings(self) -> client_names.Client:
+        """Return it as `identity` takes it.
+
+        Raises:
+            ValueError: as `ClientPattern.parse`.
+        """
+        patterns = tuple(ClientPattern.parse(kind, text) for kind in KINDS for text in getattr(self, kind))
+        agents = None if self.agents is None else frozenset(self.agents)
+        return client_names.Client(patterns, self.tenant, agents, self.trust_identity_headers)
+
 
 class Mtls(Part):
     """Callers that show a certificate in their TLS handshake; needs `gateway.tls`."""
@@ -56,305 +50,11 @@ class Mtls(Part):
     """Whether a request may have a token or an API key beside the certificate. That credential alone then identifies
     the caller. If false, such a request is refused."""
 
-
-# ---- names and patterns ----------------------------------------------------------------------------------------------
-
-
-LONGEST_NAME = 2048
-"""Longest name that is matched: SPIFFE ID §2.3."""
-
-_WILDCARD, _TENANT = "*", "{tenant}"
-_SEPARATORS = {"uri": "/", "dns": "."}
-# RFC 3986 §3.3 without escapes, which one reader undoes and another does not; SPIFFE ID §2.2 allows less.
-_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~!$&'()+,;=:@-]+")
-# RFC 1123 §2.1, with the underscore that some have. A wildcard on a certificate is not a name.
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-# RFC 5280 Appendix A.1, ub-common-name. What else is in it has to be visible.
-_COMMON = re.compile(r".{1,64}")
-_WHOLE = {"uri": _SEGMENT, "dns": _LABEL, "common_name": _COMMON}
-_URI = re.compile(r"[a-z][a-z0-9+.-]*:[!-~]+")
-_AUTHORITY = 3
-"""Segments of a URI before its path: `scheme:`, nothing, and the authority."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientName:
-    """One name on a certificate.
-
-    Attributes:
-        kind: One of `client.KINDS`.
-    """
-
-    kind: str
-    text: str
-
-    @property
-    def subject(self) -> str:
-        """The name of the owner: the name itself, or `CN=…`, which no URI and no DNS name can be."""
-        return f"CN={self.text}" if self.kind == "common_name" else self.text
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """The parts of the name."""
-        return _split(self.kind, self.text)
-
-    @classmethod
-    def read(cls, subject: str) -> Self:
-        """Return the name that has this subject."""
-        if subject.startswith("CN="):
-            return cls("common_name", subject.removeprefix("CN="))
-        return cls("uri", subject) if ":" in subject else cls("dns", subject.lower())
-
-
-@dataclass(frozen=True, slots=True)
-class ClientPattern:
-    """A pattern of names of one kind.
-
-    Attributes:
-        segments: Texts, or `*` and `{tenant}` for any one.
-    """
-
-    kind: str
-    segments: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, kind: str, text: str) -> Self:
-        """Return the pattern that the file writes.
+    def as_settings(self) -> settings.Mtls:
+        """Return it as `identity` takes it.
 
         Raises:
-            ValueError: it is none; with the fact, which goes on behind the pattern, and the remedy.
+            ValueError: as `ClientPattern.parse`.
         """
-        if kind == "dns":
-            text = text.lower()
-        segments = _split(kind, text)
-        for segment in segments:
-            if segment not in (_WILDCARD, _TENANT) and not {*"*{}"}.isdisjoint(segment):
-                what = {"uri": "a whole segment of the path", "dns": "a whole label"}.get(kind, "the whole name")
-                raise ValueError("has a wildcard that is a part of something", f"let * or {{tenant}} stand for {what}")
-        if segments.count(_TENANT) > 1:
-            raise ValueError("has two tenants", "write {tenant} once, and * for the other")
-        _check(kind, text, segments)
-        return cls(kind, segments)
-
-    @property
-    def fixed(self) -> tuple[int, ...]:
-        """The numbers of the segments that are texts."""
-        return tuple(number for number, each in enumerate(self.segments) if each not in (_WILDCARD, _TENANT))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it fits one name only."""
-        return _WILDCARD not in self.segments and not self.has_tenant
-
-    @property
-    def has_tenant(self) -> bool:
-        """Whether the tenant is a part of the names."""
-        return _TENANT in self.segments
-
-    def tenant_of(self, name: ClientName) -> str | None:
-        """Return the tenant in a name; empty if the pattern has none, None if the name does not fit.
-
-        A segment that can be no tenant does not fit {tenant}.
-        """
-        segments = name.segments
-        if name.kind != self.kind or len(segments) != len(self.segments) or len(name.text) > LONGEST_NAME:
-            return None
-        whole, tenant = _WHOLE[self.kind], ""
-        for wanted, found in zip(self.segments, segments, strict=True):
-            if wanted == _TENANT:
-                if not fits_path(found) or found == ANONYMOUS_TENANT:
-                    return None
-                tenant = found
-            if wanted in (_WILDCARD, _TENANT):
-                if whole.fullmatch(found) is None or not found.isprintable():
-                    return None
-            elif wanted != found:
-                return None
-        return tenant
-
-    def meets(self, other: "ClientPattern") -> bool:
-        """Return whether there may be a name that both fit."""
-        return (self.kind, len(self.segments)) == (other.kind, len(other.segments)) and all(
-            one == another or one in (_WILDCARD, _TENANT) or another in (_WILDCARD, _TENANT)
-            for one, another in zip(self.segments, other.segments, strict=True)
-        )
-
-    def is_narrower(self, other: "ClientPattern") -> bool:
-        """Return whether the other pattern fits every name that this one fits, and more."""
-        if not self.meets(other):
-            return False
-        pairs = [
-            (one in (_WILDCARD, _TENANT), another in (_WILDCARD, _TENANT))
-            for one, another in zip(self.segments, other.segments, strict=True)
-        ]
-        return all(another or not one for one, another in pairs) and any(another and not one for one, another in pairs)
-
-
-def _split(kind: str, text: str) -> tuple[str, ...]:
-    return tuple(text.split(_SEPARATORS[kind])) if kind in _SEPARATORS else (text,)
-
-
-def _check(kind: str, text: str, segments: tuple[str, ...]) -> None:
-    """Check that there are names that it fits.
-
-    Raises:
-        ValueError: as `ClientPattern.parse`.
-    """
-    if len(text) > LONGEST_NAME:
-        raise ValueError("is too long for a name", f"write at most {LONGEST_NAME} characters")
-    if kind == "uri":
-        if _URI.fullmatch(text) is None:
-            raise ValueError("is no URI", "write it whole, as in spiffe://mesh.example/ns/{tenant}/sa/*")
-        if not {_WILDCARD, _TENANT}.isdisjoint(segments[:_AUTHORITY]):
-            raise ValueError("has a wildcard before its path", "write scheme and authority; wildcards are for the path")
-    elif kind == "dns":
-        if any(segment not in (_WILDCARD, _TENANT) and _LABEL.fullmatch(segment) is None for segment in segments):
-            raise ValueError("is no DNS name", "write it whole, as in batch.acme.example or *.acme.example")
-        if segments[-1] in (_WILDCARD, _TENANT):
-            raise ValueError("leaves its domain open", "write the domain: wildcards are for the labels before it")
-    elif _COMMON.fullmatch(text) is None or not text.isprintable():
-        raise ValueError("is no common name", "write 1 to 64 visible characters")
-
-
-# ---- look-up ---------------------------------------------------------------------------------------------------------
-
-
-METHOD = "mtls"
-"""The method of such callers, and the name of their issuer: no issuer of tokens may have this name."""
-
-_SPIFFE = "spiffe:"
-_MOST_SHOWN = 4
-
-
-class UnknownClient(Exception):  # noqa: N818 - operators read it as a fact
-    """The names are those of no client, or of several."""
-
-
-_ByTexts: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
-
-
-@dataclass(frozen=True, slots=True)
-class _PatternMatch:
-    """A pattern that fits a name."""
-
-    pattern: ClientPattern
-    client: str
-    tenant: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClientMatch:
-    """The client of a certificate.
-
-    Attributes:
-        client: The name of its entry in `auth.mtls.clients`.
-        agents: Upper bound of the agents that it reaches; None for all agents of its tenant.
-        trusted: Whether its identity headers are believed.
-    """
-
-    client: str
-    tenant: str
-    name: ClientName
-    agents: frozenset[str] | None
-    trusted: bool = False
-
-    def principal(self, claims: Mapping[str, object], expires: float = float("inf")) -> Principal:
-        """Return the caller, with the fields of its certificate beside the name."""
-        return Principal(
-            tenant=self.tenant,
-            subject=self.name.subject,
-            method=METHOD,
-            issuer=METHOD,
-            claims=claims,
-            narrowed=self.agents,
-            expires=expires,
-            trusted=self.trusted,
-        )
-
-
-class Clients:
-    """The entries of `auth.mtls.clients`.
-
-    Of the patterns that fit a name the narrowest counts. The names of a certificate may be several, of one client and
-    one tenant all of them.
-
-    Args:
-        clients: As they were checked: patterns of two clients that fit one name are one narrower than the other.
-    """
-
-    def __init__(self, clients: Mapping[str, Client]) -> None:
-        self._clients = clients
-        # By kind and length, then by which segments are texts, then by those: thousands of entries are no search.
-        self._by_shape: dict[tuple[str, int], dict[tuple[int, ...], _ByTexts]] = {}
-        for client, entry in clients.items():
-            for pattern in patterns(entry):
-                alike = self._by_shape.setdefault((pattern.kind, len(pattern.segments)), {})
-                texts = tuple(pattern.segments[number] for number in pattern.fixed)
-                alike.setdefault(pattern.fixed, {}).setdefault(texts, []).append((pattern, client))
-
-    def find(self, names: Sequence[ClientName]) -> ClientMatch:
-        """Return the client of the certificate with these names.
-
-        Raises:
-            UnknownClient: No client matches, or several do; the text is for the operator.
-        """
-        uris = [name for name in names if name.kind == "uri"]
-        # X509-SVID §2: more than one URI, and it is not told which of them it is.
-        if len(uris) > 1 and any(is_spiffe(name.text) for name in uris):
-            raise UnknownClient(f"the certificate has {len(uris)} URIs, and a SPIFFE ID stands alone")
-        # RFC 6125 §6.4.4: the common name counts where there is no other.
-        telling = [name for name in names if name.kind != "common_name"] or names
-        if telling is names and len(names) > 1:
-            raise UnknownClient(f"the certificate has {len(names)} common names")
-        found: dict[tuple[str, str], list[ClientName]] = {}
-        for name in telling:
-            fit = self._narrowest(name)
-            if fit is not None:
-                found.setdefault((fit.client, fit.tenant), []).append(name)
-        if not found:
-            shown = ", ".join(printable(name.subject) for name in telling[:_MOST_SHOWN])
-            raise UnknownClient(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
-        if len(found) > 1:
-            told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_SHOWN])
-            raise UnknownClient(f"the names on the certificate match several clients: {told}")
-        (client, tenant), mine = next(iter(found.items()))
-        entry = self._clients[client]
-        # The order may differ on the next certificate of the same client.
-        name = min(mine, key=lambda each: (KINDS.index(each.kind), each.text))
-        agents = None if entry.agents is None else frozenset(entry.agents)
-        return ClientMatch(client, tenant, name, agents, entry.trust_identity_headers)
-
-    def _narrowest(self, name: ClientName) -> _PatternMatch | None:
-        fits = list(self._fits(name))
-        if len({(fit.client, fit.tenant) for fit in fits}) < 2:
-            return fits[0] if fits else None
-        for fit in fits:
-            if all(fit.pattern.is_narrower(other.pattern) for other in fits if other is not fit):
-                return fit
-        raise UnknownClient(
-            f"{printable(name.subject)} matches several clients: {', '.join(fit.client for fit in fits)}"
-        )
-
-    def _fits(self, name: ClientName) -> Iterator[_PatternMatch]:
-        segments = name.segments
-        for fixed, by_texts in self._by_shape.get((name.kind, len(segments)), {}).items():
-            for pattern, client in by_texts.get(tuple(segments[number] for number in fixed), ()):
-                tenant = pattern.tenant_of(name)
-                if tenant is not None:
-                    yield _PatternMatch(pattern, client, tenant or self._clients[client].tenant or "")
-
-
-def is_spiffe(uri: str) -> bool:
-    """Return whether a URI is a SPIFFE ID of any trust domain."""
-    return uri.lower().startswith(_SPIFFE)
-
-
-def patterns(client: Client) -> Iterator[ClientPattern]:
-    """Yield the patterns of the names of a client's certificates.
-
-    Raises:
-        ValueError: as `ClientPattern.parse`.
-    """
-    for kind in KINDS:
-        for text in getattr(client, kind):
-            yield ClientPattern.parse(kind, text)
+        clients = {name: client.as_settings() for name, client in self.clients.items()}
+        return settings.Mtls(clients, require=self.require, with_token=self.with_token)

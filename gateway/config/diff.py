@@ -11,12 +11,13 @@ from pydantic_core import to_jsonable_python
 
 from gateway.config.agent import Backend, replica_name
 from gateway.config.model import Config
-from gateway.config.problem import KeyPath, printable, spell
+from gateway.config.problem import KeyPath, spell
 from gateway.config.secrets import MASK
 from gateway.config.values import Part
 from gateway.config.yaml import Marks
 from gateway.routing.route import Place
 from gateway.tasks.state_url import StateUrl
+from gateway.telemetry.output import printable
 
 # ---- differences -----------------------------------------------------------------------------------------------------
 

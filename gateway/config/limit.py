@@ -24,6 +24,7 @@ from gateway.config.values import (
     Strings,
     Wait,
 )
+from gateway.identity import settings
 
 
 class Http(Part):
@@ -121,6 +122,10 @@ class Verification(Part):
     """Longest key set."""
     keys_count: Positive = 100
     """Most keys of a set."""
+
+    def as_settings(self) -> settings.Verification:
+        """Return them as `identity` takes them."""
+        return settings.Verification(**dict(self))
 
 
 class Connections(Part):

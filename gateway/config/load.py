@@ -13,11 +13,12 @@ from pydantic_core import ErrorDetails
 from gateway.config.files import NOTHING, matching, stamp
 from gateway.config.model import Config, description, model_at, removed
 from gateway.config.outside import overlaid, unknown
-from gateway.config.problem import KeyPath, Problem, in_order, nearest, printable, spell_key
+from gateway.config.problem import KeyPath, Problem, in_order, nearest, spell_key
 from gateway.config.secrets import LARGEST_VALUE, Interpolation, Masks, Span, guess, is_secret, quote
 from gateway.config.template import expanded
 from gateway.config.yaml import Marks, Position, Source, Value, read
 from gateway.routing.route import Place
+from gateway.telemetry.output import printable
 
 _MOST_FILES = 1000
 _MOST_ERRORS = 1000

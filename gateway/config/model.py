@@ -54,6 +54,7 @@ from gateway.config.values import (
     read_flag,
     short_for,
 )
+from gateway.identity import settings
 from gateway.tasks.state_url import StateUrl, read_state
 
 # ---- gateway -------------------------------------------------------------------------------------------------------
@@ -251,6 +252,19 @@ class Issuer(Part):
     tls: PeerTls | None = None
     """Authorities for the servers of its keys and of its discovery document; those of the system by default."""
 
+    def as_settings(self) -> settings.Issuer:
+        """Return it as `identity` takes it."""
+        return settings.Issuer(
+            issuer=self.issuer,
+            audience=self.audience,
+            algorithms=self.algorithms,
+            tenant_claim=self.tenant_claim,
+            tenant_map=self.tenant_map,
+            tenant=self.tenant,
+            principal_claim=self.principal_claim,
+            leeway=self.leeway,
+        )
+
 
 class ApiKey(Part):
     """A key, stored as its SHA-256 only."""
@@ -264,6 +278,10 @@ class ApiKey(Part):
     expires: Day | None = None
     """Last day on which the key is good (UTC)."""
 
+    def as_settings(self) -> settings.ApiKey:
+        """Return it as `identity` takes it."""
+        return settings.ApiKey(**dict(self))
+
 
 class Auth(Part):
     """Authentication. Without it the gateway serves anonymous callers, on loopback only."""
@@ -276,6 +294,18 @@ class Auth(Part):
     """Certificates of clients; none is asked for where it is left out."""
     verification: Verification = Verification()
     """Bounds on the cost of verifying tokens."""
+
+    def as_settings(self) -> settings.Auth:
+        """Return it as `identity` takes it.
+
+        Raises:
+            ValueError: as `ClientPattern.parse`.
+        """
+        return settings.Auth(
+            {name: issuer.as_settings() for name, issuer in self.issuers.items()},
+            {name: key.as_settings() for name, key in self.api_keys.items()},
+            None if self.mtls is None else self.mtls.as_settings(),
+        )
 
 
 # ---- tenants -------------------------------------------------------------------------------------------------------

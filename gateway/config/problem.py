@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from gateway.routing.route import Place
+from gateway.telemetry.output import printable
 
 KeyPath = tuple[str | int, ...]
 """The keys and indexes that lead to a value, such as `("agents", "billing", "match", 0, "path")`."""
@@ -117,12 +118,6 @@ def spell_key(key: str) -> str:
 def is_odd(key: str) -> bool:
     """Return whether a key is too long for what it is."""
     return len(key) > (64 if _BARE.fullmatch(key) is not None else 20)
-
-
-def printable(text: str) -> str:
-    """Text that cannot move the cursor, colour the terminal or break the line; at most 200 characters of it."""
-    safe = "".join(character if character.isprintable() else "�" for character in text[:200])
-    return safe if len(text) <= 200 else safe + "…"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -15,10 +15,10 @@ from gateway.a2a.fault import BadRequest
 from gateway.a2a.paths import segments
 from gateway.config import effective
 from gateway.config.agent import Agent, Backend, Match, backends, is_stdio
-from gateway.config.client import ClientName, Clients, UnknownClient
 from gateway.config.model import Config, RouteTest
-from gateway.config.problem import KeyPath, Problem, printable
+from gateway.config.problem import KeyPath, Problem
 from gateway.config.yaml import Marks
+from gateway.identity.client_names import ClientName, Clients, UnknownClient
 from gateway.network.address import same_place
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import claim_condition, host_named
@@ -26,6 +26,7 @@ from gateway.routing.explain import Answer, Inquiry, Question, ask
 from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, Verdict, backend_key
 from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, path_segments
+from gateway.telemetry.output import printable
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ def caller_with_certificate(config: Config, subject: str) -> Principal:
     if mtls is None:
         raise UnknownClient("there is no `auth.mtls`")
     name = ClientName.read(subject)
-    found = Clients(mtls.clients).find([name])
+    found = Clients(mtls.as_settings().clients).find([name])
     san = () if name.kind == "common_name" else (name.text,)
     return found.principal({"san": san, "client": found.client})
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gateway.config.problem import KeyPath, Problem, printable
+from gateway.config.problem import KeyPath, Problem
 from gateway.config.secrets import Interpolation, is_secret
 from gateway.config.yaml import Marks, Source, Value
 from gateway.principal import ANONYMOUS_TENANT
+from gateway.telemetry.output import printable
 
 TENANT = "{tenant}"
 EVERY = "*"

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from types import MappingProxyType
 
 from gateway.a2a.fault import AuthExpired
-from gateway.config.model import ApiKey
+from gateway.identity.settings import ApiKey
 from gateway.principal import Principal
 
 MOST_PLACES = 64

@@ -15,12 +15,12 @@ import msgspec
 
 from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.a2a.fault import AuthInvalid, AuthMissing, RateLimited
-from gateway.config.model import Auth
 from gateway.identity.api_key import ApiKeys
 from gateway.identity.entitlement import Entitlement
 from gateway.identity.jwks import KeySet
 from gateway.identity.jwt import LONGEST, TokenVerifier
 from gateway.identity.mtls import Certificates
+from gateway.identity.settings import Auth, Verification
 from gateway.identity.verification import CredentialCache, FailureLimit, VerificationQueue
 from gateway.principal import ANONYMOUS, Certificate, Principal
 
@@ -56,6 +56,7 @@ class Authenticator:
     Args:
         auth: None for a gateway without authentication: all callers are anonymous, with or without a credential.
         anonymous: Whether callers without a credential are admitted.
+        bounds: Bounds on the cost of verifying credentials.
         key_sets: By the names of `auth.issuers`.
         tenants: The tenants that the file names; needed where an issuer has a `tenant_map`.
         queue: Spreads verifications over the turns of the event loop.
@@ -72,6 +73,7 @@ class Authenticator:
         auth: Auth | None,
         *,
         anonymous: bool,
+        bounds: Verification,
         key_sets: Mapping[str, KeySet],
         tenants: frozenset[str] = frozenset(),
         queue: VerificationQueue | None = None,
@@ -79,7 +81,6 @@ class Authenticator:
         self._is_open = auth is None
         self._key_sets = tuple(key_sets.values())
         settings = Auth() if auth is None else auth
-        bounds = settings.verification
         only_certificates = settings.mtls is not None and not settings.issuers and not settings.api_keys
         self.challenge = CERTIFICATE_CHALLENGE if only_certificates else CHALLENGE
         self._nobody = ANONYMOUS if anonymous else None

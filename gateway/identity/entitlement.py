@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.a2a.fault import AuthInvalid
-from gateway.config.client import METHOD, ClientName, Clients, UnknownClient
-from gateway.config.model import Auth, Issuer
 from gateway.identity.api_key import principal_of
+from gateway.identity.client_names import METHOD, ClientName, Clients, UnknownClient
 from gateway.identity.jwt import subject_of, tenant_of
+from gateway.identity.settings import Auth, Issuer
 from gateway.principal import ANONYMOUS, Principal
 
 

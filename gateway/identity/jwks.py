@@ -38,13 +38,14 @@ from jwt import PyJWK, PyJWTError
 from msgspec import UNSET, Meta, UnsetType
 
 from gateway.a2a.card_rewriting import TokenIssuer
-from gateway.config.limit import Verification
+from gateway.identity.settings import Verification
 from gateway.telemetry.tls_failure import kind
 
-DEFAULTS: Final = Verification()
 PATIENCE: Final = 2.0
 """Seconds that a token waits for a reading at most."""
 LONGEST_KID: Final = 256
+MOST_KEYS: Final = 100
+"""Keys of a set that has no bound of its own."""
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -164,7 +165,7 @@ class _Jwk(msgspec.Struct):
 
 
 def parse_keys(
-    document: bytes, algorithms: frozenset[str], *, most: int = DEFAULTS.keys_count, before: Keys | None = None
+    document: bytes, algorithms: frozenset[str], *, most: int = MOST_KEYS, before: Keys | None = None
 ) -> Keys:
     """Return the usable keys of a key set document.
 
@@ -303,7 +304,7 @@ class KeySet:
         jwks_url: str | None,
         algorithms: Iterable[str],
         http: httpx.AsyncClient,
-        bounds: Verification = DEFAULTS,
+        bounds: Verification,
         on_result: Callable[[str, bool], None] | None = None,
         label: str = "",
         clock: Callable[[], float] = time.monotonic,
@@ -505,7 +506,7 @@ class KeySet:
             raise KeySetInvalid("the address is neither https nor on loopback")
 
 
-def pause_after(failures: int, chance: float, every: float = DEFAULTS.keys_every) -> float:
+def pause_after(failures: int, chance: float, every: float) -> float:
     """Return the seconds until the next reading, after so many failures in a row.
 
     Args:

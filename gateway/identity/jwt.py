@@ -24,9 +24,8 @@ import jwt
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
 from gateway.a2a.json import Tree, parse_tree
 from gateway.a2a.paths import RESERVED, fits_path
-from gateway.config.limit import Verification
-from gateway.config.model import Issuer
 from gateway.identity.jwks import LONGEST_KID, Key, KeySet
+from gateway.identity.settings import Issuer, Verification
 from gateway.identity.verification import CredentialCache, VerificationQueue
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.token_claim import claim_at, single

@@ -19,7 +19,8 @@ from cryptography.x509.oid import NameOID
 from gateway.a2a.call import Head
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, BadRequest, NotAdmitted
 from gateway.a2a.headers import pass_on
-from gateway.config.client import ClientName, Clients, Mtls, UnknownClient, is_spiffe
+from gateway.identity.client_names import ClientName, Clients, UnknownClient, is_spiffe
+from gateway.identity.settings import Mtls
 from gateway.identity.verification import CredentialCache
 from gateway.principal import Certificate, Principal
 

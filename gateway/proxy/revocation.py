@@ -20,7 +20,7 @@ calls, and a stream is one call; no generation of A2A can renew the token within
 """
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted
-from gateway.config.client import METHOD
+from gateway.identity.client_names import METHOD
 from gateway.proxy.request import RequestContext
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot

@@ -43,6 +43,12 @@ def coloured(text: str, colour: str) -> str:
     return f"{colour}{text}{_PLAIN}"
 
 
+def printable(text: str) -> str:
+    """Text that cannot move the cursor, colour the terminal or break the line; at most 200 characters of it."""
+    safe = "".join(character if character.isprintable() else "�" for character in text[:200])
+    return safe if len(text) <= 200 else safe + "…"
+
+
 # ---- the sink --------------------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from gateway.cards.sign import OwnKey, sign
 from gateway.cards.verify import ALGORITHMS, CardVerifier, FileKeys
 from gateway.identity.jwks import KeySet
 from tests.cards.double import agent, always, choose, reply
+from tests.identity.issuance import BOUNDS
 from tests.support.gateway import card_of
 
 pytestmark = pytest.mark.anyio
@@ -275,7 +276,9 @@ async def test_keys_at_a_url_are_kept_while_it_is_down_and_without_any_no_card_i
     ):
 
         def key_set() -> KeySet:
-            return KeySet("keys", issuer_url="", jwks_url=f"{issuer.url}/keys", algorithms=ALGORITHMS, http=client)
+            return KeySet(
+                "keys", issuer_url="", jwks_url=f"{issuer.url}/keys", algorithms=ALGORITHMS, http=client, bounds=BOUNDS
+            )
 
         known = key_set()
         source = CardSource(CardPlace(there.url), client, verifier=CardVerifier(known, require=False))

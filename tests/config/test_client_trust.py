@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gateway.config.check import Examined, examine
 from gateway.config.checks.callers import _check_patterns_differ
 from gateway.config.checks.findings import Findings
-from gateway.config.client import ClientPattern
 from gateway.config.yaml import Marks
+from gateway.identity.client_names import ClientPattern
 from tests.config.reading import HASH, TODAY
 from tests.support.certificates import DAY, SERVER, Authority
 

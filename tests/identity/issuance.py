@@ -13,6 +13,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm, get_default_algorithms
 
+from gateway.config.limit import Verification
 from gateway.config.model import ALGORITHMS, Auth
 from gateway.identity.authenticator import Authenticator, Credentials
 from gateway.identity.jwks import KeySet
@@ -105,6 +106,10 @@ def auth(
     )
 
 
+BOUNDS = Verification().as_settings()
+"""The default bounds."""
+
+
 class Published:
     """The key set of an issuer, served without a socket.
 
@@ -129,7 +134,13 @@ class Published:
         self.now = 1000.0
         self.results: asyncio.Queue[bool] = asyncio.Queue()
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
-        asked = {"issuer_url": ISSUER, "jwks_url": ISSUER + KEYS, "algorithms": ALGORITHMS, "http": http}
+        asked = {
+            "issuer_url": ISSUER,
+            "jwks_url": ISSUER + KEYS,
+            "algorithms": ALGORITHMS,
+            "http": http,
+            "bounds": BOUNDS,
+        }
         hooks = {"clock": lambda: self.now, "on_result": lambda _, good: self.results.put_nowait(good)}
         self.key_set = KeySet("corp", **{**asked, **hooks, "wall": lambda: NOW, **settings})
 
@@ -171,7 +182,8 @@ def authenticator(
 ) -> Authenticator:
     used = auth() if settings is None else settings
     key_sets = {"corp": published().key_set if keys is None else keys} if used.issuers else {}
-    return Authenticator(used, anonymous=anonymous, key_sets=key_sets, **more)
+    bounds = used.verification.as_settings()
+    return Authenticator(used.as_settings(), anonymous=anonymous, bounds=bounds, key_sets=key_sets, **more)
 
 
 # Not a Runner: its close starts a thread, which Python 3.12 refuses while it ends.

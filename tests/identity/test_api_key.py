@@ -15,7 +15,9 @@ def digest(key: bytes) -> bytes:
 
 
 def keys(**written: dict[str, object]) -> ApiKeys:
-    return ApiKeys({name: ApiKey.model_validate({"tenant": "acme", **key}) for name, key in written.items()})
+    return ApiKeys(
+        {name: ApiKey.model_validate({"tenant": "acme", **key}).as_settings() for name, key in written.items()}
+    )
 
 
 def seconds(*when: int) -> float:
@@ -86,7 +88,7 @@ def test_the_places_of_a_key_are_bounded_and_the_oldest_goes_first() -> None:
 def test_what_is_no_sha256_is_refused(written: str) -> None:
     unchecked = ApiKey.model_construct(sha256=(written,), tenant="acme", agents=None, expires=None)
     with pytest.raises(ValueError, match="hex"):
-        ApiKeys({"batch": unchecked})
+        ApiKeys({"batch": unchecked.as_settings()})
 
 
 def test_one_hash_under_two_keys_is_refused() -> None:

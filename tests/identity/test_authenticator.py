@@ -12,6 +12,7 @@ from gateway.identity.authenticator import Authenticator, Credentials
 from gateway.identity.verification import VerificationQueue
 from gateway.principal import ANONYMOUS
 from tests.identity.issuance import (
+    BOUNDS,
     NOW,
     Published,
     auth,
@@ -42,7 +43,7 @@ def by_header(value: bytes) -> Credentials:
 @for_each("shown", [NOTHING, bearer(b"x"), by_header(b"x"), Credentials((b"Basic x", b"y"), (b"z",))])
 def test_a_gateway_without_auth_asks_nobody(shown: Credentials) -> None:
     for anonymous in (True, False):
-        assert identify(Authenticator(None, anonymous=anonymous, key_sets={}), shown) is ANONYMOUS
+        assert identify(Authenticator(None, anonymous=anonymous, bounds=BOUNDS, key_sets={}), shown) is ANONYMOUS
 
 
 def test_who_shows_nothing_is_anonymous_only_where_that_is_admitted() -> None:
@@ -114,7 +115,7 @@ def test_a_key_that_ended_is_called_expired() -> None:
 
 
 def test_a_card_says_what_callers_may_show() -> None:
-    assert Authenticator(None, anonymous=True, key_sets={}).schemes == ()
+    assert Authenticator(None, anonymous=True, bounds=BOUNDS, key_sets={}).schemes == ()
     assert authenticator().schemes == ("bearer",)
     assert ONLY_KEYS.schemes == ("api_key",)
     assert BOTH.schemes == ("bearer", "api_key")
@@ -123,7 +124,7 @@ def test_a_card_says_what_callers_may_show() -> None:
 
 def test_an_issuer_without_a_key_set_is_no_configuration() -> None:
     with pytest.raises(KeyError):
-        Authenticator(auth(), anonymous=False, key_sets={})
+        Authenticator(auth().as_settings(), anonymous=False, bounds=BOUNDS, key_sets={})
 
 
 BYTES = st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: b"Bearer " + tail)

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from gateway.config.client import Client, Clients
+from gateway.config.client import Client
 from gateway.config.model import Auth
+from gateway.identity import settings
+from gateway.identity.client_names import Clients
 from gateway.identity.entitlement import Entitlement
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from tests.table import for_each
@@ -24,7 +26,7 @@ LAST_DAY = 1_795_392_000.0
 
 
 def proven(tenant: str, principal: str, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
-    return Entitlement(AUTH, anonymous=anonymous).of_owner(tenant, principal, now)
+    return Entitlement(AUTH.as_settings(), anonymous=anonymous).of_owner(tenant, principal, now)
 
 
 def test_a_key_stands_as_the_file_has_it_now_and_until_its_end() -> None:
@@ -74,11 +76,11 @@ def test_of_certificates_the_name_counts(tenant: str, principal: str, *, stands:
     }
     auth = Auth.model_validate({"mtls": mtls})
     assert auth.mtls is not None
-    clients = Clients(auth.mtls.clients)
-    found = Entitlement(auth, anonymous=True, clients=clients).of_owner(tenant, principal, 0.0)
+    clients = Clients(auth.mtls.as_settings().clients)
+    found = Entitlement(auth.as_settings(), anonymous=True, clients=clients).of_owner(tenant, principal, 0.0)
     assert (found is not None) is stands
     assert found is None or (found.tenant, f"mtls/{found.subject}", found.method) == (tenant, principal, "mtls")
-    assert Entitlement(Auth(), anonymous=True).of_owner(tenant, principal, 0.0) is None
+    assert Entitlement(settings.Auth(), anonymous=True).of_owner(tenant, principal, 0.0) is None
 
 
 def test_a_certificate_still_proves_what_its_names_do_now() -> None:
@@ -88,9 +90,13 @@ def test_a_certificate_still_proves_what_its_names_do_now() -> None:
 
     def still(principal: Principal, **clients: dict[str, Any]) -> Principal | None:
         mtls = {"ca": "clients.pem", "clients": clients}
-        rules = Clients({name: Client.model_validate(each) for name, each in clients.items()}) if clients else None
+        rules = (
+            Clients({name: Client.model_validate(each).as_settings() for name, each in clients.items()})
+            if clients
+            else None
+        )
         auth = Auth.model_validate({"mtls": mtls})
-        return Entitlement(auth, anonymous=True, clients=rules).of_caller(principal, 0.0)
+        return Entitlement(auth.as_settings(), anonymous=True, clients=rules).of_caller(principal, 0.0)
 
     found = still(caller, mesh={"uri": "spiffe://m/{tenant}/*", "agents": "echo"})
     assert found is not None
@@ -129,7 +135,7 @@ BOB = of_token("corp", "globex", iss="https://i.test", aud="a", org="globex")
 
 
 def again(principal: Principal, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
-    return Entitlement(AUTH, anonymous=anonymous).of_caller(principal, now)
+    return Entitlement(AUTH.as_settings(), anonymous=anonymous).of_caller(principal, now)
 
 
 def test_a_key_is_what_the_file_makes_of_it_now() -> None:
@@ -200,7 +206,7 @@ def by(**issuer: Any) -> Auth:
     ],
 )
 def test_a_stream_goes_on_where_its_token_would_be_the_same_callers(issuer: dict[str, Any], *, stands: bool) -> None:
-    found = Entitlement(by(**issuer), anonymous=False, tenants=NAMED).of_caller(CALLER, 0.0)
+    found = Entitlement(by(**issuer).as_settings(), anonymous=False, tenants=NAMED).of_caller(CALLER, 0.0)
     assert (found is CALLER) is stands
 
 
@@ -216,14 +222,18 @@ def test_a_stream_goes_on_where_its_token_would_be_the_same_callers(issuer: dict
     ],
 )
 def test_an_owner_stands_where_the_map_could_make_it_one(mapped: dict[str, str], tenant: str, *, stands: bool) -> None:
-    found = Entitlement(by(tenant_map=mapped), anonymous=False, tenants=NAMED).of_owner(tenant, "corp/o", 0.0)
+    found = Entitlement(by(tenant_map=mapped).as_settings(), anonymous=False, tenants=NAMED).of_owner(
+        tenant, "corp/o", 0.0
+    )
     assert (found is not None) is stands
 
 
 def of_clients(**entry: Any) -> Entitlement:
     written = {"uri": "spiffe://m/{tenant}/*", **entry}
     auth = Auth.model_validate({"mtls": {"ca": "clients.pem", "clients": {"mesh": written}}})
-    return Entitlement(auth, anonymous=False, clients=Clients({"mesh": Client.model_validate(written)}))
+    return Entitlement(
+        auth.as_settings(), anonymous=False, clients=Clients({"mesh": Client.model_validate(written).as_settings()})
+    )
 
 
 @for_each("trusted", [True, False])

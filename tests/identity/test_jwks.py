@@ -249,7 +249,7 @@ def test_a_key_that_was_withdrawn_is_good_for_nothing_and_the_order_is_no_change
 def test_a_storm_of_unknown_keys_causes_one_reading_in_ten_seconds_or_as_the_file_says(
     written: dict[str, str], pause: float
 ) -> None:
-    keys = Published(jwk(rsa_key()), bounds=Verification.model_validate(written))
+    keys = Published(jwk(rsa_key()), bounds=Verification.model_validate(written).as_settings())
     who = authenticator(keys.key_set)
 
     async def refused(*names: str) -> int:
@@ -302,7 +302,7 @@ def test_while_an_issuer_hangs_known_keys_never_wait_and_others_no_longer_than_t
 
 
 def test_a_token_waits_for_keys_once_however_often_they_may_be_read() -> None:
-    keys = Published(jwk(rsa_key()), bounds=Verification.model_validate({"keys_on_demand": "1ms"}))
+    keys = Published(jwk(rsa_key()), bounds=Verification.model_validate({"keys_on_demand": "1ms"}).as_settings())
     who = authenticator(keys.key_set)
 
     async def test() -> None:
@@ -331,7 +331,7 @@ def test_an_issuer_that_is_down_is_asked_until_it_answers(caplog: pytest.LogCapt
 
 def test_keys_that_could_not_be_read_for_a_day_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
     for written, lasts in ({}, 24 * 3600.0), ({"keys_kept": "1m"}, 60.0):
-        keys = published(bounds=Verification.model_validate(written))
+        keys = published(bounds=Verification.model_validate(written).as_settings())
         who = authenticator(keys.key_set)
         keys.documents.clear()
         keys.now += lasts
@@ -355,7 +355,7 @@ def test_a_key_set_is_as_long_as_the_file_says_and_has_as_many_keys() -> None:
         ({"keys_count": "2"}, True),
         ({"keys_count": "1"}, False),
     ):
-        assert Published(*two, bounds=Verification.model_validate(written)).read() is good
+        assert Published(*two, bounds=Verification.model_validate(written).as_settings()).read() is good
     assert keys_of(*(jwk(ec_key(), f"k{number}") for number in range(100))).ignored == 0
 
 
@@ -386,10 +386,10 @@ def test_ignored_keys_are_told_to_the_operator_and_nothing_of_the_issuers_words(
 
 
 def test_keys_are_read_every_five_minutes_and_sooner_after_failures() -> None:
-    assert [pause_after(failures, 0.0) for failures in range(8)] == [300, 1, 2, 4, 8, 16, 30, 30]
-    assert pause_after(0, 1.0) == 225
-    assert pause_after(10**6, 0.0) == 30
-    keys = Published(jwk(rsa_key()), bounds=Verification.model_validate({"keys_every": "10ms"}))
+    assert [pause_after(failures, 0.0, 300.0) for failures in range(8)] == [300, 1, 2, 4, 8, 16, 30, 30]
+    assert pause_after(0, 1.0, 300.0) == 225
+    assert pause_after(10**6, 0.0, 300.0) == 30
+    keys = Published(jwk(rsa_key()), bounds=Verification.model_validate({"keys_every": "10ms"}).as_settings())
     running(keys, settled(keys, 3))
     keys.documents.clear()
     # Not after a second: nothing waits longer for failures than for successes.

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, Fault, RateLimited
 from gateway.a2a.paths import NAME
 from gateway.config.model import ALGORITHMS, Auth
+from gateway.identity import settings as identity
 from gateway.identity.authenticator import Authenticator
 from gateway.principal import Principal
 from tests.identity.issuance import (
+    BOUNDS,
     ISSUER,
     NOW,
     Private,
@@ -226,15 +228,15 @@ def test_clocks_that_differ_a_little_are_forgiven() -> None:
     assert proven(token(nbf=NOW + 29, iat=NOW + 29)).tenant == "acme"
 
 
-def twins(**second: object) -> Auth:
+def twins(**second: object) -> identity.Auth:
     both = {name: auth(tenant=name, tenant_claim=None).issuers["corp"] for name in ("one", "two")}
     both["two"] = both["two"].model_copy(update=second)
-    return Auth.model_construct(issuers=both, api_keys={})
+    return Auth.model_construct(issuers=both, api_keys={}).as_settings()
 
 
 def test_two_entries_of_one_issuer_are_told_apart_by_audience_or_not_at_all() -> None:
     sets = {"one": published().key_set, "two": published().key_set}
-    apart = Authenticator(twins(audience=("agents-eu",)), anonymous=False, key_sets=sets)
+    apart = Authenticator(twins(audience=("agents-eu",)), anonymous=False, bounds=BOUNDS, key_sets=sets)
     for audience, tenant in (("agents", "one"), ("agents-eu", "two")):
         principal = identify(apart, bearer(token(aud=audience)))
         assert principal is not None
@@ -242,7 +244,7 @@ def test_two_entries_of_one_issuer_are_told_apart_by_audience_or_not_at_all() ->
     with pytest.raises(AuthInvalid, match="ambiguous"):
         identify(apart, bearer(token(aud=["agents", "agents-eu"])))
     with pytest.raises(AuthInvalid, match="ambiguous"):
-        identify(Authenticator(twins(), anonymous=False, key_sets=sets), bearer(token()))
+        identify(Authenticator(twins(), anonymous=False, bounds=BOUNDS, key_sets=sets), bearer(token()))
 
 
 def test_an_issuer_without_a_rule_for_tenants_admits_nobody() -> None:

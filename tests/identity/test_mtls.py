@@ -21,7 +21,7 @@ MTLS = Mtls.model_validate(
             "hosts": {"dns": "a.test", "tenant": "acme", "agents": "echo"},
         },
     }
-)
+).as_settings()
 ACME = "spiffe://mesh.test/acme/x"
 
 

@@ -22,6 +22,7 @@ from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.outlier_detection import TlsFailed
 from gateway.upstream.request import request_head
+from tests.identity.issuance import BOUNDS
 from tests.push.support import Names
 from tests.support.certificates import CLIENT, DAY, SERVER, Authority
 from tests.support.gateway import CALL, card_of, running
@@ -118,7 +119,7 @@ async def test_a_card_that_is_not_reached_says_why(failure: str, tmp_path: Path)
 async def test_keys_that_are_not_read_say_why(failure: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with peer(failure, tmp_path) as port, open_http(trusting()) as client:
         url = f"https://{HOST}:{port}"
-        keys = KeySet("corp", issuer_url=url, jwks_url=None, algorithms=("RS256",), http=client)
+        keys = KeySet("corp", issuer_url=url, jwks_url=None, algorithms=("RS256",), http=client, bounds=BOUNDS)
         running = asyncio.ensure_future(keys.run())
         await keys.settled()
         running.cancel()

@@ -42,10 +42,11 @@ from gateway.config.agent import (
 )
 from gateway.config.checks.findings import Findings
 from gateway.config.model import Config
-from gateway.config.problem import KeyPath, nearest, printable
+from gateway.config.problem import KeyPath, nearest
 from gateway.config.values import HEADER_NAME, METADATA_NAME, SCOPE
 from gateway.network.address import ip_of, is_exposed, is_grpc, read_backend, read_url, same_place
 from gateway.network.certificate import signing_key
+from gateway.telemetry.output import printable
 
 # ---- backends --------------------------------------------------------------------------------------------------------
 

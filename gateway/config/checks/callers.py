@@ -9,16 +9,18 @@ from typing import TypeAlias
 from gateway.a2a.paths import fits_path
 from gateway.config import effective
 from gateway.config.checks.findings import Findings, listed
-from gateway.config.client import KINDS, METHOD, Client, ClientPattern, Mtls
+from gateway.config.client import Client, Mtls
 from gateway.config.limit import Limits
 from gateway.config.model import ApiKey, Auth, Config, Issuer, Tenant
-from gateway.config.problem import KeyPath, printable
+from gateway.config.problem import KeyPath
 from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
 from gateway.config.values import SCOPE
+from gateway.identity.client_names import KINDS, METHOD, ClientPattern
 from gateway.network.address import is_exposed, read_url
 from gateway.network.certificate import read_authorities
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
+from gateway.telemetry.output import printable
 
 # ---- API keys and issuers --------------------------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.config.problem import KeyPath, Problem, nearest, printable
+from gateway.config.problem import KeyPath, Problem, nearest
 from gateway.config.values import SYSTEM
 from gateway.config.yaml import Marks
 from gateway.network.certificate import CertificateUnusable, check_authorities, server_context
 from gateway.routing.route import Place
+from gateway.telemetry.output import printable
 
 T = TypeVar("T")
 

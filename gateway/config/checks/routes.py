@@ -7,13 +7,14 @@ from gateway.a2a.fault import REASONS
 from gateway.a2a.paths import RESERVED, fits_path
 from gateway.config.agent import Agent
 from gateway.config.checks.findings import Findings, listed
-from gateway.config.client import UnknownClient
 from gateway.config.model import Config, RouteTest
-from gateway.config.problem import KeyPath, nearest, printable
+from gateway.config.problem import KeyPath, nearest
 from gateway.config.routes import EVERYONE, agent_rules, caller_with_certificate, reach
+from gateway.identity.client_names import UnknownClient
 from gateway.routing.endpoint import host_named
 from gateway.routing.route import SKILL, AgentRules, Reach, Rule
 from gateway.routing.table import GrpcRules
+from gateway.telemetry.output import printable
 
 # ---- matches ---------------------------------------------------------------------------------------------------------
 

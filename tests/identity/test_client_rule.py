@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config.client import Client, ClientName, Clients, UnknownClient
+from gateway.config.client import Client
+from gateway.identity.client_names import ClientName, Clients, UnknownClient
 from tests.table import for_each
 
 CLIENTS: dict[str, Any] = {
@@ -17,7 +18,7 @@ CLIENTS: dict[str, Any] = {
 
 
 def find(*subjects: str, clients: dict[str, Any] = CLIENTS) -> tuple[str, str, str, frozenset[str] | None]:
-    rules = Clients({name: Client.model_validate(entry) for name, entry in clients.items()})
+    rules = Clients({name: Client.model_validate(entry).as_settings() for name, entry in clients.items()})
     whose = rules.find([ClientName.read(subject) for subject in subjects])
     return whose.client, whose.tenant, whose.name.subject, whose.agents
 
@@ -68,7 +69,7 @@ def test_patterns_that_no_check_has_seen_are_nobodys_where_they_cross() -> None:
 
 
 def test_a_caller_is_its_tenants_and_known_by_the_name() -> None:
-    rules = Clients({name: Client.model_validate(entry) for name, entry in CLIENTS.items()})
+    rules = Clients({name: Client.model_validate(entry).as_settings() for name, entry in CLIENTS.items()})
     caller = rules.find([ClientName("common_name", "fax")]).principal({"client": "fax"}, 7.0)
     assert (caller.tenant, caller.subject, caller.method, caller.issuer) == ("globex", "CN=fax", "mtls", "mtls")
     assert (caller.claims, caller.expires, caller.key, caller.narrowed) == ({"client": "fax"}, 7.0, None, None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.client import LONGEST_NAME, ClientName, ClientPattern
+from gateway.identity.client_names import LONGEST_NAME, ClientName, ClientPattern
 from gateway.routing.table import path_segments
 from tests.table import for_each
 
