@@ -28,8 +28,8 @@ from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
 from gateway.listener.catalog_page import Serve
-from gateway.listener.listeners import Listeners
 from gateway.listener.server import ListenFailed
+from gateway.listeners import ADMIN_LIMITS, Listeners
 from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
 from gateway.policy.token_bucket import SharedRates
@@ -213,6 +213,7 @@ class Gateway:
         pages = admin_app(
             self,
             token,
+            ADMIN_LIMITS,
             lambda fields: self._audit.write(Event.ADMIN_CALLED, fields),
             certified=admin_tls is not None and admin_tls.client_ca is not None,
         )

@@ -28,6 +28,7 @@ from gateway.cards.fetch import CardReport, CardSource
 from gateway.catalog.render import ASSETS
 from gateway.listener.admin_access import HEALTH_PATHS, guarded, sign_out
 from gateway.listener.catalog_page import FILES, CatalogPage, Serve, TryIt, TryItMessage
+from gateway.listener.limits import HttpLimits
 from gateway.policy.limits import Limits
 from gateway.reload import Reloader, Result, Trigger
 from gateway.routing.explain import Inquiry
@@ -103,6 +104,7 @@ class ManagedGateway(Protocol):
 def admin_app(
     gateway: ManagedGateway,
     token: str | None,
+    limits: HttpLimits,
     audit: Callable[[Mapping[str, object]], None] = lambda _fields: None,
     *,
     certified: bool = False,
@@ -112,6 +114,7 @@ def admin_app(
     Args:
         token: The bearer token that requests must have, except for health; None for a loopback listener, or with
             `certified`.
+        limits: Bounds on its connections.
         audit: Called for every request except health and metrics, answered or not.
         certified: Whether a request, health aside, must come with a client certificate.
     """
@@ -126,7 +129,7 @@ def admin_app(
         may_act_as=may_act_as,
         signs_out=token is not None,
     )
-    try_it = TryIt(lambda: gateway.snapshot, gateway.serve, may_act_as=may_act_as)
+    try_it = TryIt(lambda: gateway.snapshot, gateway.serve, limits, may_act_as=may_act_as)
     handlers = {**pages.handlers(), **catalog.handlers(), "try_it": try_it, "sign_out": sign_out}
     routes = [Route(each.path, handlers[each.name], methods=[each.method]) for each in OPERATIONS]
     return _Audited(guarded(Starlette(routes=routes), token, certified=certified), audit)

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow, ClientGone, Fault
 from gateway.a2a.headers import Pairs
-from gateway.config.limit import Http
+from gateway.listener.limits import HttpLimits
 from gateway.listener.request_parser import Unreadable, host_name
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.proxy.responder import Responder
@@ -46,7 +46,7 @@ class AsgiListener:
     def __init__(
         self,
         serve: Serve,
-        limits: Http,
+        limits: HttpLimits,
         *,
         refused: Callable[[str, str, int, str], None] = lambda *_: None,
         prefix: str = "",
@@ -82,7 +82,7 @@ class AsgiListener:
         await send({"type": "http.response.body", "body": body})
 
 
-def read_head(scope: Scope, limits: Http, prefix: str = "") -> tuple[Head, int | None]:
+def read_head(scope: Scope, limits: HttpLimits, prefix: str = "") -> tuple[Head, int | None]:
     """Return the head of a request, and the length of its body as the client states it, or None.
 
     A mount (`root_path`) is taken off the path, unless the public URL has it in its own.
@@ -142,7 +142,7 @@ class AsgiResponder:
         extra: Headers that the answer has beside its own.
     """
 
-    def __init__(self, receive: Receive, send: Send, head: Head, length: int | None, limits: Http) -> None:
+    def __init__(self, receive: Receive, send: Send, head: Head, length: int | None, limits: HttpLimits) -> None:
         self._receive = receive
         self._send = send
         self._bodiless = head.method == "HEAD"

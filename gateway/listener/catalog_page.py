@@ -29,8 +29,8 @@ from gateway.a2a.fault import BodyTooLarge, Fault
 from gateway.a2a.paths import is_tenant
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
-from gateway.config.limit import Http
 from gateway.listener.asgi import AsgiResponder
+from gateway.listener.limits import HttpLimits
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.proxy import catalog_view as view
@@ -54,7 +54,6 @@ SUBJECT = "operator"
 METHOD = "admin"
 _PAGE_HEADER = "x-a2a-gateway-page"
 """Only a script of the page sends it: a form cannot, and another site's script would have to ask first (CORS)."""
-_LIMITS = Http()
 _MEDIA_TYPES = (b"text/event-stream", b"application/json")
 _ANSWER_HEADERS = frozenset({b"content-type", b"x-request-id", b"retry-after", b"cache-control"})
 
@@ -285,11 +284,13 @@ class TryIt:
     Args:
         current: Returns the active snapshot.
         serve: Answers one request.
+        limits: Deadlines of an answer.
         may_act_as: Whether an operator may act as a tenant.
     """
 
-    def __init__(self, current: Callable[[], Snapshot], serve: Serve, *, may_act_as: bool) -> None:
+    def __init__(self, current: Callable[[], Snapshot], serve: Serve, limits: HttpLimits, *, may_act_as: bool) -> None:
         self._current = current
+        self._limits = limits
         self._serve = serve
         self._may_act_as = may_act_as
 
@@ -313,7 +314,7 @@ class TryIt:
             headers.append((b"authorization", b"Bearer " + message.credential.strip().encode("utf-8", "replace")))
         peer = "" if request.client is None else request.client.host
         head = Head("POST", quote(address.path).encode(), host=address.host, headers=tuple(headers), peer=peer)
-        responder = AsgiResponder(_replay(body, receive), _filter(send), head, len(body), _LIMITS)
+        responder = AsgiResponder(_replay(body, receive), _filter(send), head, len(body), self._limits)
         try:
             await self._serve(head, responder, caller=caller)
         finally:

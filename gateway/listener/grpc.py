@@ -36,11 +36,10 @@ from gateway.a2a.call import Head
 from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, ClientGone
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.headers import Pairs
-from gateway.config.limit import Http
-from gateway.config.model import Gateway
 from gateway.identity.mtls import read_certificate
 from gateway.listener.grpc_services import Answer, Health, Reflection
-from gateway.listener.server import ListenFailed, address_of, client_limits
+from gateway.listener.limits import GrpcLimits, HttpLimits
+from gateway.listener.server import ListenFailed, address_of
 from gateway.listener.tls import PemTls
 from gateway.principal import Certificate
 from gateway.proxy.pipeline import Pipeline
@@ -278,23 +277,23 @@ class GrpcListener:
 
     Args:
         reserved: A socket that holds the port (`server.reserve`); it is closed with the listener.
-        gateway: Limits, as the configuration has them when the gateway starts.
+        limits: Limits as they are when the gateway starts.
         ready: Returns whether new calls are accepted.
     """
 
     def __init__(
         self,
         reserved: socket.socket,
-        gateway: Gateway,
+        limits: GrpcLimits,
         pipeline: Pipeline,
         ready: Callable[[], bool],
         tls: PemTls | None,
     ) -> None:
         self._reserved = reserved
-        self._written = gateway
+        self._limits = limits
         self._pipeline = pipeline
         self._health = Health(ready, SERVICES)
-        self._reflection = Reflection(gateway.grpc.scope_field)
+        self._reflection = Reflection(limits.scope_field)
         self._other_calls = 0
         self._other_handlers: dict[str, Any] = {
             path: grpc.stream_stream_rpc_method_handler(partial(self._answer_other, answer))
@@ -304,7 +303,7 @@ class GrpcListener:
         self._stopping: dict[asyncio.Task[None], _Server] = {}
         self._closing = False
         self.address = address_of(reserved)
-        self._current = self._bind(tls, gateway.body_limit)
+        self._current = self._bind(tls, limits.body)
 
     # ---- Servers ---------------------------------------------------------------------------------------------------
 
@@ -392,21 +391,19 @@ class GrpcListener:
         task.add_done_callback(self._stopping.pop)
 
     def _options(self, longest: int) -> list[tuple[str, int]]:
-        written = self._written.grpc
-        asked = self._written.http.model_copy(update={"connections": written.connections})
-        connections = client_limits(asked, beside=self._written.http.connections).connections
+        limits = self._limits
         return [
             ("grpc.so_reuseport", 1),
-            ("grpc.max_allowed_incoming_connections", connections),
-            ("grpc.server_handshake_timeout_ms", _milliseconds(written.deadline)),
-            ("grpc.max_connection_idle_ms", _milliseconds(written.idle)),
-            ("grpc.keepalive_time_ms", _milliseconds(written.keepalive)),
+            ("grpc.max_allowed_incoming_connections", limits.connections),
+            ("grpc.server_handshake_timeout_ms", _milliseconds(limits.deadline)),
+            ("grpc.max_connection_idle_ms", _milliseconds(limits.idle)),
+            ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive)),
             ("grpc.keepalive_timeout_ms", _milliseconds(_KEEPALIVE_TIMEOUT)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", _milliseconds(_PING_INTERVAL)),
-            ("grpc.max_concurrent_streams", written.streams),
-            ("grpc.max_metadata_size", written.metadata),
-            ("grpc.absolute_max_metadata_size", written.metadata),
+            ("grpc.max_concurrent_streams", limits.streams),
+            ("grpc.max_metadata_size", limits.metadata),
+            ("grpc.absolute_max_metadata_size", limits.metadata),
             ("grpc.max_receive_message_length", min(_CORE_LIMIT_FACTOR * longest, 2**31 - 1)),
             ("grpc.max_send_message_length", -1),
             ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
@@ -429,7 +426,7 @@ class GrpcListener:
         remaining = context.time_remaining()
         # Always a head of its own, as a stream drops its content.
         head = replace(kept, timeout=None if remaining is None or remaining > _FOR_EVER else remaining)
-        responder = GrpcResponder(context, self._written.http, streams=method.operation.streams)
+        responder = GrpcResponder(context, self._limits.http, streams=method.operation.streams)
         task = asyncio.get_running_loop().create_task(self._serve(head, responder, kept))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -457,7 +454,7 @@ class GrpcListener:
         return head
 
     async def _refuse_metadata(self, metadata: Metadata, context: aio.ServicerContext) -> None:
-        most = self._written.http.header_count
+        most = self._limits.http.header_count
         if len(metadata) > most:
             words = f"there are more than {most} headers"
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words, self._refused(context, 431, words))
@@ -553,7 +550,7 @@ class GrpcResponder:
         "opened",
     )  # fmt: skip
 
-    def __init__(self, context: aio.ServicerContext, limits: Http, *, streams: bool) -> None:
+    def __init__(self, context: aio.ServicerContext, limits: HttpLimits, *, streams: bool) -> None:
         self._context = context
         self._limits = limits
         self._streams = streams

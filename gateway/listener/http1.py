@@ -42,9 +42,9 @@ import msgspec
 from gateway.a2a.call import Head
 from gateway.a2a.fault import BodyTooSlow, ClientGone
 from gateway.a2a.headers import Pairs
-from gateway.config.limit import Http
 from gateway.deadline import Deadline
 from gateway.identity.verification import network_of
+from gateway.listener.limits import HttpLimits
 from gateway.listener.request_parser import IncomingBody, IncomingHeads, RequestHead, Unreadable, refusal
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
@@ -227,7 +227,7 @@ class ListenerState:
     """
 
     serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
-    limits: Http = field(default_factory=Http)
+    limits: HttpLimits
     refused: Callable[[str, str, int, str], None] = lambda *_: None
     shares: Callable[[str], bool] = lambda _: False
     distrusted: Callable[[str, str, str], None] = lambda *_: None

@@ -15,7 +15,7 @@ import httptools
 import msgspec
 
 from gateway.a2a.call import Head
-from gateway.config.limit import Http
+from gateway.listener.limits import HttpLimits
 from gateway.principal import Certificate
 
 _LONGEST_METHOD = 32
@@ -86,7 +86,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     expects: bool
 
 
-def check_start(raw: bytes | bytearray, bounds: Http, checked: int = 0) -> None:
+def check_start(raw: bytes | bytearray, bounds: HttpLimits, checked: int = 0) -> None:
     """Refuse a head that has begun and can come to no good end.
 
     Args:
@@ -109,7 +109,7 @@ def check_start(raw: bytes | bytearray, bounds: Http, checked: int = 0) -> None:
 
 
 def read_head(
-    raw: bytes, peer: str, scheme: str, bounds: Http, *, certificate: Certificate | None = None
+    raw: bytes, peer: str, scheme: str, bounds: HttpLimits, *, certificate: Certificate | None = None
 ) -> RequestHead:
     """Return the head of a request.
 
@@ -205,7 +205,7 @@ class Again:
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)(?=[ \t]*\r\n)", re.IGNORECASE)
 
 
-def _read_line(line: bytes, bounds: Http) -> tuple[str, bytes, bool]:
+def _read_line(line: bytes, bounds: HttpLimits) -> tuple[str, bytes, bool]:
     """Method, target, and whether the version is 1.0."""
     found = _LINE.fullmatch(line)
     if found is None:
@@ -394,7 +394,7 @@ class IncomingHeads:
 
     __slots__ = ("_again", "_bounds", "_checked", "received")
 
-    def __init__(self, bounds: Http) -> None:
+    def __init__(self, bounds: HttpLimits) -> None:
         self._bounds = bounds
         self._again: Again | None = None
         self._checked = 0

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.background import Background
-from gateway.config.limit import Http
 from gateway.listener.handshake import Handshakes
 from gateway.listener.http1 import ClientConnection, ListenerState, ServerState
+from gateway.listener.limits import HttpLimits
 from gateway.network.address import UNIX
 from gateway.network.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.proxy.client_address import Network
@@ -161,8 +161,8 @@ def server_tls(chain: Path, key: Path) -> ServerTls:
         raise ListenFailed(f"cannot serve TLS with {chain} and {key}: {named.name} {error.fact}") from error
 
 
-def client_limits(written: Http, beside: int = 0) -> Http:
-    """Return the configured bounds, with fewer connections if the system grants fewer open files.
+def allowed_connections(most: int, beside: int = 0) -> int:
+    """Return the bound on connections, or less if the system grants fewer open files.
 
     Args:
         beside: Connections of the other listener for clients. With too few files for both, this one gets the rest, and
@@ -172,8 +172,7 @@ def client_limits(written: Http, beside: int = 0) -> Http:
     if allowed == resource.RLIM_INFINITY:
         allowed = _MOST_FILES
     for_clients = int(allowed * _FILES_FOR_CLIENTS)
-    connections = min(written.connections, max(for_clients - beside, for_clients // 2))
-    return written.model_copy(update={"connections": connections})
+    return min(most, max(for_clients - beside, for_clients // 2))
 
 
 def raise_file_limit() -> None:
@@ -186,7 +185,7 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _tune(listener: socket.socket, limits: Http) -> None:
+def _tune(listener: socket.socket, limits: HttpLimits) -> None:
     """Set the bounds of the system for unsent bytes; connections inherit them."""
     for name, value in (
         # With megabytes in the kernel, a client that does not read would be noticed after minutes.

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,9 @@ from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.limit import Http
 from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState
+from gateway.listener.limits import HttpLimits
 from gateway.listener.server import HttpServer, bind, server_tls
+from gateway.listeners import http_limits
 from tests.support.gateway import Client
 from tests.support.scripted import WAIT
 
@@ -26,9 +28,9 @@ TEXT = (b"content-type", b"text/plain")
 Serve = Callable[["Front", Head, ClientResponder], Awaitable[None]]
 
 
-def limited(**bounds: Any) -> Http:
+def limited(**bounds: Any) -> HttpLimits:
     """The default bounds, but for these; times in seconds."""
-    return Http().model_copy(update=bounds)
+    return replace(http_limits(Http()), **bounds)
 
 
 async def echoes(front: "Front", head: Head, wire: ClientResponder) -> None:
@@ -151,7 +153,7 @@ class Front:
 @asynccontextmanager
 async def fronting(
     serve: Serve = echoes,
-    limits: Http | None = None,
+    limits: HttpLimits | None = None,
     *,
     tls: "Tls | None" = None,
     proxies: Sequence[str] = (),

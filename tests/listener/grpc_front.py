@@ -16,6 +16,7 @@ from gateway.config.model import Gateway
 from gateway.listener.grpc import GrpcListener, GrpcResponder
 from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
+from gateway.listeners import grpc_limits
 from gateway.proxy.connection_cache import ConnectionCache
 from tests.support.http2_client import RawClient
 from tests.support.scripted import WAIT
@@ -134,7 +135,7 @@ async def fronting(
     front = Front(serve)
     line: Any = front
     gateway = Gateway(http=http or {}, grpc=bounds, body_limit=LONGEST)
-    front.grpc_listener = GrpcListener(reserve("127.0.0.1:0"), gateway, line, lambda: front.ready, tls)
+    front.grpc_listener = GrpcListener(reserve("127.0.0.1:0"), grpc_limits(gateway), line, lambda: front.ready, tls)
     front.address = front.listener.address
     await front.listener.start()
     try:

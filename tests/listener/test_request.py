@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.limit import Http
+from gateway.listener.limits import HttpLimits
 from gateway.listener.request_parser import Again, RequestHead, Unreadable, check_start, read_head
 from tests.listener.front import limited
 
 BOUNDS = limited()
 
 
-def head_of(raw: bytes, bounds: Http = BOUNDS) -> RequestHead:
+def head_of(raw: bytes, bounds: HttpLimits = BOUNDS) -> RequestHead:
     return read_head(raw, "192.0.2.1", "https", bounds)
 
 
@@ -19,7 +19,7 @@ def lines(*each: bytes, first: bytes = b"POST /a?b=c HTTP/1.1") -> bytes:
     return b"\r\n".join((first, b"Host: x", *each)) + b"\r\n\r\n"
 
 
-def refusal(raw: bytes, bounds: Http = BOUNDS) -> int:
+def refusal(raw: bytes, bounds: HttpLimits = BOUNDS) -> int:
     with pytest.raises(Unreadable) as caught:
         head_of(raw, bounds)
     return caught.value.status
@@ -79,7 +79,7 @@ def test_words_for_clients_name_what_is_wrong_and_nothing_else() -> None:
 # ---- Cuts do not matter --------------------------------------------------------------------------------------------
 
 
-def outcome(raw: bytes, cuts: list[int], bounds: Http) -> tuple[object, ...] | None:
+def outcome(raw: bytes, cuts: list[int], bounds: HttpLimits) -> tuple[object, ...] | None:
     """What a connection makes of the first head in `raw`; None where it is refused."""
     received = b""
     checked = 0

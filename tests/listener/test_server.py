@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,15 @@ from gateway.listener.server import (
     HttpServer,
     ListenFailed,
     address_of,
+    allowed_connections,
     bind,
-    client_limits,
     raise_file_limit,
     reserve,
     server_tls,
 )
+from gateway.listeners import http_limits
 from gateway.network.certificate import ServerTls
-from tests.listener.front import fronting, starved
+from tests.listener.front import fronting, limited, starved
 from tests.loops import FAST
 from tests.support.scripted import WAIT
 from tests.support.undisturbed import undisturbed
@@ -112,7 +114,7 @@ class App:
 async def serving(app: App, tls: ServerTls | None = None) -> AsyncIterator[tuple[HttpServer, int]]:
     listener = bind("127.0.0.1:0")
     port = listener.getsockname()[1]
-    server, background = HttpServer(listener, ListenerState(app), tls=tls), Background()
+    server, background = HttpServer(listener, ListenerState(app, limited()), tls=tls), Background()
     await server.start(background, "test")
     try:
         yield server, port
@@ -235,7 +237,7 @@ def test_what_the_file_says_is_what_clients_get() -> None:
             "tls_handshake": "12s",
         }
     )
-    assert client_limits(written) == written
+    assert asdict(http_limits(written)) == written.model_dump()
 
 
 @pytest.fixture
@@ -247,13 +249,13 @@ def few_files() -> Iterator[None]:
 
 
 def test_there_are_no_more_connections_than_files(few_files: None) -> None:
-    assert client_limits(Http()).connections == 900
-    assert client_limits(Http.model_validate({"connections": 5})).connections == 5
+    assert allowed_connections(20_000) == 900
+    assert allowed_connections(5) == 5
 
 
 def test_two_listeners_have_no_more_connections_together_than_there_are_files(few_files: None) -> None:
     for most, beside, allowed in ((20_000, 10_000, 450), (20_000, 100, 800), (5, 10_000, 5), (10_000, 5, 895)):
-        assert client_limits(Http(connections=most), beside).connections == allowed
+        assert allowed_connections(most, beside) == allowed
 
 
 def test_a_process_takes_the_files_that_it_may_have(few_files: None) -> None:
@@ -262,7 +264,7 @@ def test_a_process_takes_the_files_that_it_may_have(few_files: None) -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 1_048_576), hard)
     raise_file_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, 1_048_576)
-    assert client_limits(Http()).connections == min(int(min(hard, 1_048_576) * 0.9), 20_000)
+    assert allowed_connections(20_000) == min(int(min(hard, 1_048_576) * 0.9), 20_000)
 
 
 def test_a_system_without_a_limit_is_asked_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,9 +274,9 @@ def test_a_system_without_a_limit_is_asked_for_no_more(monkeypatch: pytest.Monke
         monkeypatch.setattr(resource, "getrlimit", lambda _, pair=found: pair)
         raise_file_limit()
     assert asked == [(1_048_576, resource.RLIM_INFINITY)]
-    assert client_limits(Http()).connections == 20_000
+    assert allowed_connections(20_000) == 20_000
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert client_limits(Http()).connections == 20_000
+    assert allowed_connections(20_000) == 20_000
 
 
 @pytest.mark.parametrize("anyio_backend", [FAST])
@@ -346,5 +348,5 @@ def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path
 
 async def test_a_server_that_never_started_closes_its_socket() -> None:
     listener = bind("127.0.0.1:0")
-    await HttpServer(listener, ListenerState(App())).aclose()
+    await HttpServer(listener, ListenerState(App(), limited())).aclose()
     assert listener.fileno() == -1

@@ -1,11 +1,11 @@
-"""The listeners of one gateway: for clients over HTTP and gRPC, and for operators."""
+"""The listeners of one gateway, built from its configuration: for clients over HTTP and gRPC, and for operators."""
 
 import asyncio
 import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -15,13 +15,14 @@ from starlette.types import ASGIApp
 from gateway.background import Background
 from gateway.config.client import Mtls
 from gateway.config.limit import Http
-from gateway.config.model import AdminTls, Config, Tls
+from gateway.config.model import AdminTls, Config, Gateway, Tls
 from gateway.config.yaml import Marks
 from gateway.listener.admin import LONGEST_BODY, MOST_CONNECTIONS
 from gateway.listener.asgi import AsgiListener, HostedApplication
 from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import ConnectionLimit, ListenerState
-from gateway.listener.server import HttpServer, ListenFailed, bind, client_limits, reserve, server_tls
+from gateway.listener.limits import GrpcLimits, HttpLimits
+from gateway.listener.server import HttpServer, ListenFailed, allowed_connections, bind, reserve, server_tls
 from gateway.listener.tls import PemTls
 from gateway.network.address import UNIX
 from gateway.network.certificate import CertificateUnusable, ServerTls, ask, read_authorities
@@ -45,6 +46,22 @@ class Certificates:
     public: ServerTls | None = None
     grpc: PemTls | None = None
     admin: ServerTls | None = None
+
+
+def http_limits(written: Http) -> HttpLimits:
+    """Return the bounds on the connections over HTTP."""
+    return HttpLimits(**dict(written))
+
+
+def grpc_limits(written: Gateway) -> GrpcLimits:
+    """Return the bounds on the connections over gRPC."""
+    connections = allowed_connections(written.grpc.connections, beside=written.http.connections)
+    limits = dict(written.grpc) | {"connections": connections}
+    return GrpcLimits(http_limits(written.http), written.body_limit, **limits)
+
+
+ADMIN_LIMITS = http_limits(Http(connections=MOST_CONNECTIONS))
+"""Bounds on the connections of operators."""
 
 
 class Listeners:
@@ -106,7 +123,9 @@ class Listeners:
         tls = await asyncio.to_thread(self.certificates, config, marks)
         listener = PublicListener(self._pipeline, self._ready, callbacks, trouble=self._trouble)
         if self._over_http:
-            limits = client_limits(written.http, beside=0 if written.listen_grpc is None else written.grpc.connections)
+            beside = 0 if written.listen_grpc is None else written.grpc.connections
+            connections = allowed_connections(written.http.connections, beside)
+            limits = replace(http_limits(written.http), connections=connections)
             proxies = tuple(ipaddress.ip_network(network) for network in written.proxy_protocol)
             connection_limit: ConnectionLimit | None = None  # of all addresses together
             for address in written.listen:
@@ -122,10 +141,12 @@ class Listeners:
                 logger.info("listening on %s", ", ".join(addresses))
         else:
             prefix = urlsplit(written.public_url or "").path.rstrip("/")
-            self.asgi = AsgiListener(listener, written.http, refused=self._pipeline.unreadable, prefix=prefix)
+            self.asgi = AsgiListener(
+                listener, http_limits(written.http), refused=self._pipeline.unreadable, prefix=prefix
+            )
             self.address = written.listen[0]
         if self._has_admin(config):
-            state = ListenerState(HostedApplication(pages, LONGEST_BODY), Http(connections=MOST_CONNECTIONS))
+            state = ListenerState(HostedApplication(pages, LONGEST_BODY), ADMIN_LIMITS)
             self._admin = self._server("admin", written.admin.listen, written.socket_mode, state, tls=tls.admin)
             self.admin_address = self._admin.address
         if written.listen_grpc is not None:
@@ -133,7 +154,7 @@ class Listeners:
 
             # grpc-core opens the socket itself.
             reserved = self._sockets.get(("grpc", written.listen_grpc)) or reserve(written.listen_grpc)
-            self._grpc = GrpcListener(reserved, written, self._pipeline, self._ready, tls.grpc)
+            self._grpc = GrpcListener(reserved, grpc_limits(written), self._pipeline, self._ready, tls.grpc)
             self.grpc_address = self._grpc.address
 
     def _server(
