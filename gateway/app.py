@@ -29,7 +29,6 @@ from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
 from gateway.listener.catalog_page import Serve
 from gateway.listener.server import ListenFailed
-from gateway.listeners import ADMIN_LIMITS, Listeners
 from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
 from gateway.policy.token_bucket import SharedRates
@@ -45,6 +44,7 @@ from gateway.push.webhooks import Webhooks
 from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
+from gateway.startup import ADMIN_LIMITS, Listeners
 from gateway.tasks.ledger import Ledger, make_store
 from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import Bounds, Store, StoreBroken, counted

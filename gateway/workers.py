@@ -42,9 +42,9 @@ from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind, remove, reserve
-from gateway.listeners import Sockets
 from gateway.reload import Origin, Report, Result, Unusable, usable
 from gateway.service_manager import Notifier, leave_at_once
+from gateway.startup import Sockets
 from gateway.telemetry import log
 from gateway.telemetry.output import SharedStream, form_of
 from gateway.telemetry.worker_metrics import WorkerMetrics

@@ -1,1 +1,1 @@
-"""Addresses and certificates as text and files have them: their grammar, and TLS contexts made of them."""
+"""Connections, whichever side begins them: the grammar of addresses, TLS contexts of certificates, deadlines."""

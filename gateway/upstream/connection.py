@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
-from gateway.deadline import Deadline
+from gateway.network.deadline import Deadline
 from gateway.upstream.outlier_detection import Unsent
 from gateway.upstream.response import CUT, Response, late
 from gateway.upstream.response_parser import PlainHeads, ResponseParser

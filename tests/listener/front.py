@@ -20,7 +20,7 @@ from gateway.config.limit import Http
 from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState
 from gateway.listener.limits import HttpLimits
 from gateway.listener.server import HttpServer, bind, server_tls
-from gateway.listeners import http_limits
+from gateway.startup import http_limits
 from tests.support.gateway import Client
 from tests.support.scripted import WAIT
 

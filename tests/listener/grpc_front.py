@@ -16,8 +16,8 @@ from gateway.config.model import Gateway
 from gateway.listener.grpc import GrpcListener, GrpcResponder
 from gateway.listener.server import reserve
 from gateway.listener.tls import PemTls
-from gateway.listeners import grpc_limits
 from gateway.proxy.connection_cache import ConnectionCache
+from gateway.startup import grpc_limits
 from tests.support.http2_client import RawClient
 from tests.support.scripted import WAIT
 

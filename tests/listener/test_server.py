@@ -34,8 +34,8 @@ from gateway.listener.server import (
     reserve,
     server_tls,
 )
-from gateway.listeners import http_limits
 from gateway.network.certificate import ServerTls
+from gateway.startup import http_limits
 from tests.listener.front import fronting, limited, starved
 from tests.loops import FAST
 from tests.support.scripted import WAIT

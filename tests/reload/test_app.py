@@ -105,7 +105,7 @@ async def test_a_certificate_that_is_not_read_holds_nobody_up(tmp_path: Path, mo
         loop.call_soon_threadsafe(began.set)
         answers.wait(WAIT)
 
-    monkeypatch.setattr("gateway.listeners.open_tls", hangs)
+    monkeypatch.setattr("gateway.startup.open_tls", hangs)
     gateway = assembled(SECURED, tmp_path / "gateway.yaml")
     starting = asyncio.ensure_future(gateway.start())
     async with asyncio.timeout(WAIT):

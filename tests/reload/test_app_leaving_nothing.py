@@ -121,7 +121,7 @@ async def test_a_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
             async def start(*_: object) -> None:
                 raise OSError("no more descriptors")
 
-            monkeypatch.setattr("gateway.listeners.HttpServer.start", start)
+            monkeypatch.setattr("gateway.startup.HttpServer.start", start)
         # `agents` that would be asked for their cards.
         text = text.replace("agents: {}", 'agents: { echo: "http://127.0.0.1:1" }')
 

@@ -43,7 +43,7 @@ from gateway.a2a.framing import sse
 from gateway.a2a.framing.lsp import HEADER_BYTES, BadFrame, Frame, FrameDecoder, Framing, whole
 from gateway.a2a.json import Members
 from gateway.a2a.progress import Progress
-from gateway.deadline import Deadline
+from gateway.network.deadline import Deadline
 from gateway.upstream.response import Response, late
 from gateway.upstream.response_parser import ResponseParser
 
