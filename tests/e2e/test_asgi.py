@@ -177,6 +177,7 @@ async def test_a_head_that_serve_refuses_is_refused(
     headers: list[tuple[bytes, bytes]], target: bytes, status: int
 ) -> None:
     told: list[Any] = []
+    log = BytesIO()
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -185,18 +186,19 @@ async def test_a_head_that_serve_refuses_is_refused(
         told.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "raw_path": target, "query_string": b"", "headers": headers}
-    app = create_app(
-        {"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=BytesIO()
-    )
+    app = create_app({"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=log)
     async with app:
         await app(scope, receive, tell)
     assert told[0]["status"] == status
+    [line] = [json.loads(each) for each in log.getvalue().splitlines()]
+    assert (line["status"], line["outcome"], line["reason"]) == (status, "client_error", "bad_request")
+    assert (b"x-request-id", line["request_id"].encode()) in told[0]["headers"]
 
 
 # ---- Under servers ---------------------------------------------------------------------------------------------------
 
 SERVERS = {
-    "uvicorn": ["-m", "uvicorn", "gateway.asgi:app", "--port", "{port}"],
+    "uvicorn": ["-m", "uvicorn", "gateway.asgi:app", "--port", "{port}", "--http", "h11", "--no-proxy-headers"],
     "hypercorn": ["-m", "hypercorn", "gateway.asgi:app", "--bind", "127.0.0.1:{port}"],
     "granian": ["-m", "granian", "--interface", "asgi", "gateway.asgi:app", "--port", "{port}"],
 }
