@@ -23,7 +23,7 @@ from gateway.asgi import ConfigurationError, create_app
 from gateway.config.model import Config
 from tests.e2e.process import ROOT, WAIT
 from tests.e2e.sdk import saying
-from tests.support.gateway import CALL, RESULT, agent, keys, secret
+from tests.support.gateway import CALL, RESULT, Client, agent, keys, request, secret
 from tests.support.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
 from tests.table import cells
 
@@ -244,6 +244,42 @@ async def talks(wire: Wire) -> None:
             await wire.send(whole(RESULT))
 
 
+CARD_PATH = "/echo/.well-known/agent-card.json"
+
+
+async def sends_a_body_in_its_own_way(url: str, *, asks_at_once: bool) -> None:
+    """In chunks with a trailer, only when told to go on, and all of it whatever the answer is.
+
+    Args:
+        asks_at_once: Whether the server tells every client to go on.
+    """
+
+    async def connected() -> Client:
+        return Client(*await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2])))
+
+    client = await connected()
+    opening = request(
+        "POST", "/echo", None, [(b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
+    )
+    await client.send(opening + chunk(CALL) + b"0\r\nA2A-Version: 9.9\r\n\r\n")
+    assert (await client.answer()).body == RESULT
+    client.leave()
+    for path, begins in (
+        ("/echo", b"HTTP/1.1 100 "),
+        ("/nobody", b"HTTP/1.1 100 " if asks_at_once else b"HTTP/1.1 404 "),
+    ):
+        client = await connected()
+        length = (b"content-length", b"%d" % len(CALL))
+        await client.send(request("POST", path, None, [length, (b"expect", b"100-continue")]))
+        async with asyncio.timeout(WAIT):
+            assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(begins)
+        client.leave()
+    client = await connected()
+    await client.send(request("POST", "/nobody", b"x" * 900_000))
+    assert (await client.answer()).status == 404
+    client.leave()
+
+
 @pytest.mark.parametrize(
     ("server", "http2"),
     [
@@ -263,12 +299,21 @@ async def test_clients_notice_nothing_under_another_server(server: str, http2: b
                 assert answer.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
                 assert answer.headers["x-request-id"]
                 assert (await http.post(f"{url}/nobody", content=CALL, headers=JSON)).status_code == 404
+                refused = await http.delete(f"{url}/echo")
+                assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+                full, bare = await http.get(url + CARD_PATH), await http.head(url + CARD_PATH)
+                assert (bare.status_code, bare.content) == (200, b"")
+                assert bare.headers["content-length"] == full.headers["content-length"] == str(len(full.content))
+                if not http2:
+                    await sends_a_body_in_its_own_way(url, asks_at_once=server == "hypercorn")
                 async with http.stream("POST", f"{url}/echo", content=STREAM, headers=JSON) as stream:
                     assert stream.headers["content-type"] == "text/event-stream"
                     # It comes although the agent says nothing more.
                     assert await anext(stream.aiter_raw()) == EVENT
                     left = asyncio.get_running_loop().time()
             await backend.all_gone()
+            # A trailer is no header.
+            assert {request.header(b"a2a-version") for request in backend.requests} <= {b"1.0", None}
             [wire] = [each for each in backend.wires if each.left_at is not None]
             assert wire.left_at is not None
             assert wire.left_at - left < PROMPT
