@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from gateway.asgi import ConfigurationError, create_app
+from gateway.asgi import app as of_environment
 from gateway.config.model import Config
 from tests.e2e.process import ROOT, WAIT
 from tests.e2e.sdk import saying
@@ -123,11 +124,11 @@ async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_ur
         app = create_app(written(backend.url, tmp_path, **named), access_stream=BytesIO())
         outer: Any
         if framework == "starlette":
-            outer = Starlette(routes=[Mount("/agents", app)])
+            outer = Starlette(routes=[Mount("/agents", app)], lifespan=app.lifespan)
         else:
-            outer = FastAPI()
+            outer = FastAPI(lifespan=app.lifespan)
             outer.mount("/agents", app)
-        async with app.lifespan(outer), transport(outer) as client:
+        async with outer.router.lifespan_context(outer), transport(outer) as client:
             assert (await client.post("/agents/echo", content=CALL, headers=JSON)).json() == json.loads(RESULT)
             assert (await client.get("/agents/-/ready")).status_code == 200
             assert (await client.post("/echo", content=CALL, headers=JSON)).status_code == 404
@@ -193,6 +194,90 @@ async def test_a_head_that_serve_refuses_is_refused(
     [line] = [json.loads(each) for each in log.getvalue().splitlines()]
     assert (line["status"], line["outcome"], line["reason"]) == (status, "client_error", "bad_request")
     assert (b"x-request-id", line["request_id"].encode()) in told[0]["headers"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status"), [({"body_idle": "50ms"}, 408), ({"write_stall": "50ms"}, None), ({}, 200)]
+)
+async def test_a_client_that_does_nothing_is_not_waited_for(
+    bounds: dict[str, str], status: int | None, tmp_path: Path
+) -> None:
+    """The body of one does not come, the other reads nothing; a third, of HTTP/1.0, names no host."""
+    told: list[Any] = []
+    log = BytesIO()
+    came = asyncio.Event()
+    if "body_idle" not in bounds:
+        came.set()
+
+    async def receive() -> dict[str, Any]:
+        await came.wait()
+        came.clear()
+        return {"type": "http.request", "body": CALL, "more_body": False}
+
+    async def tell(message: Any) -> None:
+        if "write_stall" in bounds:
+            await asyncio.Event().wait()
+        told.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"a2a-version", b"1.0")]
+    scope = {
+        "type": "http", "method": "POST", "path": "/echo", "headers": headers, "http_version": "1.0",
+    }  # fmt: skip
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        app = create_app(written(backend.url, tmp_path, http=bounds), access_stream=log)
+        async with app, asyncio.timeout(WAIT):
+            await app(scope, receive, tell)
+    assert [each["status"] for each in told if "status" in each] == ([] if status is None else [status])
+    [line] = [json.loads(each) for each in log.getvalue().splitlines()]
+    expected = {408: "bad_request", None: "client_gone", 200: None}[status]
+    assert line.get("reason") == expected
+
+
+# ---- What it listens to itself ---------------------------------------------------------------------------------------
+
+
+async def test_operators_and_grpc_have_addresses_only_where_the_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2A_GATEWAY_PUBLIC_URL", "http://outside.test")
+    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
+        async with create_app(written(backend.url, tmp_path), access_stream=BytesIO()) as app:
+            gateway = app.gateway
+            assert (gateway.admin_url, gateway.grpc_address, gateway.listeners.servers) == ("", "", [])
+            assert gateway.public_url == "http://outside.test"
+        more = {"admin": "127.0.0.1:0", "listen_grpc": "127.0.0.1:0"}
+        async with create_app(written(backend.url, tmp_path, **more), access_stream=BytesIO()) as app:
+            async with httpx.AsyncClient() as client:
+                assert (await client.get(f"{app.gateway.admin_url}/-/agents")).status_code == 200
+            assert app.gateway.grpc_address
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "A2A_GATEWAY_CONFIG is not set"),
+        ("version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n", "gateway.yaml:2:19  agents.echo.backnd"),
+    ],
+)
+async def test_a_file_with_a_mistake_fails_the_start_of_its_server(
+    text: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    monkeypatch.delenv("A2A_GATEWAY_CONFIG", raising=False)
+    if text is not None:
+        file.write_text(text)
+        monkeypatch.setenv("A2A_GATEWAY_CONFIG", str(file))
+    told: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "lifespan.startup"}
+
+    async def tell(message: Any) -> None:
+        told.append(message)
+
+    await of_environment({"type": "lifespan"}, receive, tell)
+    assert [each["type"] for each in told] == ["lifespan.startup.failed"]
+    assert why in told[0]["message"]
 
 
 # ---- Under servers ---------------------------------------------------------------------------------------------------
