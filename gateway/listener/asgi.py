@@ -151,10 +151,9 @@ class AsgiResponder:
         self._bodiless = head.method == "HEAD"
         self._length = length
         self._is_http1 = head.http_version.startswith("1")
-        names = dict(head.headers)
-        self._is_empty = head.method in ("GET", "HEAD") and not length and b"transfer-encoding" not in names
+        self._is_empty = head.method in ("GET", "HEAD") and not length and b"transfer-encoding" not in head.values
         # Whether the client holds the body back until it is asked for, which `receive` does (RFC 9110 §10.1.1).
-        self._expects = b"expect" in names
+        self._expects = b"expect" in head.values and not self._is_empty
         self._limits = limits
         self._gone: Callable[[], None] | None = None
         self._lost = False
@@ -229,9 +228,10 @@ class AsgiResponder:
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a whole answer."""
-        if self._expects and self._is_http1:
-            # It may send its body or its next request.
-            headers = [*headers, (b"connection", b"close")]
+        if self._expects:
+            if self._is_http1:
+                # Its next bytes may be the body or another request.
+                headers = [*headers, (b"connection", b"close")]
         elif self._watcher is None and self._length is not None and 0 < self._length <= SHORT:
             # Some servers cut the answer to a request that was not read. A short body is read, as it is on its way.
             with suppress(Fault, TimeoutError):
