@@ -104,7 +104,8 @@ async def test_a_client_that_leaves_a_unary_call_ends_the_upstream_call(sent: by
 
 
 async def test_a_client_that_leaves_while_its_call_is_queued_is_never_sent() -> None:
-    async with fronted(answers_and_hangs()) as (gateway, backend):
+    # A thousand connections at once: on a busy machine some are accepted after the default of 3 s only.
+    async with fronted(answers_and_hangs(), "timeouts: { connect: 30s }") as (gateway, backend):
         pool = pool_of(gateway.gateway.snapshot.backends["echo"])
         busy = [await gateway.client() for _ in range(pool.limits.connections)]
         for client in busy:
