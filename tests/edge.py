@@ -37,6 +37,8 @@ def main(file: Path) -> None:
     """Serve a file until SIGTERM or SIGINT, at a port that the system picks."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
+    # The gateway logs that it serves before uvicorn listens.
+    listening.listen()
     written = yaml.safe_load(file.read_text())
     # So that cards have the port in them.
     written["gateway"]["listen"] = f"127.0.0.1:{listening.getsockname()[1]}"
