@@ -1,6 +1,6 @@
 """The gateway as an ASGI application: for any ASGI server, for a mount in another application, for a test.
 
-    uvicorn gateway.asgi:app                          # reads the file that A2A_GATEWAY_CONFIG names
+    uvicorn gateway.asgi:app --http h11               # reads the file that A2A_GATEWAY_CONFIG names
     Mount("/agents", create_app("gateway.yaml"))      # in Starlette or FastAPI
     httpx.ASGITransport(create_app({"agents": …}))    # without sockets
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 import yaml
@@ -21,12 +22,14 @@ from gateway.telemetry import log
 from tests.e2e.agents.server import Server
 
 IS_ASGI = os.environ.get("A2A_TEST_EDGE") == "asgi"
+_AS_DOCUMENTED: dict[str, Any] = {"http": "h11", "proxy_headers": False}
+"""uvicorn's options in docs/asgi.md."""
 
 
 @asynccontextmanager
 async def in_front_of(gateway: Gateway, server: Server) -> AsyncIterator[int]:
     """Serve a gateway that runs in this process by uvicorn; gives the port."""
-    async with server.serving(gateway.asgi):
+    async with server.serving(gateway.asgi, **_AS_DOCUMENTED):
         yield server.port
 
 
@@ -34,6 +37,8 @@ def main(file: Path) -> None:
     """Serve a file until SIGTERM or SIGINT, at a port that the system picks."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
+    # The gateway logs that it serves before uvicorn listens.
+    listening.listen()
     written = yaml.safe_load(file.read_text())
     # So that cards have the port in them.
     written["gateway"]["listen"] = f"127.0.0.1:{listening.getsockname()[1]}"
@@ -44,9 +49,9 @@ def main(file: Path) -> None:
             create_app(file),
             log_config=None,
             access_log=False,
-            proxy_headers=False,
             server_header=False,
             lifespan="on",
+            **_AS_DOCUMENTED,
             timeout_graceful_shutdown=5,
         )
     )

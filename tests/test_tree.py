@@ -121,6 +121,28 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value.value
 
 
+def test_what_runs_at_both_edges_is_there() -> None:
+    """A path of `tests/edges` is a folder, a file, or a test in one."""
+    listed = (ROOT / "tests/edges").read_text().split()
+    assert len(listed) == len(set(listed))
+    for each in listed:
+        path, _, name = each.partition("::")
+        assert (ROOT / path).exists(), each
+        assert not name or f"def {name}(" in (ROOT / path).read_text(), each
+    folders = {each.split("/")[1] for each in listed}
+    assert folders >= {
+        "wire",
+        "routing",
+        "identity",
+        "ownership",
+        "streams",
+        "cards",
+        "isolation",
+        "translation",
+        "e2e",
+    }
+
+
 def test_lock_files_pin_hashes_and_name_no_index() -> None:
     for name in (
         "requirements.lock",

@@ -29,8 +29,8 @@ Serve: TypeAlias = Callable[[Head, Responder], Coroutine[Any, Any, None]]
 
 _HEALTH = b"/-/"
 _EVENTS = b"text/event-stream"
-_HOP_BY_HOP = frozenset({b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"te", b"upgrade"})
-"""Headers of the connection, which is the server's (RFC 9110 §7.6.1). The length of a body is known by its bytes."""
+_SLICE = 64 * 1024
+"""Bytes of an answer that are sent at once: a server waits for a slow client between two messages, not within one."""
 
 
 class AsgiListener:
@@ -105,14 +105,17 @@ def read_head(scope: Scope, limits: HttpLimits, prefix: str = "") -> tuple[Head,
     hosts = [value for name, value in given if name == b"host"]
     if len(hosts) > 1:
         raise Unreadable(400, "the Host header stands twice")
-    host = host_name(hosts[0]) if hosts else None
+    http_version = scope.get("http_version", "1.1")
+    # HTTP/1.0 knew no such header.
+    host = host_name(hosts[0]) if hosts else "" if http_version == "1.0" else None
     if host is None:
         raise Unreadable(400, "the Host header is no host" if hosts else "the Host header is missing")
     lengths = [value for name, value in given if name == b"content-length" and value.isdigit()]
-    headers = tuple([pair for pair in given if pair[0] not in _HOP_BY_HOP])
+    # Nothing behind the listener needs the length of the body.
+    headers = tuple([pair for pair in given if pair[0] != b"content-length"])
     head = Head(
         scope["method"], _below(path, scope.get("root_path", ""), prefix), query, host, headers, _peer(scope),
-        scope.get("scheme", "http"), http_version=scope.get("http_version", "1.1"),
+        scope.get("scheme", "http"), http_version=http_version,
     )  # fmt: skip
     return head, int(lengths[0]) if lengths and len(lengths[0]) <= 15 else None
 
@@ -147,6 +150,10 @@ class AsgiResponder:
         self._send = send
         self._bodiless = head.method == "HEAD"
         self._length = length
+        self._is_http1 = head.http_version.startswith("1")
+        self._is_empty = head.method in ("GET", "HEAD") and not length and b"transfer-encoding" not in head.values
+        # Whether the client holds the body back until it is asked for, which `receive` does (RFC 9110 §10.1.1).
+        self._expects = b"expect" in head.values and not self._is_empty
         self._limits = limits
         self._gone: Callable[[], None] | None = None
         self._lost = False
@@ -161,11 +168,16 @@ class AsgiResponder:
         self.extra: Pairs = []
 
     def when_gone(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called once if the client leaves before the answer is complete, or has left."""
+        """Have `callback` called once if the client leaves before the answer is complete, or has left.
+
+        A client that sends a body is watched once that was read: there is one queue for both.
+        """
         if self._lost:
             callback()
-        else:
-            self._gone = callback
+            return
+        self._gone = callback
+        if self._is_empty and self._watcher is None:
+            self._watch()
 
     async def read(self, limit: int) -> bytes:
         """Return the whole request body; from then on, a client that leaves is noticed.
@@ -175,7 +187,10 @@ class AsgiResponder:
             BodyTooSlow: nothing of it came for `body_idle`.
             ClientGone: the client left before its end.
         """
+        if self._watcher is not None:
+            return b""
         check_length(self._length or 0, limit)
+        self._expects = False
         body: bytes | bytearray = b""
         more = True
         while more:
@@ -191,10 +206,13 @@ class AsgiResponder:
             part = message.get("body", b"")
             check_length(len(body) + len(part), limit)
             body = body + part if body else part
-        self._watcher = asyncio.create_task(self._watch())  # noqa: TID251 - ends with the request
+        self._watch()
         return bytes(body)
 
-    async def _watch(self) -> None:
+    def _watch(self) -> None:
+        self._watcher = asyncio.create_task(self._wait_for_end())  # noqa: TID251 - ends with the request
+
+    async def _wait_for_end(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._leave()
@@ -210,7 +228,11 @@ class AsgiResponder:
 
     async def answer(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a whole answer."""
-        if self._watcher is None and self._length is not None and 0 < self._length <= SHORT:
+        if self._expects:
+            if self._is_http1:
+                # Its next bytes may be the body or another request.
+                headers = [*headers, (b"connection", b"close")]
+        elif self._watcher is None and self._length is not None and 0 < self._length <= SHORT:
             # Some servers cut the answer to a request that was not read. A short body is read, as it is on its way.
             with suppress(Fault, TimeoutError):
                 async with asyncio.timeout(MOMENT):
@@ -218,8 +240,12 @@ class AsgiResponder:
         length = None if status in BODILESS else len(body)
         self.opened = True
         await self._send_message(_start(status, [*headers, *self.extra], length))
-        empty = self._bodiless or status in BODILESS
-        await self._send_message({"type": "http.response.body", "body": b"" if empty else body})
+        if self._bodiless or status in BODILESS:
+            body = b""
+        if len(body) > _SLICE:
+            await self._send_slices(body)
+            body = b""
+        await self._send_message({"type": "http.response.body", "body": body})
         self._complete = True
 
     def open(self, status: int, headers: Pairs) -> None:
@@ -280,9 +306,16 @@ class AsgiResponder:
             await self._send_message(start)
         while self._parts and not self._lost:
             data, self._parts = b"".join(self._parts), []
-            await self._send_message({"type": "http.response.body", "body": data, "more_body": True})
+            await self._send_slices(data)
             self._size -= len(data)
             self._wake()
+
+    async def _send_slices(self, data: bytes) -> None:
+        for start in range(0, len(data), _SLICE):
+            if self._lost:
+                return
+            part = data[start : start + _SLICE]
+            await self._send_message({"type": "http.response.body", "body": part, "more_body": True})
 
     async def _send_message(self, message: Message) -> None:
         """Send a message to the server; a client that reads nothing for `write_stall` counts as gone."""

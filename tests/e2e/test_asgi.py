@@ -20,10 +20,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from gateway.asgi import ConfigurationError, create_app
+from gateway.asgi import app as of_environment
 from gateway.config.model import Config
 from tests.e2e.process import ROOT, WAIT
 from tests.e2e.sdk import saying
-from tests.support.gateway import CALL, RESULT, agent, keys, secret
+from tests.support.gateway import CALL, RESULT, Client, agent, keys, request, secret
 from tests.support.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
 from tests.table import cells
 
@@ -123,11 +124,11 @@ async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_ur
         app = create_app(written(backend.url, tmp_path, **named), access_stream=BytesIO())
         outer: Any
         if framework == "starlette":
-            outer = Starlette(routes=[Mount("/agents", app)])
+            outer = Starlette(routes=[Mount("/agents", app)], lifespan=app.lifespan)
         else:
-            outer = FastAPI()
+            outer = FastAPI(lifespan=app.lifespan)
             outer.mount("/agents", app)
-        async with app.lifespan(outer), transport(outer) as client:
+        async with outer.router.lifespan_context(outer), transport(outer) as client:
             assert (await client.post("/agents/echo", content=CALL, headers=JSON)).json() == json.loads(RESULT)
             assert (await client.get("/agents/-/ready")).status_code == 200
             assert (await client.post("/echo", content=CALL, headers=JSON)).status_code == 404
@@ -177,6 +178,7 @@ async def test_a_head_that_serve_refuses_is_refused(
     headers: list[tuple[bytes, bytes]], target: bytes, status: int
 ) -> None:
     told: list[Any] = []
+    log = BytesIO()
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -185,18 +187,103 @@ async def test_a_head_that_serve_refuses_is_refused(
         told.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "raw_path": target, "query_string": b"", "headers": headers}
-    app = create_app(
-        {"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=BytesIO()
-    )
+    app = create_app({"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=log)
     async with app:
         await app(scope, receive, tell)
     assert told[0]["status"] == status
+    [line] = [json.loads(each) for each in log.getvalue().splitlines()]
+    assert (line["status"], line["outcome"], line["reason"]) == (status, "client_error", "bad_request")
+    assert (b"x-request-id", line["request_id"].encode()) in told[0]["headers"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status"), [({"body_idle": "50ms"}, 408), ({"write_stall": "50ms"}, None), ({}, 200)]
+)
+async def test_a_client_that_does_nothing_is_not_waited_for(
+    bounds: dict[str, str], status: int | None, tmp_path: Path
+) -> None:
+    """The body of one does not come, the other reads nothing; a third, of HTTP/1.0, names no host."""
+    told: list[Any] = []
+    log = BytesIO()
+    came = asyncio.Event()
+    if "body_idle" not in bounds:
+        came.set()
+
+    async def receive() -> dict[str, Any]:
+        await came.wait()
+        came.clear()
+        return {"type": "http.request", "body": CALL, "more_body": False}
+
+    async def tell(message: Any) -> None:
+        if "write_stall" in bounds:
+            await asyncio.Event().wait()
+        told.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"a2a-version", b"1.0")]
+    scope = {
+        "type": "http", "method": "POST", "path": "/echo", "headers": headers, "http_version": "1.0",
+    }  # fmt: skip
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        app = create_app(written(backend.url, tmp_path, http=bounds), access_stream=log)
+        async with app, asyncio.timeout(WAIT):
+            await app(scope, receive, tell)
+    assert [each["status"] for each in told if "status" in each] == ([] if status is None else [status])
+    [line] = [json.loads(each) for each in log.getvalue().splitlines()]
+    expected = {408: "bad_request", None: "client_gone", 200: None}[status]
+    assert line.get("reason") == expected
+
+
+# ---- What it listens to itself ---------------------------------------------------------------------------------------
+
+
+async def test_operators_and_grpc_have_addresses_only_where_the_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2A_GATEWAY_PUBLIC_URL", "http://outside.test")
+    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
+        async with create_app(written(backend.url, tmp_path), access_stream=BytesIO()) as app:
+            gateway = app.gateway
+            assert (gateway.admin_url, gateway.grpc_address, gateway.listeners.servers) == ("", "", [])
+            assert gateway.public_url == "http://outside.test"
+        more = {"admin": "127.0.0.1:0", "listen_grpc": "127.0.0.1:0"}
+        async with create_app(written(backend.url, tmp_path, **more), access_stream=BytesIO()) as app:
+            async with httpx.AsyncClient() as client:
+                assert (await client.get(f"{app.gateway.admin_url}/-/agents")).status_code == 200
+            assert app.gateway.grpc_address
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "A2A_GATEWAY_CONFIG is not set"),
+        ("version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n", "gateway.yaml:2:19  agents.echo.backnd"),
+    ],
+)
+async def test_a_file_with_a_mistake_fails_the_start_of_its_server(
+    text: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    monkeypatch.delenv("A2A_GATEWAY_CONFIG", raising=False)
+    if text is not None:
+        file.write_text(text)
+        monkeypatch.setenv("A2A_GATEWAY_CONFIG", str(file))
+    told: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "lifespan.startup"}
+
+    async def tell(message: Any) -> None:
+        told.append(message)
+
+    await of_environment({"type": "lifespan"}, receive, tell)
+    assert [each["type"] for each in told] == ["lifespan.startup.failed"]
+    assert why in told[0]["message"]
 
 
 # ---- Under servers ---------------------------------------------------------------------------------------------------
 
 SERVERS = {
-    "uvicorn": ["-m", "uvicorn", "gateway.asgi:app", "--port", "{port}"],
+    "uvicorn": ["-m", "uvicorn", "gateway.asgi:app", "--port", "{port}", "--http", "h11", "--no-proxy-headers"],
     "hypercorn": ["-m", "hypercorn", "gateway.asgi:app", "--bind", "127.0.0.1:{port}"],
     "granian": ["-m", "granian", "--interface", "asgi", "gateway.asgi:app", "--port", "{port}"],
 }
@@ -242,6 +329,42 @@ async def talks(wire: Wire) -> None:
             await wire.send(whole(RESULT))
 
 
+CARD_PATH = "/echo/.well-known/agent-card.json"
+
+
+async def sends_a_body_in_its_own_way(url: str, *, asks_at_once: bool) -> None:
+    """In chunks with a trailer, only when told to go on, and all of it whatever the answer is.
+
+    Args:
+        asks_at_once: Whether the server tells every client to go on.
+    """
+
+    async def connected() -> Client:
+        return Client(*await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2])))
+
+    client = await connected()
+    opening = request(
+        "POST", "/echo", None, [(b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
+    )
+    await client.send(opening + chunk(CALL) + b"0\r\nA2A-Version: 9.9\r\n\r\n")
+    assert (await client.answer()).body == RESULT
+    client.leave()
+    for path, begins in (
+        ("/echo", b"HTTP/1.1 100 "),
+        ("/nobody", b"HTTP/1.1 100 " if asks_at_once else b"HTTP/1.1 404 "),
+    ):
+        client = await connected()
+        length = (b"content-length", b"%d" % len(CALL))
+        await client.send(request("POST", path, None, [length, (b"expect", b"100-continue")]))
+        async with asyncio.timeout(WAIT):
+            assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(begins)
+        client.leave()
+    client = await connected()
+    await client.send(request("POST", "/nobody", b"x" * 900_000))
+    assert (await client.answer()).status == 404
+    client.leave()
+
+
 @pytest.mark.parametrize(
     ("server", "http2"),
     [
@@ -261,12 +384,21 @@ async def test_clients_notice_nothing_under_another_server(server: str, http2: b
                 assert answer.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
                 assert answer.headers["x-request-id"]
                 assert (await http.post(f"{url}/nobody", content=CALL, headers=JSON)).status_code == 404
+                refused = await http.delete(f"{url}/echo")
+                assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+                full, bare = await http.get(url + CARD_PATH), await http.head(url + CARD_PATH)
+                assert (bare.status_code, bare.content) == (200, b"")
+                assert bare.headers["content-length"] == full.headers["content-length"] == str(len(full.content))
+                if not http2:
+                    await sends_a_body_in_its_own_way(url, asks_at_once=server == "hypercorn")
                 async with http.stream("POST", f"{url}/echo", content=STREAM, headers=JSON) as stream:
                     assert stream.headers["content-type"] == "text/event-stream"
                     # It comes although the agent says nothing more.
                     assert await anext(stream.aiter_raw()) == EVENT
                     left = asyncio.get_running_loop().time()
             await backend.all_gone()
+            # A trailer is no header.
+            assert {request.header(b"a2a-version") for request in backend.requests} <= {b"1.0", None}
             [wire] = [each for each in backend.wires if each.left_at is not None]
             assert wire.left_at is not None
             assert wire.left_at - left < PROMPT

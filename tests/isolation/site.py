@@ -17,6 +17,8 @@ from typing import Any
 from gateway.app import Gateway
 from gateway.config.check import examine
 from gateway.tasks.state_url import StateUrl
+from tests.e2e.agents.server import Server
+from tests.edge import IS_ASGI, in_front_of
 from tests.identity.issuance import ISSUER, compact, ec_key, jwk
 from tests.identity.provider import KEYS, provider
 from tests.isolation.agent import Agent, ancient, http_agent
@@ -168,6 +170,7 @@ class Site:
 
     Attributes:
         lasts: Whether a gateway finds again what another one has written down.
+        addresses: Of each gateway, the port and the address over gRPC.
     """
 
     def __init__(self, found: dict[str, Agent], text: str, *, state: State, gateways: int, relays: bool) -> None:
@@ -179,11 +182,8 @@ class Site:
         self._runs = 0
         self._many = gateways
         self._gateways: list[Gateway] = []
-
-    @property
-    def addresses(self) -> list[tuple[int, str]]:
-        """Of each gateway, the port and the address over gRPC."""
-        return [(gateway.listeners.servers[0].port, gateway.grpc_address) for gateway in self._gateways]
+        self._servers = AsyncExitStack()
+        self.addresses: list[tuple[int, str]] = []
 
     async def begin(self) -> None:
         """Start new gateways before agents that have forgotten everything."""
@@ -202,6 +202,8 @@ class Site:
         """Stop the gateways."""
         hurry = asyncio.Event()
         hurry.set()
+        self.addresses.clear()
+        await self._servers.aclose()
         while self._gateways:
             await self._gateways.pop().stop(hurry, delay=0.0)
 
@@ -213,9 +215,16 @@ class Site:
         examined = examine(Path("gateway.yaml"), {}, text=self._text)
         assert examined.errors == (), examined.errors
         for _ in range(self._many):
-            gateway = Gateway(examined, access_stream=io.BytesIO(), state=self._state(self._runs))
+            gateway = Gateway(
+                examined, access_stream=io.BytesIO(), state=self._state(self._runs), over_http=not IS_ASGI
+            )
             self._gateways.append(gateway)
             await gateway.start()
+            if IS_ASGI:
+                port = await self._servers.enter_async_context(in_front_of(gateway, Server()))
+            else:
+                port = gateway.listeners.servers[0].port
+            self.addresses.append((port, gateway.grpc_address))
             async with asyncio.timeout(_WAIT):
                 for backend in gateway.snapshot.backends.values():
                     await backend.source.settled.wait()

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.gateway import CALL, JSON, RESULT, Running, card_of, fronted, request
 from tests.support.scripted import answers, chunk, head, whole
+from tests.support.strict import strict_server_only
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +68,7 @@ async def test_no_server_is_named() -> None:
         assert b"uvicorn" not in (await raw(gateway, b"nonsense\r\n\r\n")).lower()
 
 
+@strict_server_only("bytes that are no request")
 @for_each(
     ("data", "status"),
     [
@@ -94,6 +96,7 @@ async def test_what_is_no_request_is_refused_counted_and_logged(data: bytes, sta
         assert backend.requests == []
 
 
+@strict_server_only("bytes that are no request")
 async def test_the_line_of_what_is_no_request_has_the_fields_of_every_other() -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, _):
         await raw(gateway, b"nonsense\r\n\r\n")

@@ -11,6 +11,7 @@ from gateway.reload import Result, Trigger
 from tests.support.certificates import CLIENT, SERVER, Authority, Shown, showing
 from tests.support.gateway import CALL, JSON, RESULT, Answer, Client, Pairs, Running, agent, running
 from tests.support.scripted import Script, ScriptedBackend, answers, whole
+from tests.support.strict import skip_behind_asgi
 
 ACME = "spiffe://mesh.test/ns/acme/sa/batch"
 GLOBEX = "spiffe://mesh.test/ns/globex/sa/batch"
@@ -122,6 +123,7 @@ async def certifying(
     Args:
         agents: What else the file says of the agent, as lines of YAML.
     """
+    skip_behind_asgi("client certificates")
     site = Certified(folder)
     async with ScriptedBackend(agent(answers(whole(RESULT)) if script is None else script, card)) as backend:
         site.rest = f"agents:\n  echo:\n    backend: {backend.url}\n{agents}"

@@ -241,6 +241,7 @@ class Running:
         self.port = 0
         self.admin_port = 0
         self.clients: list[Client] = []
+        self.asgi_server: Server | None = None
         self._counted: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
 
     async def forget(self) -> None:
@@ -325,8 +326,9 @@ class Running:
 
     @property
     def serving(self) -> int:
-        """Requests that are being served, by the tasks of the server."""
-        return sum(len(server.state.tasks) for server in self.gateway.listeners.servers)
+        """Requests that are being served, by the tasks of the servers."""
+        behind_asgi = 0 if self.asgi_server is None else self.asgi_server.requests
+        return behind_asgi + sum(len(server.state.tasks) for server in self.gateway.listeners.servers)
 
     async def rested(self) -> None:
         """Wait until nothing is being served, and no connection to an agent is in use."""
@@ -400,6 +402,7 @@ async def running(
         if server is None:
             running.port, running.admin_port = map(_port, gateway.listeners.servers[:2])
         else:
+            running.asgi_server = server
             running.admin_port = _port(gateway.listeners.servers[0])
             running.port = await stack.enter_async_context(in_front_of(gateway, server))
         if settled:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 
@@ -19,12 +20,23 @@ class Server:
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen()
         self.port: int = self._socket.getsockname()[1]
+        self._server: _Server | None = None
+
+    @property
+    def requests(self) -> int:
+        """How many requests are being served."""
+        return 0 if self._server is None else len(self._server.server_state.tasks)
 
     @asynccontextmanager
-    async def serving(self, app: App) -> AsyncIterator[None]:
-        """Serve an application until the end of the block; streams that are open then are cut."""
+    async def serving(self, app: App, **options: Any) -> AsyncIterator[None]:
+        """Serve an application until the end of the block; streams that are open then are cut.
+
+        Args:
+            options: More of uvicorn's.
+        """
         # A lifespan would outlive what it belongs to, and these applications need none.
-        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False))
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False, **options)
+        self._server = server = _Server(config)
         running = asyncio.create_task(server.serve(sockets=[self._socket]))
         try:
             yield
