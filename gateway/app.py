@@ -35,13 +35,13 @@ from gateway.policy.token_bucket import SharedRates
 from gateway.proxy.client_address import is_trusted
 from gateway.proxy.overload import Overload
 from gateway.proxy.pipeline import Pipeline
-from gateway.push.delivery import RetryPolicy
-from gateway.push.queue import Quota
+from gateway.push.delivery import DeliveryRetryPolicy
+from gateway.push.queue import NotificationQuota
 from gateway.push.service import PushService, PushSettings
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.push.webhooks import Webhooks
-from gateway.reload import Origin, Reloader, Report, Trigger, Unusable, Used, usable
+from gateway.reload import ConfigurationOrigin, Reloader, ReloadReport, Trigger, Unusable, Used, usable
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.startup import ADMIN_LIMITS, Listeners
@@ -50,7 +50,7 @@ from gateway.tasks.state_url import StateUrl
 from gateway.tasks.store import Bounds, Store, StoreBroken, counted
 from gateway.telemetry import log
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.audit_log import AuditLog, Event
+from gateway.telemetry.audit_log import AuditEvent, AuditLog
 from gateway.telemetry.metrics import NO_AGENT, Metrics, Sample, watch_lag
 from gateway.telemetry.output import RotatedFile, form_of
 from gateway.workers import Orders, Worker
@@ -102,7 +102,7 @@ class Gateway:
         access_stream: BinaryIO,
         state: StateUrl | None = None,
         resolver: Resolver | None = None,
-        origin: Origin | None = None,
+        origin: ConfigurationOrigin | None = None,
         worker: Worker | None = None,
         over_http: bool = True,
     ) -> None:
@@ -214,7 +214,7 @@ class Gateway:
             self,
             token,
             ADMIN_LIMITS,
-            lambda fields: self._audit.write(Event.ADMIN_CALLED, fields),
+            lambda fields: self._audit.write(AuditEvent.ADMIN_CALLED, fields),
             certified=admin_tls is not None and admin_tls.client_ca is not None,
         )
         callbacks = Callbacks(lambda: self._push, lambda: self.snapshot, self.access)
@@ -409,14 +409,14 @@ class Gateway:
 
         self._background.start("reload", work)
 
-    def _audit_configuration(self, examined: Examined, report: Report | None = None) -> None:
+    def _audit_configuration(self, examined: Examined, report: ReloadReport | None = None) -> None:
         fields: dict[str, object] = {"hash": examined.text_hash, "agents": len(self._config.agents)}
         if report is not None:
             fields |= {
                 "trigger": report.trigger.value,
                 "changes": [str(each) for each in report.changed[:_MOST_CHANGES]],
             }
-        self._audit.write(Event.CONFIGURATION_CHANGED, fields)
+        self._audit.write(AuditEvent.CONFIGURATION_CHANGED, fields)
 
     async def stop(self, at_once: asyncio.Event, *, delay: float | None = None) -> None:
         """Drain and close.
@@ -575,8 +575,8 @@ def push_settings(written: Push) -> PushSettings:
         block_private=written.block_private_networks,
         max_per_task=written.max_per_task,
         sign=written.sign,
-        quota=Quota(written.max_per_tenant, deliver.max_waiting, deliver.max_waiting_bytes),
-        retries=RetryPolicy(**{name: getattr(deliver, name) for name in RetryPolicy.__struct_fields__}),
+        quota=NotificationQuota(written.max_per_tenant, deliver.max_waiting, deliver.max_waiting_bytes),
+        retries=DeliveryRetryPolicy(**{name: getattr(deliver, name) for name in DeliveryRetryPolicy.__struct_fields__}),
     )
 
 

@@ -28,7 +28,7 @@ from gateway.config.problem import as_text
 from gateway.config.yaml import Marks
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.server import ListenFailed
-from gateway.reload import Origin
+from gateway.reload import ConfigurationOrigin
 
 VARIABLE = "A2A_GATEWAY_CONFIG"
 """The environment variable that names the configuration file of `app`."""
@@ -71,7 +71,7 @@ class GatewayApp:
     """
 
     def __init__(
-        self, read: Callable[[], tuple[Examined, Origin | None]], access_stream: BinaryIO | None = None
+        self, read: Callable[[], tuple[Examined, ConfigurationOrigin | None]], access_stream: BinaryIO | None = None
     ) -> None:
         self._read = read
         self._access_stream = access_stream
@@ -164,7 +164,7 @@ class _Running(NamedTuple):
     loop: asyncio.AbstractEventLoop
 
 
-def _examined(config: Configuration) -> tuple[Examined, Origin | None]:
+def _examined(config: Configuration) -> tuple[Examined, ConfigurationOrigin | None]:
     origin = None
     if isinstance(config, Config):
         examined = examine_again(Examined(None, (), (), Marks(), "", ()), config)
@@ -172,14 +172,14 @@ def _examined(config: Configuration) -> tuple[Examined, Origin | None]:
         text = yaml.safe_dump({"version": 1, **config}, sort_keys=False, allow_unicode=True)
         examined = examine(Path("<mapping>"), os.environ, text=text.encode())
     else:
-        origin = Origin(Path(config), os.environ)
+        origin = ConfigurationOrigin(Path(config), os.environ)
         examined = origin.read()
     if examined.config is None or examined.failed:
         raise ConfigurationError(as_text((*examined.errors, *examined.failed)))
     return examined, origin
 
 
-def _of_environment() -> tuple[Examined, Origin | None]:
+def _of_environment() -> tuple[Examined, ConfigurationOrigin | None]:
     path = os.environ.get(VARIABLE)
     if not path:
         raise ConfigurationError(f"the environment variable {VARIABLE} is not set → have it name a configuration file")

@@ -192,7 +192,7 @@ def check(
     import asyncio
     import logging
 
-    from gateway.commands.check import Report, check_online
+    from gateway.commands.check import CheckReport, check_online
     from gateway.config.check import examine
     from gateway.config.outside import with_flags
     from gateway.config.yaml import LARGEST_FILE
@@ -203,7 +203,7 @@ def check(
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
     examined = examine(path, with_flags(os.environ, flags), text=text, literals=strict)
     answers = asyncio.run(check_online(examined)) if online and examined.config is not None else ()
-    report = Report(examined, answers if online else None, strict, workers, coverage)
+    report = CheckReport(examined, answers if online else None, strict, workers, coverage)
     if output is Output.JSON:
         show_json(report.as_json())
     else:

@@ -19,7 +19,7 @@ from gateway.config import effective
 from gateway.config.check import Examined
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, raise_file_limit
-from gateway.reload import Origin, Trigger
+from gateway.reload import ConfigurationOrigin, Trigger
 from gateway.service_manager import SIGNALS, Notifier, leave_at_once, leave_within
 from gateway.telemetry import log
 from gateway.telemetry.output import SharedStream, form_of
@@ -145,7 +145,7 @@ def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
 
     A SIGHUP during the start stays pending.
     """
-    origin = Origin(path, environ)
+    origin = ConfigurationOrigin(path, environ)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         examined = origin.read()
@@ -170,7 +170,7 @@ def serve(path: Path, environ: Mapping[str, str], workers: int = 1) -> int:
 def serve_examined(
     examined: Examined,
     *,
-    origin: Origin | None = None,
+    origin: ConfigurationOrigin | None = None,
     access_stream: BinaryIO | None = None,
     on_started: Callable[[], None] = lambda: None,
     worker: Worker | None = None,

@@ -49,7 +49,7 @@ class Trigger(StrEnum):
     POLL = "poll"
 
 
-class Result(StrEnum):
+class ReloadResult(StrEnum):
     """The result of a reload; a label of its metric."""
 
     APPLIED = "applied"
@@ -83,7 +83,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ConfigurationOrigin:
     """The source of a configuration.
 
     Attributes:
@@ -100,7 +100,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReloadReport:
     """The outcome of one reload.
 
     Attributes:
@@ -115,7 +115,7 @@ class Report:
     """
 
     trigger: Trigger
-    result: Result
+    result: ReloadResult
     at: float
     text_hash: str
     why: str = ""
@@ -162,17 +162,17 @@ class Reloader:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: ConfigurationOrigin,
         use: Callable[[Examined], Awaitable[Used]],
         running: Callable[[], Examined],
         metrics: Metrics,
         *,
-        applied: Callable[[Examined, Report], None] = lambda _examined, _report: None,
-        reported: Callable[[Report], None] | None = None,
+        applied: Callable[[Examined, ReloadReport], None] = lambda _examined, _report: None,
+        reported: Callable[[ReloadReport], None] | None = None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - read by people
     ) -> None:
         self.origin = origin
-        self.last: Report | None = None
+        self.last: ReloadReport | None = None
         self.waiting: tuple[Waiting, ...] = ()
         self._use = use
         self._running = running
@@ -186,10 +186,10 @@ class Reloader:
         self.unmatched: tuple[str, ...] = ()
         self._files = FileWork()
         for trigger in Trigger:
-            for result in Result:
+            for result in ReloadResult:
                 metrics.reloads.set((result.value, trigger.value), 0)
 
-    async def reload(self, trigger: Trigger) -> Report:
+    async def reload(self, trigger: Trigger) -> ReloadReport:
         """Read the configuration, and activate it if it is valid."""
         async with self._one:
             began = time.monotonic()
@@ -255,45 +255,45 @@ class Reloader:
             return True
         return any_matches(self.unmatched, self.origin.path.parent)
 
-    def _refused(self, trigger: Trigger, began: float, why: str) -> Report:
+    def _refused(self, trigger: Trigger, began: float, why: str) -> ReloadReport:
         """Return the report of a reload that read no complete file; its hash is that of the active configuration."""
         text_hash, took = self._running().text_hash, time.monotonic() - began
-        return Report(trigger, Result.REFUSED, self._wall(), text_hash, why=why, took=took, began=began)
+        return ReloadReport(trigger, ReloadResult.REFUSED, self._wall(), text_hash, why=why, took=took, began=began)
 
-    async def _reload(self, trigger: Trigger, began: float) -> Report:
-        def report(result: Result, examined: Examined, **more: Any) -> Report:  # noqa: ANN401 - fields of a report
+    async def _reload(self, trigger: Trigger, began: float) -> ReloadReport:
+        def report(result: ReloadResult, examined: Examined, **more: Any) -> ReloadReport:  # noqa: ANN401 - fields of a report
             took = time.monotonic() - began
-            return Report(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
+            return ReloadReport(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
 
         examined = await self._files.run(self.origin.read)
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         self.unmatched = examined.unmatched
         if examined.config is None:
-            return report(Result.REFUSED, examined, why="the file has errors", problems=examined.errors)
+            return report(ReloadResult.REFUSED, examined, why="the file has errors", problems=examined.errors)
         if examined.failed:
             why = "the configuration fails its own routing tests"
-            return report(Result.REFUSED, examined, why=why, problems=examined.failed)
+            return report(ReloadResult.REFUSED, examined, why=why, problems=examined.failed)
         before = self._running()
         try:
             used = await self._use(examined)
         except Unusable as error:
-            return report(Result.REFUSED, examined, why=str(error), problems=error.problems)
+            return report(ReloadResult.REFUSED, examined, why=str(error), problems=error.problems)
         self.waiting = used.waiting
         text_hash = before.text_hash
         changed = await asyncio.to_thread(_changes, before, replace(examined, config=self._running().config))
-        result = Result.APPLIED if changed or text_hash != examined.text_hash else Result.UNCHANGED
+        result = ReloadResult.APPLIED if changed or text_hash != examined.text_hash else ReloadResult.UNCHANGED
         done = report(
             result, examined, problems=examined.problems, waiting=used.waiting, changed=changed, swap=used.swap
         )
-        if result is Result.APPLIED:
+        if result is ReloadResult.APPLIED:
             self._applied(examined, done)
         return done
 
-    def _log(self, report: Report) -> None:
+    def _log(self, report: ReloadReport) -> None:
         self.last = report
         metrics = self._metrics
         metrics.reloads.add((report.result.value, report.trigger.value))
-        good = report.result is not Result.REFUSED
+        good = report.result is not ReloadResult.REFUSED
         metrics.reload_ok.set((), int(good))
         if not good:
             logger.error(
@@ -316,7 +316,7 @@ class Reloader:
             logger.info("%s", change)
         for waiting in report.waiting:
             logger.warning("%s", waiting)
-        if report.result is Result.APPLIED:
+        if report.result is ReloadResult.APPLIED:
             for problem in report.problems[:_MOST_LOGGED]:
                 logger.warning("%s: %s", problem.place, problem.fact)
 

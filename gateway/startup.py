@@ -21,7 +21,7 @@ from gateway.listener.admin import LONGEST_BODY, MOST_CONNECTIONS
 from gateway.listener.asgi import AsgiListener, HostedApplication
 from gateway.listener.callbacks import Callbacks, PublicListener
 from gateway.listener.http1 import ConnectionLimit, ListenerState
-from gateway.listener.limits import GrpcLimits, HttpLimits
+from gateway.listener.http_limits import GrpcLimits, HttpLimits
 from gateway.listener.server import HttpServer, ListenFailed, allowed_connections, bind, reserve, server_tls
 from gateway.listener.tls import PemTls
 from gateway.network.address import UNIX
@@ -40,7 +40,7 @@ logger = logging.getLogger("gateway.listener")
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class ListenerCertificates:
     """The TLS settings for HTTP clients, for gRPC clients and for operators; None without TLS."""
 
     public: ServerTls | None = None
@@ -185,7 +185,7 @@ class Listeners:
         if self._grpc is not None:
             self._grpc.update_health()
 
-    def certificates(self, config: Config, marks: Marks) -> Certificates:
+    def certificates(self, config: Config, marks: Marks) -> ListenerCertificates:
         """Read the certificates, whose files may have been replaced.
 
         Raises:
@@ -194,14 +194,14 @@ class Listeners:
         written, mtls = config.gateway, None if config.auth is None else config.auth.mtls
         admin = open_admin_tls(written.admin.tls, marks) if self._has_admin(config) else None
         if written.tls is None:
-            return Certificates(admin=admin)
+            return ListenerCertificates(admin=admin)
         grpc = None if written.listen_grpc is None else open_grpc_tls(written.tls, marks, mtls)
-        return Certificates(open_tls(written.tls, marks, mtls), grpc, admin)
+        return ListenerCertificates(open_tls(written.tls, marks, mtls), grpc, admin)
 
     def _has_admin(self, config: Config) -> bool:
         return self._over_http or "admin" in config.gateway.model_fields_set
 
-    async def renew(self, certificates: Certificates, config: Config) -> None:
+    async def renew(self, certificates: ListenerCertificates, config: Config) -> None:
         """Use other certificates and limits for new connections."""
         if certificates.public is not None:
             for server in self._public:

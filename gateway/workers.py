@@ -42,7 +42,7 @@ from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind, remove, reserve
-from gateway.reload import Origin, Report, Result, Unusable, usable
+from gateway.reload import ConfigurationOrigin, ReloadReport, ReloadResult, Unusable, usable
 from gateway.service_manager import Notifier, leave_at_once
 from gateway.startup import Sockets
 from gateway.telemetry import log
@@ -72,7 +72,7 @@ _FORK = multiprocessing.get_context("fork")
 logger = logging.getLogger("gateway.workers")
 
 
-class Reload(NamedTuple):
+class ReloadOrder(NamedTuple):
     """The outcome of the last reload of a worker.
 
     Attributes:
@@ -136,12 +136,12 @@ class Worker(Process):
         self.sockets = sockets
         self.metrics = metrics
         self.is_serving = False
-        self.last_reload = Reload(time.monotonic(), _STARTED, text_hash)
+        self.last_reload = ReloadOrder(time.monotonic(), _STARTED, text_hash)
         self.orders = orders
         self._obey: Callable[[Orders], None] = lambda _orders: None
         self._serve = serve
         self._supervisor = os.getpid()
-        self._others: dict[int, Reload] = {}
+        self._others: dict[int, ReloadOrder] = {}
         self._confirmed: dict[int, Orders] = {}
         self._began = time.monotonic()
         self._unanswered = 0
@@ -202,9 +202,9 @@ class Worker(Process):
         self.is_serving = True
         self._report()
 
-    def reloaded(self, report: Report) -> None:
+    def reloaded(self, report: ReloadReport) -> None:
         """Report the outcome of a reload to the supervisor."""
-        self.last_reload = Reload(report.began, report.result.value, report.text_hash, report.why or None)
+        self.last_reload = ReloadOrder(report.began, report.result.value, report.text_hash, report.why or None)
         self._report()
 
     async def reload_others(self) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class Worker(Process):
         since = time.monotonic()
         if os.getppid() == self._supervisor:
             os.kill(self._supervisor, signal.SIGHUP)
-        fresh: dict[int, Reload] = {}
+        fresh: dict[int, ReloadOrder] = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(_RELOAD):
                 while len(fresh) < self.processes - 1:
@@ -259,7 +259,7 @@ class Worker(Process):
                 self.is_serving, self.last_reload, self.orders = self.parent_conn.recv()
                 self._unanswered = 0
 
-    def send_ping(self, reloads: dict[int, Reload], confirmed: dict[int, Orders], orders: Orders) -> bool:
+    def send_ping(self, reloads: dict[int, ReloadOrder], confirmed: dict[int, Orders], orders: Orders) -> bool:
         """Ping the worker unless a ping is unanswered; return whether it hangs."""
         if not self._unanswered:
             with suppress(OSError):
@@ -288,7 +288,7 @@ class Workers(Multiprocess):
 
     processes: list[Worker]  # type: ignore[assignment]
 
-    def __init__(self, examined: Examined, origin: Origin, count: int, work: Work) -> None:
+    def __init__(self, examined: Examined, origin: ConfigurationOrigin, count: int, work: Work) -> None:
         super().__init__(uvicorn.Config("gateway", workers=count, log_config=None), [])
         for number in SIGNALS.keys() - _HANDLED:
             # SIGTTIN and SIGTTOU would change the number of workers, by which limits are divided.
@@ -304,7 +304,7 @@ class Workers(Multiprocess):
         self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
         self._metrics = WorkerMetrics(self._folder)
         self._notifier = Notifier(os.environ)
-        self._reloads: dict[int, Reload] = {}
+        self._reloads: dict[int, ReloadOrder] = {}
         self._confirmed: dict[int, Orders] = {}
         self._orders = Orders()
         self._ping_at = 0.0
@@ -454,7 +454,7 @@ class Workers(Multiprocess):
 
     def _follow(self) -> None:
         """Read a configuration that a worker has applied, for workers that start later."""
-        applied = [each.began for each in self._reloads.values() if each.result == Result.APPLIED]
+        applied = [each.began for each in self._reloads.values() if each.result == ReloadResult.APPLIED]
         newer = [began for began in applied if began > self._read_at]
         if not newer:
             return
@@ -498,7 +498,7 @@ def _end_with(supervisor: int) -> None:
     os._exit(1)
 
 
-def supervise(examined: Examined, origin: Origin, count: int, work: Work) -> int:
+def supervise(examined: Examined, origin: ConfigurationOrigin, count: int, work: Work) -> int:
     """Serve with `count` workers until a signal; return the exit code, and print problems to standard error."""
     config = examined.config
     assert config is not None

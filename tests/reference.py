@@ -321,7 +321,7 @@ def log_fields() -> str:
         + "\n## Audit log\n\nEach event has `time`, `event`, and of a call these.\n\n"
         + "".join(f"- `{each}`\n" for each in audit_log.FIELDS)
         + "\n### Events\n\n"
-        + table(("event", "meaning"), zip((f"`{each}`" for each in audit_log.Event), words[1:], strict=True))
+        + table(("event", "meaning"), zip((f"`{each}`" for each in audit_log.AuditEvent), words[1:], strict=True))
     )
 
 

@@ -46,7 +46,7 @@ class Page(msgspec.Struct, frozen=True):
     broken: dict[str, str]
 
 
-class Listing:
+class TaskListing:
     """One client's ListTasks: its parameters, the calls to the agent, and the answer.
 
     Args:

@@ -19,7 +19,7 @@ from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, 
 from gateway.cards.sign import SigningKeys
 from gateway.cards.trust import Trust, Trusting
 from gateway.cards.verify import ALGORITHMS, CardKeys, CardVerifier, FileKeys
-from gateway.catalog.directory import Listing
+from gateway.catalog.directory import AgentListing
 from gateway.catalog.ranking import Changes, FirstByte
 from gateway.config import effective
 from gateway.config.agent import (
@@ -108,7 +108,7 @@ class Backend:
     balancer: Balancer
     retry: RetryPolicy
     budget: RetryBudget
-    listing: Listing
+    listing: AgentListing
     product: bool = False
     isolation: Isolation | None = None
     warned: set[str] = field(default_factory=set)
@@ -289,9 +289,9 @@ class BackendFactory:
             warned=resources.acquire(("warned", name), name, set[str]),
         )
 
-    def _listing(self, entry: _Entry, source: CardSource, balancer: Balancer) -> Listing:
+    def _listing(self, entry: _Entry, source: CardSource, balancer: Balancer) -> AgentListing:
         agent, key, card = entry.agent, entry.key, entry.agent.card
-        return Listing(
+        return AgentListing(
             entry.name,
             key,
             source,

@@ -14,7 +14,7 @@ from jwt.api_jws import PyJWS
 
 from gateway.a2a.json import Tree
 from gateway.cards.canonical import served_forms
-from gateway.tasks.key_ring import ALGORITHM, Key, private_jwk, public_jwk
+from gateway.tasks.key_ring import ALGORITHM, SigningKey, private_jwk, public_jwk
 
 KEY_SET_PATH: Final = "/.well-known/jwks.json"
 _JWS: Final = PyJWS(algorithms=[ALGORITHM])
@@ -27,7 +27,7 @@ class SigningKeys(Protocol):
     def expires(self) -> float | None:
         """Return when the last key stops signing, in Unix seconds; None where that is unknown, or never."""
 
-    async def published(self) -> Sequence[Key]:
+    async def published(self) -> Sequence[SigningKey]:
         """Return the keys of the key set, the one that signs first.
 
         Raises:
@@ -50,14 +50,14 @@ class OwnKey:
 
     def __init__(self, private: EllipticCurvePrivateKey, kid: str) -> None:
         jwk = private_jwk(private)
-        self.key = Key(0, 0.0, jwt.PyJWK(jwk, ALGORITHM), public_jwk(jwk, kid))
+        self.key = SigningKey(0, 0.0, jwt.PyJWK(jwk, ALGORITHM), public_jwk(jwk, kid))
 
-    async def published(self) -> Sequence[Key]:
+    async def published(self) -> Sequence[SigningKey]:
         """Return the key."""
         return (self.key,)
 
 
-def sign(body: bytes, key: Key, key_set_url: str) -> bytes:
+def sign(body: bytes, key: SigningKey, key_set_url: str) -> bytes:
     """Return a rebuilt card with its signatures, one for each form that readers verify.
 
     Args:
@@ -70,7 +70,7 @@ def sign(body: bytes, key: Key, key_set_url: str) -> bytes:
     return msgspec.json.encode({**card, "signatures": signatures}) if signatures else body
 
 
-def _signature(payload: bytes, key: Key, header: Mapping[str, str]) -> Tree:
+def _signature(payload: bytes, key: SigningKey, header: Mapping[str, str]) -> Tree:
     compact = _JWS.encode(payload, key.private, ALGORITHM, dict(header))
     protected, _, signature = compact.split(".")
     return {"protected": protected, "signature": signature}

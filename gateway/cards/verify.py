@@ -20,7 +20,7 @@ from jwt.api_jws import PyJWS
 from gateway.a2a.fault import CardUntrusted
 from gateway.a2a.json import Tree, TreeInvalid, parse_tree
 from gateway.cards.canonical import received_forms
-from gateway.identity.jwks import LONGEST_KID, Key, Keys, KeySetInvalid, parse_keys
+from gateway.identity.jwks import LONGEST_KID, Keys, KeySetInvalid, VerificationKey, parse_keys
 
 ALGORITHMS: Final = frozenset(
     {"ES256", "ES384", "ES512", "EdDSA", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"}
@@ -47,7 +47,7 @@ class CardKeys(Protocol):
     version: int
     error: str | None
 
-    def find(self, kid: str | None, algorithm: str) -> Key | None:
+    def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
         """Return the one key that a header can mean, or None."""
 
     async def wait_for(self, kid: str | None) -> bool:
@@ -74,7 +74,7 @@ class FileKeys:
         except KeySetInvalid as error:
             self.error = str(error)
 
-    def find(self, kid: str | None, algorithm: str) -> Key | None:
+    def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
         """Return the one key that a header can mean, or None."""
         return self._keys.find(kid, algorithm)
 
@@ -134,7 +134,7 @@ class CardVerifier:
                 raise _untrusted("it is not signed")
             return Verified(raw, None)
         headers, why = _headers(signatures)
-        keys: dict[int, tuple[str, str, Key]] = {}
+        keys: dict[int, tuple[str, str, VerificationKey]] = {}
         for number, (algorithm, kid) in headers.items():
             key = self.keys.find(kid, algorithm)
             if key is None and await self.keys.wait_for(kid):
@@ -190,7 +190,7 @@ def _header(signature: object) -> tuple[str, str]:
     return algorithm, kid
 
 
-def _verify(raw: bytes, card: Tree, keys: Mapping[int, tuple[str, str, Key]]) -> Verified:
+def _verify(raw: bytes, card: Tree, keys: Mapping[int, tuple[str, str, VerificationKey]]) -> Verified:
     """Return what the first valid signature covers.
 
     Raises:
@@ -208,7 +208,7 @@ def _verify(raw: bytes, card: Tree, keys: Mapping[int, tuple[str, str, Key]]) ->
     raise _untrusted("its signature is wrong")
 
 
-def _is_good(signature: Mapping[str, Any], payload: bytes, algorithm: str, key: Key) -> bool:
+def _is_good(signature: Mapping[str, Any], payload: bytes, algorithm: str, key: VerificationKey) -> bool:
     token = b".".join((signature["protected"].encode(), payload, signature["signature"].encode()))
     try:
         _JWS.decode(token, key.public, algorithms=[algorithm])

@@ -50,7 +50,7 @@ class CardFacts(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class AgentListing:
     """One backend of an agent, as the catalog knows it.
 
     Attributes:
@@ -96,7 +96,7 @@ class Listing:
 class RankedListing:
     """A backend that has a skill, and its score."""
 
-    listing: Listing
+    listing: AgentListing
     score: Score
 
     @property
@@ -151,7 +151,7 @@ class Seen:
         tells: Whether the caller may read what the agent says of itself: its descriptions and skills.
     """
 
-    listing: Listing
+    listing: AgentListing
     tells: bool
 
     @property
@@ -182,14 +182,18 @@ class Directory:
     """
 
     def __init__(
-        self, table: Table, listings: Sequence[Listing], changes: Changes, clock: Callable[[], float] = time.monotonic
+        self,
+        table: Table,
+        listings: Sequence[AgentListing],
+        changes: Changes,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.texts = CardTexts()
         self._table = table
         self._listings = tuple(listings)
         self._changes = changes
         self._clock = clock
-        self._by_agent: dict[str, list[Listing]] = {}
+        self._by_agent: dict[str, list[AgentListing]] = {}
         self._by_backend = {listing.backend: listing for listing in listings}
         for listing in listings:
             self._by_agent.setdefault(listing.agent, []).append(listing)
@@ -288,7 +292,7 @@ class Directory:
         product = next((one for one in listings if one.is_open or (one.is_product and caller is not None)), None)
         return Seen(own or product or listings[0], tells=own is not None or product is not None)
 
-    def _is_own(self, listing: Listing, caller: Principal) -> bool:
+    def _is_own(self, listing: AgentListing, caller: Principal) -> bool:
         route = self._table.agents[listing.agent].routes.get(caller.tenant)
         return route is not None and route.backend == listing.backend
 
@@ -306,7 +310,7 @@ class Directory:
         rules = self._table.agents
         self._strangers = [self._seen(agent, None) for agent in sorted(self._by_agent) if rules[agent].listed]
 
-    def _index(self, listing: Listing, before: Collection[str]) -> None:
+    def _index(self, listing: AgentListing, before: Collection[str]) -> None:
         backend, sanitized = listing.backend, listing.card.sanitized
         found: dict[str, bool] = {}
         for skill in () if sanitized is None else sanitized.skills:
@@ -345,7 +349,7 @@ class Directory:
 _by_score = attrgetter("score")
 
 
-def _rank(listing: Listing, now: float, *, by_tag: bool) -> RankedListing:
+def _rank(listing: AgentListing, now: float, *, by_tag: bool) -> RankedListing:
     return RankedListing(listing, listing.score(now, by_tag=by_tag))
 
 

@@ -34,8 +34,7 @@ from gateway.config.routes import routing_table, untested_matches
 from gateway.config.yaml import Marks
 from gateway.identity.jwks import KeySet
 from gateway.network.address import is_grpc
-from gateway.push.ssrf import Resolver, WebhookPolicy
-from gateway.push.ssrf import Target as WebhookTarget
+from gateway.push.ssrf import Resolver, WebhookPolicy, WebhookTarget
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
 from gateway.tasks.state_url import StateUrl
@@ -58,7 +57,7 @@ _AT_ONCE = 16
 _WELL_KNOWN = "/.well-known/agent-card.json"
 
 
-class Target(StrEnum):
+class OnlineTarget(StrEnum):
     """The kind of server that was asked."""
 
     AGENT = "agent"
@@ -68,7 +67,7 @@ class Target(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OnlineAnswer:
     """The answer of one backend, issuer, store or webhook.
 
     Attributes:
@@ -83,7 +82,7 @@ class Answer:
     good: bool
     fact: str
     missed: str = "no card"
-    to: Target = Target.AGENT
+    to: OnlineTarget = OnlineTarget.AGENT
 
     def as_row(self) -> tuple[str, str, str, str]:
         """Return the cells of a table: kind, name, result, fact."""
@@ -91,7 +90,7 @@ class Answer:
 
     def as_json(self) -> dict[str, object]:
         """Return the answer for programs."""
-        name = "backend" if self.to is Target.AGENT else self.to.value
+        name = "backend" if self.to is OnlineTarget.AGENT else self.to.value
         return {name: self.backend, "ok": self.good, "message": self.fact}
 
     def problem(self, marks: Marks) -> Problem:
@@ -101,25 +100,25 @@ class Answer:
 
     @property
     def _path(self) -> KeyPath:
-        if self.to is Target.ISSUER:
+        if self.to is OnlineTarget.ISSUER:
             return "auth", "issuers", self.backend
-        if self.to is Target.STATE:
+        if self.to is OnlineTarget.STATE:
             return "gateway", "state"
-        if self.to is Target.WEBHOOK:
+        if self.to is OnlineTarget.WEBHOOK:
             return "push", "tls"
         agent, tenant = read_backend_key(self.backend)
         return ("agents", agent) if tenant is None else ("agents", agent, "by_tenant", tenant)
 
 
-_REMEDIES: Mapping[Target, str] = {
-    Target.AGENT: "start the agent, or correct its `backend` or `card`",
-    Target.ISSUER: "start the issuer, or correct its `issuer`, `jwks` or `tls`",
-    Target.STATE: "start the Redis, or correct its URL",
-    Target.WEBHOOK: "start the receiver, or correct `push.tls` or `push.allow`",
+_REMEDIES: Mapping[OnlineTarget, str] = {
+    OnlineTarget.AGENT: "start the agent, or correct its `backend` or `card`",
+    OnlineTarget.ISSUER: "start the issuer, or correct its `issuer`, `jwks` or `tls`",
+    OnlineTarget.STATE: "start the Redis, or correct its URL",
+    OnlineTarget.WEBHOOK: "start the receiver, or correct `push.tls` or `push.allow`",
 }
 
 
-async def check_online(examined: Examined) -> tuple[Answer, ...]:
+async def check_online(examined: Examined) -> tuple[OnlineAnswer, ...]:
     """Ask all servers, several at a time; an unreachable one is an answer that is not good.
 
     An agent behind gRPC is also called if its card comes from elsewhere.
@@ -131,17 +130,17 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
     snapshot = Snapshot.build(examined, Metrics("check"), examined.config.gateway.public_url or "http://127.0.0.1")
     at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(key: str, backend: Backend) -> Answer:
+    async def one(key: str, backend: Backend) -> OnlineAnswer:
         source = backend.source
         async with at_once:
             silent = await _unreachable_replicas(backend)
         if silent:
-            return Answer(key, good=False, fact=silent, missed="no answer from a replica")
+            return OnlineAnswer(key, good=False, fact=silent, missed="no answer from a replica")
         if is_grpc(backend.url):
             async with at_once:
                 why = await _grpc_failure(backend)
             if why:
-                return Answer(key, good=False, fact=why, missed="no answer")
+                return OnlineAnswer(key, good=False, fact=why, missed="no answer")
         # A card in the file needs no request.
         if not source.settled.is_set():
             async with at_once:
@@ -149,9 +148,11 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
                     await source.verifier.keys.refresh()
                 await source.refresh()
         if source.card is None:
-            return Answer(key, good=False, fact=source.error or "it cannot be read")
+            return OnlineAnswer(key, good=False, fact=source.error or "it cannot be read")
         dialects = ", ".join(map(str, backend.upstream.interfaces()))
-        return Answer(key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks")
+        return OnlineAnswer(
+            key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks"
+        )
 
     try:
         found = await asyncio.gather(
@@ -168,7 +169,7 @@ async def check_online(examined: Examined) -> tuple[Answer, ...]:
 # ---- Issuers, the store and webhooks ---------------------------------------------------------------------------------
 
 
-async def _issuer(snapshot: Snapshot, name: str, keys: KeySet) -> Answer:
+async def _issuer(snapshot: Snapshot, name: str, keys: KeySet) -> OnlineAnswer:
     """Fetch the discovery document and the keys of an issuer."""
     assert snapshot.config.auth is not None
     written = snapshot.config.auth.issuers[name]
@@ -180,12 +181,12 @@ async def _issuer(snapshot: Snapshot, name: str, keys: KeySet) -> Answer:
         await asyncio.wait([reading])
     if keys.error is None:
         fact = "keys read" if written.tls is None else f"keys read, by the authorities of {written.tls.ca}"
-        return Answer(keys.name, good=True, fact=fact, to=Target.ISSUER)
+        return OnlineAnswer(keys.name, good=True, fact=fact, to=OnlineTarget.ISSUER)
     missed = "no keys" if keys.located else "no discovery document"
-    return Answer(keys.name, good=False, fact=keys.error, missed=missed, to=Target.ISSUER)
+    return OnlineAnswer(keys.name, good=False, fact=keys.error, missed=missed, to=OnlineTarget.ISSUER)
 
 
-async def _state(state: StateUrl | None) -> Iterable[Answer]:
+async def _state(state: StateUrl | None) -> Iterable[OnlineAnswer]:
     """Check that a Redis permits all commands of the ledger; other stores are not checked."""
     if state is None or state.kind != "redis":
         return ()
@@ -200,14 +201,14 @@ async def _state(state: StateUrl | None) -> Iterable[Answer]:
     except StateUnavailable as error:
         why = error.detail.removeprefix("redis: ")
     else:
-        return (Answer(state.label, good=True, fact="can be used", to=Target.STATE),)
+        return (OnlineAnswer(state.label, good=True, fact="can be used", to=OnlineTarget.STATE),)
     finally:
         if client is not None:
             await client.aclose()
-    return (Answer(state.label, good=False, fact=why, missed="it cannot be used", to=Target.STATE),)
+    return (OnlineAnswer(state.label, good=False, fact=why, missed="it cannot be used", to=OnlineTarget.STATE),)
 
 
-async def _webhooks(snapshot: Snapshot) -> Iterable[Answer]:
+async def _webhooks(snapshot: Snapshot) -> Iterable[OnlineAnswer]:
     """Try TLS with the receivers in `push.allow`."""
     push = snapshot.config.push
     if push.mode != "relay" or push.tls is None:
@@ -226,7 +227,7 @@ async def _webhooks(snapshot: Snapshot) -> Iterable[Answer]:
         resolver.close()
 
 
-async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPolicy) -> Answer:
+async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPolicy) -> OnlineAnswer:
     try:
         async with asyncio.timeout(DEADLINE):
             first, *_ = await policy.refuse_address(target)
@@ -241,8 +242,8 @@ async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPol
         with suppress(OSError):
             async with asyncio.timeout(1):
                 await writer.wait_closed()
-        return Answer(target.origin, good=True, fact="TLS can be spoken", to=Target.WEBHOOK)
-    return Answer(target.origin, good=False, fact=why, missed="not reached", to=Target.WEBHOOK)
+        return OnlineAnswer(target.origin, good=True, fact="TLS can be spoken", to=OnlineTarget.WEBHOOK)
+    return OnlineAnswer(target.origin, good=False, fact=why, missed="not reached", to=OnlineTarget.WEBHOOK)
 
 
 # ---- Agents ----------------------------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ async def _grpc_failure(backend: Backend) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """The findings of `check`, and its exit code.
 
     Attributes:
@@ -314,7 +315,7 @@ class Report:
     """
 
     examined: Examined
-    answers: tuple[Answer, ...] | None = None
+    answers: tuple[OnlineAnswer, ...] | None = None
     strict: bool = False
     workers: int = 1
     coverage: bool = False
@@ -382,12 +383,12 @@ class Report:
         """Return the report for programs."""
         report: dict[str, Any] = {"ok": self.code == 0, "problems": as_json(self.problems)}
         if self.answers is not None:
-            report["agents"] = self._answers(Target.AGENT)
-            others = {"issuers": Target.ISSUER, "state": Target.STATE, "webhooks": Target.WEBHOOK}
+            report["agents"] = self._answers(OnlineTarget.AGENT)
+            others = {"issuers": OnlineTarget.ISSUER, "state": OnlineTarget.STATE, "webhooks": OnlineTarget.WEBHOOK}
             report |= {name: found for name, to in others.items() if (found := self._answers(to))}
         return report
 
-    def _answers(self, to: Target) -> list[dict[str, object]]:
+    def _answers(self, to: OnlineTarget) -> list[dict[str, object]]:
         return [answer.as_json() for answer in self.answers or () if answer.to is to]
 
     def as_github(self) -> str:

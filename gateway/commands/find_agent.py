@@ -31,7 +31,7 @@ _ERRNO = re.compile(r"^\[Errno -?[0-9]+\] ")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAgent:
     """A card and its URL."""
 
     card: Tree
@@ -79,7 +79,7 @@ def open_client(headers: Mapping[str, str] | None = None) -> httpx.Client:
     return httpx.Client(trust_env=False, follow_redirects=False, timeout=timeout, headers=headers)
 
 
-def find_card(client: httpx.Client, url: str, query: str = "") -> Found:
+def find_card(client: httpx.Client, url: str, query: str = "") -> FoundAgent:
     """Fetch the card of the agent at `url`; a `url` that ends in `.json` is that of the card.
 
     Args:
@@ -90,14 +90,14 @@ def find_card(client: httpx.Client, url: str, query: str = "") -> Found:
     """
     check_url(url, of_card=True)
     if urlsplit(url).path.endswith(".json"):
-        return Found(_parse(_fetch(client, url), url), url)
+        return FoundAgent(_parse(_fetch(client, url), url), url)
     base = url.rstrip("/")
     for path in WELL_KNOWN:
         where = base + path + query
         answer = _fetch(client, where)
         # 0.2 agents have the old name only.
         if answer.status_code != httpx.codes.NOT_FOUND:
-            return Found(_parse(answer, where), where)
+            return FoundAgent(_parse(answer, where), where)
     raise CardMissing(f"{base}{WELL_KNOWN[0]}: there is no agent card (404)\nIs this the URL of an agent?")
 
 
@@ -117,7 +117,7 @@ def credential(key: str | None, token: str | None) -> dict[str, str]:
     return headers
 
 
-def find_agent(client: httpx.Client, url: str, *, shown: bool, tenant: str | None) -> Found:
+def find_agent(client: httpx.Client, url: str, *, shown: bool, tenant: str | None) -> FoundAgent:
     """Find a card as `find_card` does, with a hint in the error message.
 
     Args:

@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.a2a.command import CommandLine, NoCommand, command_of
 from gateway.a2a.paths import fits_path
-from gateway.commands.find_agent import WELL_KNOWN, CardDenied, Found, OnlyGrpc, find_card, open_client
+from gateway.commands.find_agent import WELL_KNOWN, CardDenied, FoundAgent, OnlyGrpc, find_card, open_client
 from gateway.commands.key import scalar
 from gateway.commands.output import CommandFailed
 from gateway.commands.send import safe
@@ -29,7 +29,7 @@ def first_configuration(urls: Sequence[str]) -> str:
         return compose([_find_agent(client, url) for url in urls])
 
 
-def _find_agent(client: httpx.Client, url: str) -> Found:
+def _find_agent(client: httpx.Client, url: str) -> FoundAgent:
     try:
         found = find_card(client, url)
         _command(found)
@@ -67,7 +67,7 @@ def save(text: str, path: Path, *, force: bool) -> None:
         raise CommandFailed(f"{path} cannot be written: {error.strerror}") from error
 
 
-def compose(found: Sequence[Found]) -> str:
+def compose(found: Sequence[FoundAgent]) -> str:
     """Return the configuration for the agents of some cards.
 
     Raises:
@@ -126,7 +126,7 @@ ENTRIES
 """
 
 
-def _command(found: Found) -> CommandLine | None:
+def _command(found: FoundAgent) -> CommandLine | None:
     """Return the command of a card without another interface; None for an agent that is called by HTTP.
 
     Raises:

@@ -11,7 +11,7 @@ import msgspec
 from gateway.a2a.card import CardInvalid, parse_card
 from gateway.a2a.fault import Fault
 from gateway.a2a.sanitized_card import Discretion, SanitizedCard, sanitize
-from gateway.catalog.directory import Directory, Listing
+from gateway.catalog.directory import AgentListing, Directory
 from gateway.catalog.ranking import Changes, FirstByte
 from gateway.commands.output import CommandFailed, paint
 from gateway.config.agent import Agent
@@ -67,7 +67,7 @@ def _directory(examined: Examined, resolver: Table) -> Directory:
         card = _card(examined, name, agent)
         for tenant in (*((None,) if agent.backend else ()), *agent.by_tenant):
             key = backend_key(name, tenant)
-            listings.append(Listing(name, key, card, FirstByte(changes), agent.trust, agent.latency))
+            listings.append(AgentListing(name, key, card, FirstByte(changes), agent.trust, agent.latency))
     return Directory(resolver, listings, changes)
 
 

@@ -22,7 +22,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.paths import PathCall, fits_path, rest_path
 from gateway.a2a.translation import FORMS
 from gateway.a2a.versions.version import Memo
-from gateway.commands.find_agent import SHOW_ONE, Found, OnlyGrpc, credential, explain, find_agent, open_client
+from gateway.commands.find_agent import SHOW_ONE, FoundAgent, OnlyGrpc, credential, explain, find_agent, open_client
 from gateway.commands.output import CommandFailed, read_input
 
 _LONGEST_EVENT = 64 * 1024 * 1024
@@ -243,7 +243,7 @@ def _parts(outgoing: Message) -> list[Tree]:
     return parts
 
 
-def _interface(found: Found) -> CardInterface:
+def _interface(found: FoundAgent) -> CardInterface:
     try:
         return found.interface
     except OnlyGrpc as error:

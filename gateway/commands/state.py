@@ -17,7 +17,7 @@ from gateway.tasks.key_ring import Purpose, Rotated, rotate
 from gateway.tasks.ledger import make_store
 from gateway.tasks.state_url import StateUrl, read_state
 from gateway.tasks.store import Figures, Store, StoreBroken
-from gateway.telemetry.audit_log import AuditLog, Event
+from gateway.telemetry.audit_log import AuditEvent, AuditLog
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ async def erase(place: StatePlace, tenant: str) -> int:
     async with _opened(place) as store:
         with _audited(place) as record:
             erased = await _ask(store, partial(store.erase, tenant))
-            record(Event.STATE_ERASED, {"tenant": tenant, "entries": erased, "state": store.label})
+            record(AuditEvent.STATE_ERASED, {"tenant": tenant, "entries": erased, "state": store.label})
         return erased
 
 
@@ -128,7 +128,7 @@ async def rotate_key(place: StatePlace, purpose: Purpose, now: float, *, drops: 
             except ValueError as error:
                 raise CommandFailed(f"{store.label}: {error}") from error
             told = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
-            record(Event.KEY_ROTATED, told)
+            record(AuditEvent.KEY_ROTATED, told)
         return rotated
 
 
@@ -223,7 +223,7 @@ def _is_missing(state: StateUrl) -> bool:
 
 
 @contextmanager
-def _audited(place: StatePlace) -> Iterator[Callable[[Event, dict[str, Any]], None]]:
+def _audited(place: StatePlace) -> Iterator[Callable[[AuditEvent, dict[str, Any]], None]]:
     """Yield the function that records an event in the audit log, if there is a file of it."""
     if place.audit is None:
         yield lambda _event, _told: None

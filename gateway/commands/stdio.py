@@ -29,7 +29,7 @@ from gateway.a2a.paths import fits_path
 from gateway.background import Background
 from gateway.cards.serve import PublicUrl
 from gateway.commands.config_file import examine_own
-from gateway.commands.find_agent import SHOW_ONE, WELL_KNOWN, Found, credential, find_agent, open_client
+from gateway.commands.find_agent import SHOW_ONE, WELL_KNOWN, FoundAgent, credential, find_agent, open_client
 from gateway.commands.output import CommandFailed
 from gateway.config import effective
 from gateway.config.check import Examined
@@ -116,7 +116,7 @@ def bridge(agent: str, *, key: str | None = None, token: str | None = None, tena
     return Bridge(origin + served_path(found), found.url, headers, tenant)
 
 
-def served_path(found: Found) -> str:
+def served_path(found: FoundAgent) -> str:
     """Return the agent's path at the typed origin if its card has it behind a prefix; else an empty text.
 
     A gateway with `prefix_stripped` advertises `https://public/PREFIX/agent` and serves `/agent` behind the proxy.

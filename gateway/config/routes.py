@@ -22,7 +22,7 @@ from gateway.identity.client_names import ClientName, Clients, UnknownClient
 from gateway.network.address import same_place
 from gateway.principal import ANONYMOUS_TENANT, Principal
 from gateway.routing.endpoint import claim_condition, host_named
-from gateway.routing.explain import Answer, Inquiry, Question, ask
+from gateway.routing.explain import Inquiry, Question, RouteAnswer, ask
 from gateway.routing.route import SKILL, AgentRules, Reach, Requirement, Route, Rule, Verdict, backend_key
 from gateway.routing.skills import NO_RANKING, Ranking
 from gateway.routing.table import Table, path_segments
@@ -341,7 +341,7 @@ def untested_matches(config: Config, table: Table) -> dict[str, list[str]]:
     return found
 
 
-def _run_test(config: Config, table: Table, test: RouteTest) -> Answer:
+def _run_test(config: Config, table: Table, test: RouteTest) -> RouteAnswer:
     who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
     request = test.request
     question = Question(request.path, request.method, request.host or "", request.tenant, who)
@@ -418,7 +418,7 @@ def explain_request(
     }
 
 
-def _hint(config: Config, inquiry: Inquiry, answer: Answer) -> str:
+def _hint(config: Config, inquiry: Inquiry, answer: RouteAnswer) -> str:
     if answer.verdict.route is not None:
         return ""
     if answer.verdict.signs_in:

@@ -94,7 +94,7 @@ class KeySetInvalid(Exception):  # noqa: N818 - named after what went wrong, as 
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class VerificationKey:
     """One public key.
 
     Attributes:
@@ -116,22 +116,22 @@ class Keys:
         content: The keys without their order; equal for key sets that verify the same tokens.
     """
 
-    def __init__(self, keys: Iterable[Key] = (), ignored: int = 0) -> None:
+    def __init__(self, keys: Iterable[VerificationKey] = (), ignored: int = 0) -> None:
         self.ignored = ignored
         self._keys = tuple(keys)
         self.content = frozenset((key.kid, key.algorithms, key.material) for key in self._keys)
-        self._by_kid: dict[str, list[Key]] = {}
+        self._by_kid: dict[str, list[VerificationKey]] = {}
         for key in self._keys:
             if key.kid is not None:
                 self._by_kid.setdefault(key.kid, []).append(key)
 
-    def find(self, kid: str | None, algorithm: str) -> Key | None:
+    def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
         """Return the one key that a token with this header can mean; None if there is none, or more than one."""
         candidates = self._keys if kid is None else self._by_kid.get(kid, ())
         fitting = [key for key in candidates if algorithm in key.algorithms]
         return fitting[0] if len(fitting) == 1 else None
 
-    def has(self, key: Key, algorithm: str) -> bool:
+    def has(self, key: VerificationKey, algorithm: str) -> bool:
         """Return whether this very key is here, by the same `kid` and for this algorithm."""
         named = () if key.kid is None else self._by_kid.get(key.kid, ())
         return any(each.material == key.material and algorithm in each.algorithms for each in named)
@@ -189,7 +189,7 @@ def parse_keys(
     return Keys(keys, len(written) - len(keys))
 
 
-def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> Key | None:
+def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> VerificationKey | None:
     """Return the key, or None if it is not usable."""
     try:
         jwk = msgspec.json.decode(raw, type=_Jwk)
@@ -206,7 +206,7 @@ def _read_key(raw: msgspec.Raw, algorithms: frozenset[str]) -> Key | None:
         material = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     except (msgspec.MsgspecError, RecursionError, PyJWTError, ValueError, UnsupportedAlgorithm):
         return None
-    return Key(None if jwk.kid is UNSET else jwk.kid, usable, public, material)
+    return VerificationKey(None if jwk.kid is UNSET else jwk.kid, usable, public, material)
 
 
 def _is_sound(key: PublicKey) -> bool:
@@ -225,16 +225,16 @@ def _is_sound(key: PublicKey) -> bool:
     return point % 2**455 % _ED448_FIELD not in _ED448_WEAK
 
 
-def _without_conflicts(keys: list[Key], before: Keys | None) -> list[Key]:
+def _without_conflicts(keys: list[VerificationKey], before: Keys | None) -> list[VerificationKey]:
     """Return the keys without those that share a `kid` and an algorithm with another; equal keys are merged."""
-    merged: dict[tuple[str | None, bytes], Key] = {}
+    merged: dict[tuple[str | None, bytes], VerificationKey] = {}
     for key in keys:
         place = (key.kid, key.material)
         algorithms = key.algorithms | merged[place].algorithms if place in merged else key.algorithms
-        merged[place] = Key(key.kid, algorithms, key.public, key.material)
+        merged[place] = VerificationKey(key.kid, algorithms, key.public, key.material)
     claims = Counter((key.kid, algorithm) for key in merged.values() for algorithm in key.algorithms)
 
-    def may_verify(key: Key, algorithm: str) -> bool:
+    def may_verify(key: VerificationKey, algorithm: str) -> bool:
         # Two keys cannot both have been known: the set before had no conflict either.
         return claims[key.kid, algorithm] == 1 or (before is not None and before.has(key, algorithm))
 
@@ -341,7 +341,7 @@ class KeySet:
         """Whether the address of the keys is known, by the file or by discovery."""
         return self._url is not None
 
-    def find(self, kid: str | None, algorithm: str) -> Key | None:
+    def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
         """Return the one key that a token with this header can mean, or None."""
         return None if self._keys is None else self._keys.find(kid, algorithm)
 

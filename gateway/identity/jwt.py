@@ -24,7 +24,7 @@ import jwt
 from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, TenantNotMapped
 from gateway.a2a.json import Tree, parse_tree
 from gateway.a2a.paths import RESERVED, fits_path
-from gateway.identity.jwks import LONGEST_KID, Key, KeySet
+from gateway.identity.jwks import LONGEST_KID, KeySet, VerificationKey
 from gateway.identity.settings import Issuer, Verification
 from gateway.identity.verification import CredentialCache, VerificationQueue
 from gateway.principal import ANONYMOUS_TENANT, Principal
@@ -127,7 +127,7 @@ class _TrustedIssuer:
             raise
         return Principal(tenant=tenant, subject=subject, method="jwt", issuer=self.name, claims=claims, expires=expires)
 
-    def _key(self, token: _Unverified) -> Key:
+    def _key(self, token: _Unverified) -> VerificationKey:
         key = self.key_set.find(token.kid, token.algorithm)
         if key is not None:
             return key
@@ -140,7 +140,7 @@ class _TrustedIssuer:
             )
         raise AuthInvalid("the token names no key of its issuer", detail=f"issuer {self.name}")
 
-    def _verified_claims(self, token: _Unverified, key: Key) -> Tree:
+    def _verified_claims(self, token: _Unverified, key: VerificationKey) -> Tree:
         try:
             return jwt.decode(
                 token.text,

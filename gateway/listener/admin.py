@@ -28,9 +28,9 @@ from gateway.cards.fetch import CardReport, CardSource
 from gateway.catalog.render import ASSETS
 from gateway.listener.admin_access import HEALTH_PATHS, guarded, sign_out
 from gateway.listener.catalog_page import FILES, CatalogPage, Serve, TryIt, TryItMessage
-from gateway.listener.limits import HttpLimits
+from gateway.listener.http_limits import HttpLimits
 from gateway.policy.limits import Limits
-from gateway.reload import Reloader, Result, Trigger
+from gateway.reload import Reloader, ReloadResult, Trigger
 from gateway.routing.explain import Inquiry
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import RecentRequests
@@ -225,7 +225,7 @@ class _Pages:
         examined = snapshot.examined
         reloader = self._gateway.reloader
         last = None if reloader is None else reloader.last
-        refused = last is not None and last.result is Result.REFUSED
+        refused = last is not None and last.result is ReloadResult.REFUSED
         page = {
             "hash": examined.text_hash,
             "files": [str(path) for path in examined.files],
@@ -249,7 +249,7 @@ class _Pages:
         report = await reloader.reload(Trigger.ADMIN)
         others = await self._gateway.reload_others()
         results = [report.result, *(each["result"] for each in others.get("workers", ()))]
-        status = 422 if Result.REFUSED in results else 202 if others.get("unheard") else 200
+        status = 422 if ReloadResult.REFUSED in results else 202 if others.get("unheard") else 200
         return JSONResponse({**report.as_json(), **others}, status_code=status)
 
     async def openapi(self, _request: Request) -> Response:
@@ -381,7 +381,7 @@ class LogLevel(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class AdminOperation:
     """One method of one path.
 
     Attributes:
@@ -412,33 +412,33 @@ _SPREAD = {
     202: "Done here; as many workers as `unheard` says have not confirmed it in time.",
 }
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
+OPERATIONS: tuple[AdminOperation, ...] = (
+    AdminOperation(
         "GET", "/-/live", "live", "Whether the process runs.", {200: "It does."}, "text/plain",
         query=_VERBOSE, is_open=True,
     ),
-    Operation(
+    AdminOperation(
         "GET", "/-/ready", "ready", "Whether requests are to be sent here.", {200: "Ready.", 503: _NOT_READY},
         "text/plain", query=_VERBOSE, is_open=True,
     ),
-    Operation(
+    AdminOperation(
         "GET", "/-/started", "is_started", "Whether the gateway has begun to take requests.",
         {200: "It has.", 503: "It has not."}, "text/plain", query=_VERBOSE, is_open=True,
     ),
-    Operation(
+    AdminOperation(
         "GET", "/metrics", "show_metrics", "The metrics, for Prometheus.", {200: "The metrics."}, "text/plain"
     ),
-    Operation(
+    AdminOperation(
         "GET", "/-/config", "config", "The configuration that runs, without secrets.",
         {200: "It, its hash, the last error, and what needs a restart."},
     ),
-    Operation("GET", "/-/agents", "agents", "The agents: cards, health, replicas.", {200: "The agents."}),
-    Operation(
+    AdminOperation("GET", "/-/agents", "agents", "The agents: cards, health, replicas.", {200: "The agents."}),
+    AdminOperation(
         "POST", "/-/route", "route", "Where a request would go, and why.",
         {200: "The agent or the reason of the refusal.", 400: "This is no question.", 413: "It is too long."},
         body=Inquiry,
     ),
-    Operation(
+    AdminOperation(
         "POST", "/-/reload", "reload", "Read the configuration again, in all workers.",
         {
             200: "Applied or unchanged.",
@@ -447,26 +447,26 @@ OPERATIONS: tuple[Operation, ...] = (
             422: "Refused: the problems.",
         },
     ),
-    Operation(
+    AdminOperation(
         "POST", "/-/drain", "drain",
         "Prepare for the end: `/-/ready` is 503 and connections end with their next answer, until SIGTERM.", _SPREAD,
     ),
-    Operation("GET", "/-/log-level", "log_level", "The level of the own log.", {200: "It."}, answer=LogLevel),
-    Operation(
+    AdminOperation("GET", "/-/log-level", "log_level", "The level of the own log.", {200: "It."}, answer=LogLevel),
+    AdminOperation(
         "PUT", "/-/log-level", "set_log_level", "Change the level of the own log until the next start.",
         {**_SPREAD, 400: "This is no level.", 413: "It is too long."}, body=LogLevel,
     ),
-    Operation("GET", "/-/openapi.json", "openapi", "This document.", {200: "It."}),
-    Operation(
+    AdminOperation("GET", "/-/openapi.json", "openapi", "This document.", {200: "It."}),
+    AdminOperation(
         "GET", "/-/requests", "requests", "The last requests of this process.", {200: "Their log lines."},
         query={"agent": "Of this agent only.", "tenant": "Of this tenant only.", "status": "With this status only."},
     ),
-    Operation(
+    AdminOperation(
         "GET", "/-/requests/tail", "tail", "The requests of this process as they end.",
         {200: "An event for each.", 503: "Too many follow."}, "text/event-stream",
         query={"agent": "Of this agent only.", "tenant": "Of this tenant only.", "status": "With this status only."},
     ),
-    Operation(
+    AdminOperation(
         "POST", "/-/try/{agent}", "try_it", "Send a message to an agent, as the page does.",
         {
             200: "The agent's answer.",
@@ -477,18 +477,20 @@ OPERATIONS: tuple[Operation, ...] = (
         },
         body=TryItMessage,
     ),
-    Operation("GET", "/", "index", "The catalog page.", {200: "The page."}, "text/html"),
-    Operation(
+    AdminOperation("GET", "/", "index", "The catalog page.", {200: "The page."}, "text/html"),
+    AdminOperation(
         "GET", "/agent", "agent", "The page of one agent.", {200: "The page.", 404: "There is no such agent."},
         "text/html", query={"name": "Its name."},
     ),
-    Operation("GET", "/routes", "explorer", "The page that explains routes.", {200: "The page."}, "text/html"),
-    Operation("GET", "/live", "live_page", "The page of the last requests.", {200: "The page."}, "text/html"),
-    Operation(
+    AdminOperation("GET", "/routes", "explorer", "The page that explains routes.", {200: "The page."}, "text/html"),
+    AdminOperation("GET", "/live", "live_page", "The page of the last requests.", {200: "The page."}, "text/html"),
+    AdminOperation(
         "POST", "/logout", "sign_out", "End the session of this browser.", {303: "To the catalog page."}, "text/html"
     ),
     *(
-        Operation("GET", f"/{name}", "asset", "A file of the page.", {200: "The file."}, "text/plain", is_open=True)
+        AdminOperation(
+            "GET", f"/{name}", "asset", "A file of the page.", {200: "The file."}, "text/plain", is_open=True
+        )
         for name in ASSETS
     ),
 )  # fmt: skip
@@ -519,7 +521,7 @@ def document() -> bytes:
     )
 
 
-def _operation(each: Operation) -> dict[str, Any]:
+def _operation(each: AdminOperation) -> dict[str, Any]:
     answers = {str(status): {"description": words} for status, words in each.answers.items()}
     schema = {"$ref": _SCHEMA.format(name=each.answer.__name__)} if each.answer is not None else {}
     first = answers[str(next(iter(each.answers)))]

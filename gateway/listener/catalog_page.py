@@ -30,7 +30,7 @@ from gateway.a2a.paths import is_tenant
 from gateway.backend.backend import Backend
 from gateway.catalog.render import ASSETS, HEADERS, HTML, page
 from gateway.listener.asgi import AsgiResponder
-from gateway.listener.limits import HttpLimits
+from gateway.listener.http_limits import HttpLimits
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.proxy import catalog_view as view

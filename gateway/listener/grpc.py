@@ -37,8 +37,8 @@ from gateway.a2a.fault import BadRequest, BodyTooLarge, BodyTooSlow, ClientGone
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.headers import Pairs
 from gateway.identity.mtls import read_certificate
-from gateway.listener.grpc_services import Answer, Health, Reflection
-from gateway.listener.limits import GrpcLimits, HttpLimits
+from gateway.listener.grpc_services import Answer, GrpcHealth, Reflection
+from gateway.listener.http_limits import GrpcLimits, HttpLimits
 from gateway.listener.server import ListenFailed, address_of
 from gateway.listener.tls import PemTls
 from gateway.principal import Certificate
@@ -292,7 +292,7 @@ class GrpcListener:
         self._reserved = reserved
         self._limits = limits
         self._pipeline = pipeline
-        self._health = Health(ready, SERVICES)
+        self._health = GrpcHealth(ready, SERVICES)
         self._reflection = Reflection(limits.scope_field)
         self._other_calls = 0
         self._other_handlers: dict[str, Any] = {

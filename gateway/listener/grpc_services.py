@@ -45,7 +45,7 @@ _REFLECTION_PATHS = (
 _SCOPED_FILE = "a2a_v0_3_scoped.proto"
 
 
-class Health:
+class GrpcHealth:
     """Serves the health of the gateway, which is the same for every service.
 
     Args:
@@ -144,7 +144,7 @@ async def _requests(context: aio.ServicerContext) -> AsyncIterator[ServerReflect
 
 
 def _servicer(scope_field: int) -> reflection.aio.ReflectionServicer:
-    services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+    services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["GrpcHealth"].full_name)
     return reflection.aio.ReflectionServicer(services, pool=_schema(scope_field))
 
 

@@ -15,7 +15,7 @@ import httptools
 import msgspec
 
 from gateway.a2a.call import Head
-from gateway.listener.limits import HttpLimits
+from gateway.listener.http_limits import HttpLimits
 from gateway.principal import Certificate
 
 _LONGEST_METHOD = 32
@@ -296,7 +296,7 @@ _HEAD = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
 _COST, _SLACK = 16, 64 * 1024
 
 
-class Sink(Protocol):
+class BodySink(Protocol):
     """Where the data of the chunks goes."""
 
     def feed(self, data: bytes) -> None:
@@ -318,7 +318,7 @@ class Chunks:
 
     __slots__ = ("_behind", "_empty", "_longest", "_parser", "_raw", "_sink", "_size", "done", "excess")
 
-    def __init__(self, sink: Sink, longest: int) -> None:
+    def __init__(self, sink: BodySink, longest: int) -> None:
         self._sink = sink
         self._longest = longest
         self._size = self._raw = self._behind = 0
@@ -462,7 +462,7 @@ class IncomingBody:
 
     __slots__ = ("_began", "_chunks", "_left", "_sink", "_size", "excess")
 
-    def __init__(self, sink: Sink, head: RequestHead, trailers: int, now: float) -> None:
+    def __init__(self, sink: BodySink, head: RequestHead, trailers: int, now: float) -> None:
         self._sink = sink
         self._left = head.length
         self._chunks = Chunks(sink, trailers) if head.chunked else None

@@ -17,7 +17,7 @@ from typing import Any
 from gateway.background import Background
 from gateway.listener.handshake import Handshakes
 from gateway.listener.http1 import ClientConnection, ListenerState, ServerState
-from gateway.listener.limits import HttpLimits
+from gateway.listener.http_limits import HttpLimits
 from gateway.network.address import UNIX
 from gateway.network.certificate import CertificateUnusable, ServerTls, server_context
 from gateway.proxy.client_address import Network

@@ -37,7 +37,7 @@ FACETS = ("skill", "tag", "tenant", "health")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """One agent in the list.
 
     Attributes:
@@ -114,7 +114,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
@@ -122,13 +122,13 @@ class Found:
     """
 
     search: Search
-    entries: Sequence[Entry]
+    entries: Sequence[CatalogEntry]
     total: int
     pages: int
     facets: Mapping[str, Sequence[tuple[str, int]]]
 
 
-def find(entries: Collection[Entry], search: Search, facets: Sequence[str] = FACETS) -> Found:
+def find(entries: Collection[CatalogEntry], search: Search, facets: Sequence[str] = FACETS) -> SearchResult:
     """Return the entries that a search finds, in the order given."""
     words = search.text.casefold()
     hits = [
@@ -142,10 +142,10 @@ def find(entries: Collection[Entry], search: Search, facets: Sequence[str] = FAC
     page = min(search.page, pages)
     shown = hits[(page - 1) * PAGE : page * PAGE]
     offered = {facet: counter.most_common(MOST_SHOWN) for facet, counter in counts.items()}
-    return Found(Search(search.text, search.chosen, page), shown, len(hits), pages, offered)
+    return SearchResult(Search(search.text, search.chosen, page), shown, len(hits), pages, offered)
 
 
-def entries_of(snapshot: Snapshot) -> list[Entry]:
+def entries_of(snapshot: Snapshot) -> list[CatalogEntry]:
     """Return all agents by name."""
     backends: dict[str, list[Backend]] = {}
     for backend in snapshot.backends.values():
@@ -157,21 +157,21 @@ def entries_of(snapshot: Snapshot) -> list[Entry]:
     return [_entry(snapshot, name, backends[name], tenants.get(name, [])) for name in sorted(backends)]
 
 
-def entry_of(snapshot: Snapshot, name: str) -> Entry:
+def entry_of(snapshot: Snapshot, name: str) -> CatalogEntry:
     """Return one agent."""
     backends = [backend for backend in snapshot.backends.values() if backend.agent == name]
     tenants = [tenant for tenant, reach in snapshot.table.reach.items() if name in reach.agents]
     return _entry(snapshot, name, backends, tenants)
 
 
-def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: list[str]) -> Entry:
+def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: list[str]) -> CatalogEntry:
     # An agent's backends for its tenants have cards of one product; the first one with skills stands for all.
     texts = [snapshot.directory.texts.of(backend.upstream.backend, backend.source) for backend in backends]
     text = next((each for each in texts if each.skills), texts[0])
     has_card = all(backend.source.sanitized is not None and not backend.source.stale for backend in backends)
     replicas = [replica for backend in backends for replica in backend.replicas]
     up = sum(replica.condition.is_up and not trouble_of(replica.upstream) for replica in replicas)
-    return Entry(
+    return CatalogEntry(
         name,
         text.title or name,
         text,
@@ -183,7 +183,7 @@ def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: 
     )
 
 
-def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[Entry]:
+def entries_for(snapshot: Snapshot, principal: Principal | None) -> list[CatalogEntry]:
     """Return the agents that a caller may see by name, with nothing but what their cards say to it.
 
     Args:
@@ -198,9 +198,9 @@ def _seen(snapshot: Snapshot, principal: Principal | None) -> Iterator[Seen]:
             yield seen
 
 
-def _seen_entry(snapshot: Snapshot, seen: Seen) -> Entry:
+def _seen_entry(snapshot: Snapshot, seen: Seen) -> CatalogEntry:
     text = snapshot.directory.texts.of(seen.listing.backend, seen.listing.card) if seen.tells else NO_TEXT
-    return Entry(seen.agent, text.title or seen.agent, text)
+    return CatalogEntry(seen.agent, text.title or seen.agent, text)
 
 
 # ---- One agent -------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def served_card(
 class SeenAgent:
     """One agent as a caller may see it."""
 
-    entry: Entry
+    entry: CatalogEntry
     sanitized: SanitizedCard | None
     address: Address
     card: ServedView

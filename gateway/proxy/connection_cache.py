@@ -78,7 +78,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         return self.path is not None and self.path.card is not None
 
 
-class Decision(msgspec.Struct, frozen=True, eq=False):
+class RouteDecision(msgspec.Struct, frozen=True, eq=False):
     """The agent that answers one caller under one A2A tenant."""
 
     principal: Principal
@@ -117,7 +117,7 @@ class ConnectionCache:
     location: Location | None = None
     credentials: Credentials | None = None
     caller: TrustedCaller | None = None
-    decision: Decision | None = None
+    decision: RouteDecision | None = None
     log_fields: LogFields | None = None
     prepared: PreparedHeaders = field(default_factory=PreparedHeaders)
 

@@ -25,11 +25,11 @@ from gateway.a2a.translation import Translation
 from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.proxy import method_fallback
-from gateway.proxy.delivery import Delivery
 from gateway.proxy.idempotency import Idempotency
 from gateway.proxy.list_tasks import TaskLister
 from gateway.proxy.replica_choice import choose_replica
 from gateway.proxy.reply import deliver
+from gateway.proxy.reply_delivery import ReplyDelivery
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.proxy.task_names import TaskNames, message_id_of, name_key
@@ -217,11 +217,11 @@ class Forwarder:
 
     def _delivery(
         self, agent_call: "_AgentCall", reply: Reply, translation: Translation | None, call: Call
-    ) -> Delivery:
+    ) -> ReplyDelivery:
         request, backend, interface = agent_call.request, agent_call.backend, agent_call.attempt.interface
-        return Delivery(reply, request, backend, interface, call, self._clock, translation)
+        return ReplyDelivery(reply, request, backend, interface, call, self._clock, translation)
 
-    async def _by_other_verb(self, agent_call: "_AgentCall", delivery: Delivery) -> Delivery:
+    async def _by_other_verb(self, agent_call: "_AgentCall", delivery: ReplyDelivery) -> ReplyDelivery:
         """Return the delivery, or that of the reply to a subscription by the HTTP method that the agent knows."""
         is_subscription = delivery.call.operation is Operation.SUBSCRIBE_TO_TASK
         if not is_subscription or not await method_fallback.is_unknown_path(delivery):
@@ -230,7 +230,7 @@ class Forwarder:
         call = method_fallback.by_the_other_verb(delivery.call)
         return self._delivery(agent_call, await agent_call.attempt.send(call), delivery.translation, call)
 
-    async def _by_other_method(self, agent_call: "_AgentCall", delivery: Delivery) -> Delivery:
+    async def _by_other_method(self, agent_call: "_AgentCall", delivery: ReplyDelivery) -> ReplyDelivery:
         """Return the delivery, or that of the reply to the same call by the other name that the agent knows."""
         request, backend, attempt = agent_call.request, agent_call.backend, agent_call.attempt
         asked = request.call

@@ -41,11 +41,11 @@ from gateway.a2a.fault import (
 from gateway.a2a.headers import Pairs
 from gateway.a2a.json import Tree
 from gateway.a2a.nested_ids import nested_in_tree
-from gateway.a2a.task_list import LONGEST_PAGE, Listing
+from gateway.a2a.task_list import LONGEST_PAGE, TaskListing
 from gateway.a2a.task_state import state_of
 from gateway.backend.backend import Backend
-from gateway.proxy.delivery import Delivery, head_of
 from gateway.proxy.reply import ClientAnswer
+from gateway.proxy.reply_delivery import ReplyDelivery, head_of
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.tasks.ownership import Ownership
@@ -113,7 +113,9 @@ class TaskLister:
             StateUnavailable: the owners of the tasks are not known.
         """
         request, ownership, interface = self._request, self._ownership, self._interface
-        listing = Listing(call, interface.dialect, tenant=self._backend.upstream.tenant(call, interface), id=request.id)
+        listing = TaskListing(
+            call, interface.dialect, tenant=self._backend.upstream.tenant(call, interface), id=request.id
+        )
         cipher = await ownership.isolation.ledger.cipher()
         # From here on it is known which context is counted.
         await ownership.authorize(call)
@@ -162,7 +164,7 @@ class TaskLister:
         self.status = reply.http_status
         if reply.has_begun or reply.is_failing:
             attempt.answered(reply)
-        delivery = Delivery(
+        delivery = ReplyDelivery(
             reply, self._request, self._backend, self._interface, asked, self._clock, beside=self._bytes
         )
         try:
@@ -185,7 +187,7 @@ class TaskLister:
         return page
 
 
-async def _good(delivery: Delivery) -> bytes:
+async def _good(delivery: ReplyDelivery) -> bytes:
     """Return an agent's good answer.
 
     Raises:
@@ -243,7 +245,7 @@ def _written(call: Call, error: AgentError) -> tuple[int, bytes]:
 
 
 async def walk(
-    listing: Listing,
+    listing: TaskListing,
     *,
     ask: Ask,
     mine: Mine,
@@ -312,7 +314,7 @@ class _Pages:
         token: The agent's, of the page that comes next; empty at the end.
     """
 
-    def __init__(self, listing: Listing, ask: Ask, mine: Mine, token: str, pages: int) -> None:
+    def __init__(self, listing: TaskListing, ask: Ask, mine: Mine, token: str, pages: int) -> None:
         self.token = token
         self._listing = listing
         self._ask = ask

@@ -17,7 +17,7 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.proxy.delivery import Delivery
+from gateway.proxy.reply_delivery import ReplyDelivery
 from gateway.upstream.upstream import Reply
 
 TWO_WAYS = frozenset({Operation.GET_EXTENDED_CARD, Operation.SUBSCRIBE_TO_TASK})
@@ -31,7 +31,7 @@ _LENGTHY = 6
 _UNKNOWN_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code})
 
 
-async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
+async def is_unknown(delivery: ReplyDelivery, theirs: Dialect) -> bool:
     """Return whether an agent does not know how it was asked, and may know the other way.
 
     The reply has been read then, and can still be delivered.
@@ -40,7 +40,7 @@ async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
         theirs: The dialect that the agent speaks there.
 
     Raises:
-        UpstreamReset, UpstreamTimeout, UpstreamProtocol: as `Delivery.read`.
+        UpstreamReset, UpstreamTimeout, UpstreamProtocol: as `ReplyDelivery.read`.
     """
     call, reply = delivery.call, delivery.reply
     if theirs != JSONRPC_0_3 or call.operation not in TWO_WAYS or reply.is_stream:
@@ -57,7 +57,7 @@ async def is_unknown(delivery: Delivery, theirs: Dialect) -> bool:
     return error is not None and error.code in _UNKNOWN_METHOD
 
 
-async def is_unknown_path(delivery: Delivery) -> bool:
+async def is_unknown_path(delivery: ReplyDelivery) -> bool:
     """Return whether the agent does not know a path by this method: for some there are two (protocol trap 1)."""
     reply, translation = delivery.reply, delivery.translation
     if translation is None or delivery.call.dialect.binding is not Binding.REST:
@@ -77,8 +77,8 @@ async def find(
     call: Call,
     translation: Translation,
     ask: Callable[[Call], Awaitable[Reply]],
-    deliver: Callable[[Reply, Translation, Call], Delivery],
-) -> Delivery | None:
+    deliver: Callable[[Reply, Translation, Call], ReplyDelivery],
+) -> ReplyDelivery | None:
     """Return the reply to the same call made in other ways; None if the agent knows none of them.
 
     Args:

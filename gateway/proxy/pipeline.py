@@ -36,7 +36,7 @@ from gateway.proxy.revocation import revoked
 from gateway.proxy.selection import follow_task, refuse_outsiders, select
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.audit_log import BY_REASON, Event
+from gateway.telemetry.audit_log import BY_REASON, AuditEvent
 
 logger = logging.getLogger("gateway.proxy")
 
@@ -58,7 +58,7 @@ class Pipeline:
         current: Callable[[], Snapshot],
         access: AccessLog,
         count_auth: CountAuth,
-        audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _line: None,
+        audit: Callable[[AuditEvent, Mapping[str, object]], None] = lambda _event, _line: None,
         *,
         limits: Limits | None = None,
         overload: Overload | None = None,
@@ -197,7 +197,7 @@ class Pipeline:
             return
         event = BY_REASON.get(fault.reason)
         if ownership is not None and ownership.is_foreign and not isinstance(fault, faults.TaskNotFound):
-            event = Event.ANSWER_WITHHELD
+            event = AuditEvent.ANSWER_WITHHELD
         if event is not None:
             self._audit(event, line)
         # Its frames refer to the request, and so to the answer that was refused, which may be long.
@@ -252,4 +252,4 @@ class Pipeline:
         self._current().strangers.rejected(faults.AuthInvalid.reason)
         line = untrusted_line(peer, request_id, why)
         self._access.write(line)
-        self._audit(Event.IDENTITY_REFUSED, line)
+        self._audit(AuditEvent.IDENTITY_REFUSED, line)

@@ -26,7 +26,7 @@ from gateway.a2a.headers import A2A_JSON, Pairs
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import JSONRPC_0_3, Translation
-from gateway.proxy.delivery import Delivery, ReplyHead, head_of
+from gateway.proxy.reply_delivery import ReplyDelivery, ReplyHead, head_of
 from gateway.proxy.request import RequestContext, record_owner
 from gateway.proxy.responder import Responder
 from gateway.proxy.stream import Stream
@@ -43,13 +43,13 @@ _NOT_OVER_GRPC = _REPEATED | {b"cache-control", b"x-accel-buffering", b"vary", b
 _TEXT = re.compile(rb"[\x20-\x7e]*")
 
 
-async def deliver(delivery: Delivery, client: Responder) -> None:
+async def deliver(delivery: ReplyDelivery, client: Responder) -> None:
     """Deliver a reply, to its end.
 
     Raises:
         UpstreamProtocol: it is no answer of A2A.
         UpstreamReset, UpstreamIdle, UpstreamTimeout: it broke off.
-        StateUnavailable, Overloaded: as `record_owner` and `Delivery.read`.
+        StateUnavailable, Overloaded: as `record_owner` and `ReplyDelivery.read`.
     """
     reply = delivery.reply
     try:
@@ -69,7 +69,7 @@ async def deliver(delivery: Delivery, client: Responder) -> None:
         raise
 
 
-async def _deliver_failure(delivery: Delivery, client: Responder, status: Status) -> None:
+async def _deliver_failure(delivery: ReplyDelivery, client: Responder, status: Status) -> None:
     """Deliver the status of a gRPC call that ended badly before anything came of it."""
     request, translation = delivery.request, delivery.translation
     answer = _answer_of(delivery, client, head_of(delivery.reply))
@@ -83,7 +83,7 @@ async def _deliver_failure(delivery: Delivery, client: Responder, status: Status
     await answer.send_status(status)
 
 
-async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
+async def _deliver_stream(delivery: ReplyDelivery, client: Responder, head: ReplyHead) -> None:
     request, translation = delivery.request, delivery.translation
     if delivery.is_relayed:
         headers = [*head.passed, (b"content-type", _EVENTS), _request_id(request)]
@@ -108,7 +108,7 @@ async def _deliver_stream(delivery: Delivery, client: Responder, head: ReplyHead
 # ---- One frame -------------------------------------------------------------------------------------------------------
 
 
-async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead) -> None:
+async def _deliver_frame(delivery: ReplyDelivery, client: Responder, head: ReplyHead) -> None:
     request, call, translation = delivery.request, delivery.call, delivery.translation
     body = await delivery.take()
     request.upstream = delivery.clock() - (request.sent or request.started)
@@ -145,7 +145,7 @@ async def _deliver_frame(delivery: Delivery, client: Responder, head: ReplyHead)
 
 
 async def _deliver_translated(
-    delivery: Delivery, answer: "ClientAnswer", translation: Translation, body: bytes, *, is_good: bool
+    delivery: ReplyDelivery, answer: "ClientAnswer", translation: Translation, body: bytes, *, is_good: bool
 ) -> None:
     request, reply = delivery.request, delivery.reply
     if not is_good:
@@ -176,14 +176,14 @@ def _only_event(translation: Translation, body: bytes) -> bytes:
     return translation.event(body) + translation.held(last=True)
 
 
-def _restores_tenant(delivery: Delivery) -> bool:
+def _restores_tenant(delivery: ReplyDelivery) -> bool:
     call = delivery.call
     return agent_frame.echoes_tenant(call.operation) and delivery.backend.upstream.restores_tenant(
         call, delivery.interface
     )
 
 
-async def _card(delivery: Delivery, body: bytes) -> bytes:
+async def _card(delivery: ReplyDelivery, body: bytes) -> bytes:
     """Return an extended card in the client's dialect and envelope: it has the agent's addresses, as every card has."""
     request, call = delivery.request, delivery.request.call
     raw = await delivery.work(partial(binding.of(delivery.call.dialect).raw_result, delivery.call), body)
@@ -288,7 +288,7 @@ class ClientAnswer:
         return _JSON
 
 
-def _answer_of(delivery: Delivery, client: Responder, head: ReplyHead) -> ClientAnswer:
+def _answer_of(delivery: ReplyDelivery, client: Responder, head: ReplyHead) -> ClientAnswer:
     reply = delivery.reply
     # Servers of 0.3 name the active extensions behind the answer (protocol trap 26).
     theirs = [*reply.headers, *reply.metadata]

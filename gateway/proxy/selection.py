@@ -13,7 +13,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Fault
 from gateway.a2a.ids import referenced_ids
 from gateway.principal import Principal
-from gateway.proxy.connection_cache import Decision, Location
+from gateway.proxy.connection_cache import Location, RouteDecision
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import explain_conflict
 from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict, read_backend_key
@@ -82,7 +82,7 @@ def _resolve(snapshot: Snapshot, request: RequestContext, location: Location, te
         return table.resolve_card(location.endpoint, routing_input)
     verdict = table.resolve(location.endpoint, routing_input)
     if verdict.route is not None and principal is not None:
-        request.cache.decision = Decision(principal, tenant, verdict)
+        request.cache.decision = RouteDecision(principal, tenant, verdict)
     return verdict
 
 

@@ -22,8 +22,8 @@ from gateway.a2a.headers import Pairs
 from gateway.a2a.json import refuse_crowd
 from gateway.a2a.progress import Progress
 from gateway.a2a.translation import Translation
-from gateway.proxy.delivery import Delivery
 from gateway.proxy.overload import ASIDE, FREE
+from gateway.proxy.reply_delivery import ReplyDelivery
 from gateway.proxy.request import record_owner
 from gateway.proxy.responder import Responder
 
@@ -43,7 +43,7 @@ class Stream:
         headers: Of the answer to the client.
     """
 
-    def __init__(self, delivery: Delivery, client: Responder, headers: Pairs) -> None:
+    def __init__(self, delivery: ReplyDelivery, client: Responder, headers: Pairs) -> None:
         backend = delivery.backend
         self._delivery = delivery
         self._request = delivery.request

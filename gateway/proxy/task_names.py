@@ -20,7 +20,7 @@ from gateway.a2a.naming import Alias
 from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.proxy.request import RequestContext
-from gateway.tasks.aliases import Aliases, KeptAliases, Key
+from gateway.tasks.aliases import Aliases, AliasKey, KeptAliases
 from gateway.upstream.dialects import spellings
 
 _MAYBE_NAMED = (
@@ -41,7 +41,7 @@ class TaskNames:
         self._aliases = Aliases()
         self._lasting: KeptAliases | None = None
 
-    async def find(self, key: Key, backend: Backend, call: Call) -> Alias | None:
+    async def find(self, key: AliasKey, backend: Backend, call: Call) -> Alias | None:
         """Return what is known of the name in a call, or None."""
         kept = self._kept(backend)
         if kept is None or call.method not in _MAYBE_NAMED:
@@ -56,7 +56,7 @@ class TaskNames:
         return alias
 
     def meaning(
-        self, request: RequestContext, call: Call, key: Key | None, alias: Alias | None
+        self, request: RequestContext, call: Call, key: AliasKey | None, alias: Alias | None
     ) -> tuple[Call, tuple[Dialect, ...]]:
         """Return the call and the dialects that it may be meant in; it is of 1.0 where only its task tells so."""
         meant = spellings(call, alias)
@@ -71,7 +71,7 @@ class TaskNames:
                 self._aliases.forget(key._replace(name=""))
         return call, meant
 
-    def recorder(self, key: Key, backend: Backend) -> Callable[[str, Alias], None]:
+    def recorder(self, key: AliasKey, backend: Backend) -> Callable[[str, Alias], None]:
         """Return what keeps the names that an answer tells."""
         kept = self._kept(backend)
         if kept is None:
@@ -87,16 +87,16 @@ class TaskNames:
         return self._lasting
 
 
-def name_key(principal: Principal, backend: str, call: Call) -> Key | None:
+def name_key(principal: Principal, backend: str, call: Call) -> AliasKey | None:
     """Return the key of the name that a call may have for a task; None where there are no such names."""
     mixed = call.is_mixed and call.operation.sends
     if call.dialect.binding is not Binding.JSONRPC or (call.dialect.version is Version.V1_0 and not mixed):
         return None
     owner = (principal.tenant, principal.issuer, principal.who, call.tenant or "")
-    return Key(owner, backend, call.task_id or "")
+    return AliasKey(owner, backend, call.task_id or "")
 
 
-def message_id_of(key: Key, call: Call) -> str:
+def message_id_of(key: AliasKey, call: Call) -> str:
     """Return an id for a message of 0.1, which has none; the same when the very same request comes again."""
     body = hashlib.sha256(call.body).hexdigest()
     return str(uuid.uuid5(_SEEDS, f"{key!r} {body}"))

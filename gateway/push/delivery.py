@@ -25,7 +25,7 @@ import msgspec
 from gateway.a2a.fault import PushDenied, StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.push.signing import Signer
-from gateway.push.ssrf import Target, Unresolved, WebhookPolicy
+from gateway.push.ssrf import Unresolved, WebhookPolicy, WebhookTarget
 from gateway.telemetry.tls_failure import kind
 from gateway.upstream.page import seconds_of
 
@@ -37,7 +37,7 @@ _MOST_TRIED: Final = 3
 _PASSING: Final = frozenset({408, 425, 429})
 
 
-class RetryPolicy(msgspec.Struct, frozen=True):
+class DeliveryRetryPolicy(msgspec.Struct, frozen=True):
     """`push.deliver` of the configuration: how notifications are delivered.
 
     Attributes:
@@ -57,7 +57,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     concurrency: int = 16
 
 
-def backoff(failed: int, chance: float, policy: RetryPolicy) -> float:
+def backoff(failed: int, chance: float, policy: DeliveryRetryPolicy) -> float:
     """Return the seconds until the next attempt: from the first pause to twice that for each attempt that failed.
 
     Args:
@@ -69,7 +69,7 @@ def backoff(failed: int, chance: float, policy: RetryPolicy) -> float:
     return first + chance * (longest - first)
 
 
-class Result(StrEnum):
+class DeliveryResult(StrEnum):
     """Result of an attempt; the closed set of the `result` label."""
 
     DELIVERED = "delivered"
@@ -86,12 +86,12 @@ class Outcome(msgspec.Struct, frozen=True):
         retry_after: Seconds that the receiver asked for before the next attempt, or None.
     """
 
-    result: Result
+    result: DeliveryResult
     reason: str = ""
     retry_after: float | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class WebhookDelivery(msgspec.Struct, frozen=True):
     """One attempt to deliver a notification.
 
     Attributes:
@@ -134,19 +134,19 @@ class Deliverer:
         self.tls = tls
         self.timeout = timeout
 
-    async def deliver(self, delivery: Delivery) -> Outcome:
+    async def deliver(self, delivery: WebhookDelivery) -> Outcome:
         """Post a notification; never raises for a fault of a webhook or its network."""
         policy = self.policy
         try:
             target = policy.refuse_url(delivery.config.url)
         except PushDenied as denied:
-            return Outcome(Result.REFUSED, denied.message)
+            return Outcome(DeliveryResult.REFUSED, denied.message)
         try:
             return await self._post(policy, target, delivery)
         except Unresolved:
             return _again(target, "has no address")
         except PushDenied as denied:
-            return Outcome(Result.REFUSED, f"{target.origin}: {denied.message}")
+            return Outcome(DeliveryResult.REFUSED, f"{target.origin}: {denied.message}")
         except StateUnavailable:
             return _again(target, "was not called: the store with the signing key does not answer")
         except TimeoutError:
@@ -155,7 +155,7 @@ class Deliverer:
             connecting = target.scheme == "https" and isinstance(error, httpcore.ConnectError)
             return _again(target, f"could not be called: {kind(error, connecting=connecting)}")
 
-    async def _post(self, policy: WebhookPolicy, target: Target, delivery: Delivery) -> Outcome:
+    async def _post(self, policy: WebhookPolicy, target: WebhookTarget, delivery: WebhookDelivery) -> Outcome:
         origin = httpcore.Origin(target.scheme.encode(), target.host.encode("ascii"), target.port)
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.path.encode("ascii"))
         times = {"connect": _CONNECT, "read": self.timeout, "write": self.timeout}
@@ -173,7 +173,7 @@ class Deliverer:
                 await answer.aclose()
         return _outcome(target, answer)
 
-    async def _headers(self, delivery: Delivery, target: Target) -> list[tuple[bytes, bytes]]:
+    async def _headers(self, delivery: WebhookDelivery, target: WebhookTarget) -> list[tuple[bytes, bytes]]:
         config = delivery.config
         headers = {
             "Host": target.authority,
@@ -208,7 +208,7 @@ class Deliverer:
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Connects to the target's addresses that were checked a moment ago, and to nothing else."""
 
-    def __init__(self, policy: WebhookPolicy, target: Target) -> None:
+    def __init__(self, policy: WebhookPolicy, target: WebhookTarget) -> None:
         self._policy = policy
         self._target = target
         self._sockets = httpcore.AnyIOBackend()
@@ -237,15 +237,15 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         raise failed or httpcore.ConnectError()
 
 
-def _outcome(target: Target, answer: httpcore.Response) -> Outcome:
+def _outcome(target: WebhookTarget, answer: httpcore.Response) -> Outcome:
     status = answer.status
     if 200 <= status < 300:
-        return Outcome(Result.DELIVERED)
+        return Outcome(DeliveryResult.DELIVERED)
     reason = f"{target.origin} answered {status}"
     if status not in _PASSING and status < 500:
-        return Outcome(Result.DEAD, reason)
+        return Outcome(DeliveryResult.DEAD, reason)
     headers = {name.lower(): value for name, value in reversed(answer.headers)}
-    return Outcome(Result.RETRIED, reason, seconds_of(headers.get(b"retry-after"), headers.get(b"date")))
+    return Outcome(DeliveryResult.RETRIED, reason, seconds_of(headers.get(b"retry-after"), headers.get(b"date")))
 
 
 async def _drain(answer: httpcore.Response) -> None:
@@ -261,5 +261,5 @@ async def _drain(answer: httpcore.Response) -> None:
                     return
 
 
-def _again(target: Target, reason: str) -> Outcome:
-    return Outcome(Result.RETRIED, f"{target.origin} {reason}")
+def _again(target: WebhookTarget, reason: str) -> Outcome:
+    return Outcome(DeliveryResult.RETRIED, f"{target.origin} {reason}")

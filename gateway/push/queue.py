@@ -36,7 +36,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.push.delivery import Delivery, Outcome, Result, RetryPolicy, backoff
+from gateway.push.delivery import DeliveryResult, DeliveryRetryPolicy, Outcome, WebhookDelivery, backoff
 from gateway.push.subscription import KIND, Subscription, Subscriptions, SubscriptionUnreadable
 from gateway.tasks.store import Note, Store, notes_of
 from gateway.telemetry.metrics import NO_AGENT
@@ -85,7 +85,7 @@ class Enqueued(Enum):
     """So many wait for this webhook, or for all of its tenant's, that no more are taken."""
 
 
-class Entry(
+class QueueEntry(
     msgspec.Struct,
     frozen=True,
     omit_defaults=True,
@@ -116,7 +116,7 @@ class Entry(
         return msgspec.json.encode(self)
 
 
-def read_entry(value: bytes) -> Entry | None:
+def read_entry(value: bytes) -> QueueEntry | None:
     """Return the entry in a note; None where this gateway cannot read it: another version's, or damaged."""
     try:
         return _decoder.decode(value)
@@ -124,13 +124,13 @@ def read_entry(value: bytes) -> Entry | None:
         return None
 
 
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(QueueEntry)
 
 
 # ---- Quotas ----------------------------------------------------------------------------------------------------------
 
 
-class Quota(msgspec.Struct, frozen=True):
+class NotificationQuota(msgspec.Struct, frozen=True):
     """The most that one tenant may have: subscriptions, notifications that wait, and bytes of their bodies."""
 
     subscriptions: int = 20_000
@@ -138,7 +138,7 @@ class Quota(msgspec.Struct, frozen=True):
     waiting_bytes: int = 256 * 1024 * 1024
 
 
-class Usage:
+class NotificationUsage:
     """Counts of subscriptions and notifications in the store by tenant, so that none can fill it.
 
     Both are counted where they are written and deleted. Nobody tells of those that expire, or that another gateway of
@@ -151,8 +151,8 @@ class Usage:
         oldest: When the oldest of them was enqueued, in Unix seconds; None where there is none.
     """
 
-    def __init__(self, store: Store, quota: Quota | None = None) -> None:
-        self.quota = Quota() if quota is None else quota
+    def __init__(self, store: Store, quota: NotificationQuota | None = None) -> None:
+        self.quota = NotificationQuota() if quota is None else quota
         self._store = store
         self._subscriptions: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
@@ -243,7 +243,7 @@ class Leased(msgspec.Struct, eq=False):
     """An entry that this process has leased until then, in Unix seconds."""
 
     key: str
-    entry: Entry
+    entry: QueueEntry
     until: float
 
 
@@ -333,20 +333,20 @@ class DeliveryQueue:
     def __init__(
         self,
         store: Store,
-        deliver: Callable[[Delivery], Awaitable[Outcome]],
+        deliver: Callable[[WebhookDelivery], Awaitable[Outcome]],
         *,
-        policy: RetryPolicy | None = None,
-        usage: Usage | None = None,
+        policy: DeliveryRetryPolicy | None = None,
+        usage: NotificationUsage | None = None,
         entitled: Callable[[Subscription], bool] = lambda _subscription: True,
         count: Callable[[str, str], None] = lambda _agent, _result: None,
         audit: Callable[[Subscription, str], None] = lambda _subscription, _why: None,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notifications outlive the process
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.policy = RetryPolicy() if policy is None else policy
+        self.policy = DeliveryRetryPolicy() if policy is None else policy
         self._store = store
         self._subscriptions = Subscriptions(store)
-        self._usage = Usage(store) if usage is None else usage
+        self._usage = NotificationUsage(store) if usage is None else usage
         self._entitled = entitled
         self._deliver = deliver
         self._count = count
@@ -378,7 +378,7 @@ class DeliveryQueue:
         if len(before) >= MOST_WAITING or not self._usage.has_room_for(tenant, len(body)):
             return Enqueued.FULL
         key = _new_key(int(now * 1e9), before[-1][0] if before else "")
-        entry = Entry(subscription.key, subscription.agent, tenant, task, content_type, now, size=len(body))
+        entry = QueueEntry(subscription.key, subscription.agent, tenant, task, content_type, now, size=len(body))
         # The body first: an entry without one would be nothing.
         await store.keep(Note(BODY, key, body, tenant, until=self._expires(entry)))
         self._usage.queued(tenant, entry.size)
@@ -468,7 +468,7 @@ class DeliveryQueue:
         self._fair.done(leased)
         self._wake.set()
 
-    async def _attempt(self, key: str, entry: Entry) -> None:
+    async def _attempt(self, key: str, entry: QueueEntry) -> None:
         store = self._store
         if not await self._is_oldest(key, entry):
             await self._put_behind(key, entry)
@@ -476,7 +476,7 @@ class DeliveryQueue:
         try:
             subscription = await self._subscriptions.find(entry.subscription)
         except SubscriptionUnreadable:
-            await self._finish(key, entry, Outcome(Result.DEAD, "its subscription cannot be read"))
+            await self._finish(key, entry, Outcome(DeliveryResult.DEAD, "its subscription cannot be read"))
             return
         body = await store.note(BODY, key)
         if subscription is None or body is None:
@@ -485,30 +485,31 @@ class DeliveryQueue:
             return
         tried = replace(entry, failed=entry.failed + 1)
         if self._wall() > entry.made + self.policy.keep:
-            outcome = Outcome(Result.DEAD, "it was not delivered in time")
+            outcome = Outcome(DeliveryResult.DEAD, "it was not delivered in time")
         elif not self._entitled(subscription):
-            outcome = Outcome(Result.REFUSED, NOT_ENTITLED)
+            outcome = Outcome(DeliveryResult.REFUSED, NOT_ENTITLED)
         else:
             outcome = await self._deliver_once(
-                Delivery(_id(key), subscription.config, entry.task, entry.content_type, body, tried.failed), entry
+                WebhookDelivery(_id(key), subscription.config, entry.task, entry.content_type, body, tried.failed),
+                entry,
             )
-        if outcome.result is Result.RETRIED and tried.failed < self.policy.attempts:
+        if outcome.result is DeliveryResult.RETRIED and tried.failed < self.policy.attempts:
             await self._retry(key, tried, outcome)
             return
-        if outcome.result is Result.RETRIED:
-            outcome = replace(outcome, result=Result.DEAD)
-        if outcome.result is Result.REFUSED:
+        if outcome.result is DeliveryResult.RETRIED:
+            outcome = replace(outcome, result=DeliveryResult.DEAD)
+        if outcome.result is DeliveryResult.REFUSED:
             self._audit(subscription, outcome.reason)
         await self._finish(key, tried, outcome)
 
-    async def _deliver_once(self, delivery: Delivery, entry: Entry) -> Outcome:
+    async def _deliver_once(self, delivery: WebhookDelivery, entry: QueueEntry) -> Outcome:
         try:
             return await self._deliver(delivery)
         except Exception:  # a defect that one notification hits must not keep the others from being sent
             logger.exception("delivering a notification of agent %s failed", entry.agent)
-            return Outcome(Result.RETRIED, "the gateway failed")
+            return Outcome(DeliveryResult.RETRIED, "the gateway failed")
 
-    async def _retry(self, key: str, entry: Entry, outcome: Outcome) -> None:
+    async def _retry(self, key: str, entry: QueueEntry, outcome: Outcome) -> None:
         pause = backoff(entry.failed, self._chance(), self.policy)
         if outcome.retry_after is not None:
             pause = max(pause, min(outcome.retry_after, self.policy.longest_pause))
@@ -518,7 +519,7 @@ class DeliveryQueue:
             asyncio.get_running_loop().call_later(pause, self._wake.set)
         self._count(entry.agent, outcome.result.value)
 
-    async def _finish(self, key: str, entry: Entry, outcome: Outcome | None = None) -> None:
+    async def _finish(self, key: str, entry: QueueEntry, outcome: Outcome | None = None) -> None:
         """Delete an entry, and make the next one of its webhook due.
 
         Args:
@@ -535,7 +536,7 @@ class DeliveryQueue:
         if outcome is None:
             return
         self._count(entry.agent, outcome.result.value)
-        if outcome.result is not Result.DELIVERED:
+        if outcome.result is not DeliveryResult.DELIVERED:
             logger.warning(
                 "a notification of tenant %s, task %s of agent %s, is given up after %d attempts: %s",
                 entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
@@ -546,9 +547,9 @@ class DeliveryQueue:
         logger.error("a notification is given up: its entry in the store cannot be read")
         await self._store.drop(ENTRY, key)
         await self._store.drop(BODY, key)
-        self._count(NO_AGENT, Result.DEAD.value)
+        self._count(NO_AGENT, DeliveryResult.DEAD.value)
 
-    async def _put_behind(self, key: str, entry: Entry) -> None:
+    async def _put_behind(self, key: str, entry: QueueEntry) -> None:
         """Let an entry wait behind an older one of its webhook."""
         later = self._wall() + self.policy.longest_pause + self.policy.timeout + _GRACE
         await self._write(key, entry, due=later)
@@ -556,24 +557,24 @@ class DeliveryQueue:
         if await self._is_oldest(key, entry):
             await self._write(key, entry, due=self._wall())
 
-    async def _is_oldest(self, key: str, entry: Entry) -> bool:
+    async def _is_oldest(self, key: str, entry: QueueEntry) -> bool:
         oldest = await self._store.group(ENTRY, entry.subscription, 1)
         return bool(oldest) and oldest[0][0] == key
 
-    async def _delete(self, key: str, entry: Entry) -> None:
+    async def _delete(self, key: str, entry: QueueEntry) -> None:
         # The entry first: a body without one expires.
         if await self._store.drop(ENTRY, key):
             self._usage.queued(entry.tenant, entry.size, -1)
         await self._store.drop(BODY, key)
 
-    async def _write(self, key: str, entry: Entry, *, due: float) -> None:
+    async def _write(self, key: str, entry: QueueEntry, *, due: float) -> None:
         note = Note(ENTRY, key, entry.encode(), entry.tenant, entry.subscription, due, self._expires(entry))
         await self._store.keep(note)
 
-    def _expires(self, entry: Entry) -> int:
+    def _expires(self, entry: QueueEntry) -> int:
         return math.ceil(entry.made + self.policy.keep + self.policy.longest_pause + _MARGIN)
 
-    def _log_retry(self, entry: Entry, outcome: Outcome) -> None:
+    def _log_retry(self, entry: QueueEntry, outcome: Outcome) -> None:
         now = self._wall()
         if 0 <= now - self._logged_at < _LOG_EVERY:
             return

@@ -35,12 +35,12 @@ from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
 from gateway.a2a.task_state import TERMINAL
-from gateway.push.delivery import Result
-from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, Usage
-from gateway.push.ssrf import Target, WebhookPolicy
+from gateway.push.delivery import DeliveryResult
+from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, NotificationUsage
+from gateway.push.ssrf import WebhookPolicy, WebhookTarget
 from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
 from gateway.tasks.store import LONGEST_ID, Owner, Store
-from gateway.telemetry.audit_log import Event
+from gateway.telemetry.audit_log import AuditEvent
 
 PATH: Final = "/-/push/"
 """Where callbacks are, below the public URL; the callback's id follows."""
@@ -95,16 +95,16 @@ class PushRelay:
         *,
         max_per_task: int = 3,
         max_body: int = MOST_BODY,
-        usage: Usage | None = None,
+        usage: NotificationUsage | None = None,
         entitled: Callable[[Subscription], bool] = lambda _subscription: True,
         observe: Callable[[Subscription, Progress], Awaitable[bool]],
         count: Callable[[str, str], None] = lambda _agent, _result: None,
-        audit: Callable[[Event, Subscription, str], None] = lambda _event, _subscription, _why: None,
+        audit: Callable[[AuditEvent, Subscription, str], None] = lambda _event, _subscription, _why: None,
         linger: int = ENDED,
         wall: Callable[[], float] = time.time,  # noqa: TID251 - subscriptions outlive the process
     ) -> None:
         self.max_body = max_body
-        self._usage = usage = Usage(store) if usage is None else usage
+        self._usage = usage = NotificationUsage(store) if usage is None else usage
         self._subscriptions = Subscriptions(store, lambda tenant: usage.subscribed(tenant, -1))
         self.policy = policy
         self._prefix = public_url.rstrip("/") + PATH
@@ -269,7 +269,7 @@ class PushRelay:
         if sum(not each.is_called(wanted.id) for each in there) >= self.max_per_task:
             raise PushDenied(f"a task must not have more than {self.max_per_task} push configurations")
 
-    def _is_ours(self, target: Target) -> bool:
+    def _is_ours(self, target: WebhookTarget) -> bool:
         ours = urlsplit(self._prefix)
         port = ours.port or (443 if ours.scheme == "https" else 80)
         return (target.host, target.port) == (ours.hostname, port) and target.path.startswith(ours.path)
@@ -289,7 +289,7 @@ class PushRelay:
         found = await self._find(callback_id)
         if found is None or _is_authentic(found, headers):
             return found
-        self._audit(Event.NOTIFICATION_REFUSED, found, "it does not show the token of its callback")
+        self._audit(AuditEvent.NOTIFICATION_REFUSED, found, "it does not show the token of its callback")
         return None
 
     async def receive(self, subscription: Subscription, body: bytes) -> int:
@@ -299,7 +299,7 @@ class PushRelay:
             StateUnavailable: it could not be kept.
         """
         if not self._entitled(subscription):
-            self._audit(Event.NOTIFICATION_REFUSED, subscription, NOT_ENTITLED)
+            self._audit(AuditEvent.NOTIFICATION_REFUSED, subscription, NOT_ENTITLED)
             return self._refuse(subscription, 403, NOT_ENTITLED)
         if len(body) > self.max_body:
             return self._refuse(subscription, 413, "it is too long")
@@ -309,7 +309,7 @@ class PushRelay:
             return self._refuse(subscription, 400, "it is none")
         told = replace(told, task_id=task_id)
         if subscription.task not in ("", task_id) or not await self._observe(subscription, told):
-            self._audit(Event.NOTIFICATION_REFUSED, subscription, "it is of another task")
+            self._audit(AuditEvent.NOTIFICATION_REFUSED, subscription, "it is of another task")
             return self._refuse(subscription, 403, "it is of another task")
         if not subscription.confirmed:
             # It came before the agent's own answer, which may have been lost, too.
@@ -378,7 +378,7 @@ class PushRelay:
             await self._subscriptions.rewrite(replace(subscription, until=now + CONFIRMED))
 
     def _refuse(self, subscription: Subscription, status: int, reason: str) -> int:
-        self._count(subscription.agent, Result.REFUSED.value)
+        self._count(subscription.agent, DeliveryResult.REFUSED.value)
         logger.warning(
             "a notification of agent %s, for a task of tenant %s, was refused: %s",
             subscription.agent, subscription.owner.tenant, reason,

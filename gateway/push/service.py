@@ -10,8 +10,8 @@ from typing import Literal
 
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
-from gateway.push.delivery import Deliverer, RetryPolicy
-from gateway.push.queue import DeliveryQueue, Quota, Usage
+from gateway.push.delivery import Deliverer, DeliveryRetryPolicy
+from gateway.push.queue import DeliveryQueue, NotificationQuota, NotificationUsage
 from gateway.push.relay import PushRelay
 from gateway.push.signing import Signer
 from gateway.push.ssrf import Resolver, WebhookPolicy
@@ -19,7 +19,7 @@ from gateway.push.subscription import ENDED, Subscription
 from gateway.push.webhook_pattern import WebhookPattern
 from gateway.tasks.store import Store
 from gateway.telemetry.access_log import short
-from gateway.telemetry.audit_log import Event
+from gateway.telemetry.audit_log import AuditEvent
 from gateway.telemetry.metrics import NO_AGENT, Sample
 from gateway.upstream.connection_pool import client_tls
 
@@ -43,8 +43,8 @@ class PushSettings:
     block_private: bool
     max_per_task: int
     sign: bool
-    quota: Quota
-    retries: RetryPolicy
+    quota: NotificationQuota
+    retries: DeliveryRetryPolicy
 
 
 class PushService:
@@ -73,7 +73,7 @@ class PushService:
         observe: Callable[[Subscription, Progress], Awaitable[bool]],
         count: Callable[[str, str], None],
         entitled: Callable[[Subscription], bool] = lambda _subscription: True,
-        audit: Callable[[Event, Mapping[str, object]], None] = lambda _event, _fields: None,
+        audit: Callable[[AuditEvent, Mapping[str, object]], None] = lambda _event, _fields: None,
         resolver: Resolver | None = None,
     ) -> None:
         self._resolver = Resolver() if resolver is None else resolver
@@ -87,14 +87,14 @@ class PushService:
             self._signer = Signer(store, public_url, wall=time.time)  # noqa: TID251 - signatures are dated
         policy = self._policy(settings)
         self._deliverer = Deliverer(policy, self._signer, tls=client_tls(None))
-        self._usage = Usage(store)
+        self._usage = NotificationUsage(store)
         self._queue = DeliveryQueue(
             store,
             self._deliverer.deliver,
             usage=self._usage,
             entitled=entitled,
             count=count,
-            audit=lambda subscription, why: self._audited(Event.WEBHOOK_REFUSED, subscription, why),
+            audit=lambda subscription, why: self._audited(AuditEvent.WEBHOOK_REFUSED, subscription, why),
         )
         self.relay = PushRelay(
             store,
@@ -183,7 +183,7 @@ class PushService:
         """Let go of the resolver's threads; `run` has ended before."""
         self._resolver.close()
 
-    def _audited(self, event: Event, subscription: Subscription, why: str) -> None:
+    def _audited(self, event: AuditEvent, subscription: Subscription, why: str) -> None:
         fields = {
             "tenant": subscription.owner.tenant,
             "principal": subscription.owner.subject or None,

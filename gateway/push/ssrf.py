@@ -68,7 +68,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookTarget:
     """The parts of a webhook's URL.
 
     Attributes:
@@ -114,7 +114,7 @@ class WebhookPolicy:
         self._block_private = block_private
         self._resolve = resolve
 
-    def refuse_url(self, url: str) -> Target:
+    def refuse_url(self, url: str) -> WebhookTarget:
         """Return the parts of a URL, if the URL itself may be called.
 
         Raises:
@@ -123,7 +123,7 @@ class WebhookPolicy:
         scheme, authority, path, query = _parts(url)
         host, port = _place(authority, scheme)
         listed = any(pattern.matches(scheme, host, port, path) for pattern in self._allow)
-        target = Target(scheme, host, port, path + query, free=listed and not self._block_private)
+        target = WebhookTarget(scheme, host, port, path + query, free=listed and not self._block_private)
         if self._allow and not listed:
             raise PushDenied("this webhook is not on the list of those that are allowed here", detail=target.origin)
         if scheme != "https" and not target.free:
@@ -132,7 +132,7 @@ class WebhookPolicy:
             raise PushDenied(_NOWHERE, detail=target.origin)
         return target
 
-    async def refuse_address(self, target: Target) -> tuple[str, ...]:
+    async def refuse_address(self, target: WebhookTarget) -> tuple[str, ...]:
         """Return the addresses of a target, if every one of them may be called.
 
         Raises:

@@ -74,7 +74,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RouteAnswer:
     """The answer to a question.
 
     Attributes:
@@ -96,7 +96,7 @@ def ask(
     prefix: tuple[str, ...] = (),
     everything: bool = False,
     ranking: Ranking = NO_RANKING,
-) -> Answer:
+) -> RouteAnswer:
     """Resolve a question, every candidate explained.
 
     Args:
@@ -106,7 +106,7 @@ def ask(
     """
     host = host_named(question.host)
     if host is None:
-        return Answer(Verdict(None, BadRequest), fact="the Host header names no host")
+        return RouteAnswer(Verdict(None, BadRequest), fact="the Host header names no host")
     method = BY_PATH.get(question.path) if table.grpc and question.method == "POST" else None
     if method is not None:
         return _ask_grpc(table, question, method, everything=everything)
@@ -115,21 +115,21 @@ def ask(
         path = segments(raw)
         queried, _ = split_query(query)
     except BadRequest as wrong:
-        return Answer(Verdict(None, BadRequest), fact=wrong.message)
+        return RouteAnswer(Verdict(None, BadRequest), fact=wrong.message)
     inside = path[: len(prefix)] == prefix
     path = path[len(prefix) :] if inside else path
     endpoint = table.locate(host, path) if inside else None
     try:
         rest = None if endpoint is None else _rest(question.method, path, endpoint)
     except BadRequest as wrong:
-        return Answer(Verdict(None, BadRequest), endpoint, fact=wrong.message)
+        return RouteAnswer(Verdict(None, BadRequest), endpoint, fact=wrong.message)
     card = rest is not None and rest.card is not None
     try:
         if card and rest is not None:
             rest, queried = of_card(rest, query), None
         named = _tenant(question.tenant or None, queried, None if rest is None else rest.tenant)
     except BadParams as wrong:
-        return Answer(Verdict(None, BadParams), endpoint, fact=wrong.message)
+        return RouteAnswer(Verdict(None, BadParams), endpoint, fact=wrong.message)
     request = RoutingInput(path, host, named, question.principal)
     request = _with_best(table, ranking, endpoint, request, card=card)
     verdict = explain(table, endpoint, request, everything=everything, card=card, ranking=ranking)
@@ -145,7 +145,7 @@ def ask(
         why = f"all it asks for holds, but the path is for {', '.join(rest.allowed)} only"
         refused = _refused(verdict, MethodNotAllowed, why, frozenset([verdict.rule]))
         verdict = Verdict(None, MethodNotAllowed, verdict.rule, refused.candidates)
-    return Answer(verdict, endpoint, None if rest is None else rest.operation, named)
+    return RouteAnswer(verdict, endpoint, None if rest is None else rest.operation, named)
 
 
 def _with_best(
@@ -158,19 +158,19 @@ def _with_best(
     return choose(table, ranking, endpoint, request, card=card)
 
 
-def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> Answer:
+def _ask_grpc(table: Table, question: Question, method: GrpcMethod, *, everything: bool) -> RouteAnswer:
     endpoint = table.grpc_endpoint
     try:
         tenant = _tenant(question.tenant or None)
     except BadParams as wrong:
-        return Answer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
+        return RouteAnswer(Verdict(None, BadParams), endpoint, method.operation, fact=wrong.message)
     request = RoutingInput((), "", tenant, question.principal)
     verdict = explain(table, endpoint, request, everything=everything, grpc=True)
     if table.turns_away(endpoint, question.principal) is None:
         # A body is read only for callers that may reach an agent there.
         why = _misread(method, tenant)
         verdict = verdict if why is None else _refused(verdict, BadParams, why)
-    return Answer(verdict, endpoint, method.operation, tenant)
+    return RouteAnswer(verdict, endpoint, method.operation, tenant)
 
 
 def _misread(method: GrpcMethod, tenant: str | None) -> str | None:

@@ -30,7 +30,7 @@ MOST_TENANTS = 1_000
 _alias = msgspec.json.Decoder(Alias)
 
 
-class Key(NamedTuple):
+class AliasKey(NamedTuple):
     """A name with its owner.
 
     Attributes:
@@ -59,9 +59,9 @@ class Aliases:
     def __init__(self, most: int = MOST_OF_A_TENANT, tenants: int = MOST_TENANTS) -> None:
         self._most = most
         self._most_tenants = tenants
-        self._tenants: OrderedDict[str, OrderedDict[Key, Alias]] = OrderedDict()
+        self._tenants: OrderedDict[str, OrderedDict[AliasKey, Alias]] = OrderedDict()
 
-    def find(self, key: Key) -> Alias | None:
+    def find(self, key: AliasKey) -> Alias | None:
         """Return the alias of a task by its client's name; None if it is unknown."""
         known = self._tenants.get(key.owner[0])
         if known is None or (found := known.get(key)) is None:
@@ -70,11 +70,11 @@ class Aliases:
         self._tenants.move_to_end(key.owner[0])
         return found
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: AliasKey) -> None:
         """Remove a name."""
         self._tenants.get(key.owner[0], OrderedDict()).pop(key, None)
 
-    def put(self, key: Key, name: str, alias: Alias) -> None:
+    def put(self, key: AliasKey, name: str, alias: Alias) -> None:
         """Remember the alias of a task.
 
         Args:
@@ -104,7 +104,7 @@ class KeptAliases:
         self._aliases = aliases
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def find(self, key: Key) -> Alias | None:
+    async def find(self, key: AliasKey) -> Alias | None:
         """As `Aliases.find`.
 
         Raises:
@@ -118,7 +118,7 @@ class KeptAliases:
                 self._aliases.put(key, key.name, found)
         return found
 
-    def put(self, loop: asyncio.AbstractEventLoop, key: Key, name: str, alias: Alias) -> None:
+    def put(self, loop: asyncio.AbstractEventLoop, key: AliasKey, name: str, alias: Alias) -> None:
         """As `Aliases.put`, from any thread; the store is written a moment later."""
         self._aliases.put(key, name, alias)
         until = self.ledger.now() + self.ledger.bounds.open

@@ -75,7 +75,7 @@ class _Stored(msgspec.Struct, frozen=True):
     jwk: dict[str, str]
 
 
-class Key(NamedTuple):
+class SigningKey(NamedTuple):
     """A key that is in the store.
 
     Attributes:
@@ -101,7 +101,7 @@ class KeyRing:
         self._store = store
         self._purpose = purpose
         self._wall = wall
-        self._known: Sequence[Key] = ()
+        self._known: Sequence[SigningKey] = ()
         self._read_at = -math.inf
 
     @property
@@ -110,7 +110,7 @@ class KeyRing:
         is_used = self._wall() - self._read_at < _USED
         return self._known[-1].signs_from + SIGNS_FOR if self._known and is_used else None
 
-    async def published(self) -> list[Key]:
+    async def published(self) -> list[SigningKey]:
         """Return the keys of the key set, the one that signs first.
 
         Raises:
@@ -132,7 +132,7 @@ class KeyRing:
         return published(self._known, now)
 
 
-def published(keys: Sequence[Key], now: float) -> list[Key]:
+def published(keys: Sequence[SigningKey], now: float) -> list[SigningKey]:
     """Return the keys of the key set, the one that signs first.
 
     Args:
@@ -144,7 +144,7 @@ def published(keys: Sequence[Key], now: float) -> list[Key]:
     return [signing, *(key for key in keys if key is not signing and not _is_retired(key, keys, now))]
 
 
-def _is_retired(key: Key, keys: Sequence[Key], now: float) -> bool:
+def _is_retired(key: SigningKey, keys: Sequence[SigningKey], now: float) -> bool:
     return any(other.number > key.number and other.signs_from + OVERLAP <= now for other in keys)
 
 
@@ -170,7 +170,7 @@ async def rotate(store: Store, purpose: Purpose, now: float, *, drops: bool) -> 
     if len(known) >= MOST - 1 and not drops:
         raise ValueError(f"there are {len(known)} keys; wait a day until the first ones are deleted, or add --now")
     at = now if drops else now + ANNOUNCED
-    key: Key | None = None
+    key: SigningKey | None = None
     while key is None:
         # The new one first: a gateway that found none would make one itself.
         key = await _make(store, purpose, max(known, default=0) + 1, at)
@@ -180,7 +180,7 @@ async def rotate(store: Store, purpose: Purpose, now: float, *, drops: bool) -> 
     return Rotated(key.public["kid"], at)
 
 
-async def _current(store: Store, purpose: Purpose, now: float) -> list[Key]:
+async def _current(store: Store, purpose: Purpose, now: float) -> list[SigningKey]:
     """Return the keys that can be read, by number; make the next one where it is time, and delete the retired ones.
 
     Raises:
@@ -198,7 +198,7 @@ async def _current(store: Store, purpose: Purpose, now: float) -> list[Key]:
     return [key for key in keys if key.number not in retired]
 
 
-async def _read(store: Store, purpose: Purpose) -> list[Key]:
+async def _read(store: Store, purpose: Purpose) -> list[SigningKey]:
     found = []
     for name, value in await store.group(_KIND, purpose.group, MOST):
         try:
@@ -215,7 +215,7 @@ async def _numbers(store: Store, purpose: Purpose) -> list[int]:
 
 async def _make(
     store: Store, purpose: Purpose, number: int, signs_from: float, jwk: dict[str, str] | None = None
-) -> Key | None:
+) -> SigningKey | None:
     """Write a key; None where another one has that number by now."""
     stored = _Stored(signs_from, jwk or private_jwk(generate_private_key(SECP256R1())))
     note = Note(_KIND, _name(purpose, number), msgspec.json.encode(stored), group=purpose.group)
@@ -272,11 +272,11 @@ def public_jwk(jwk: dict[str, str], kid: str | None = None) -> dict[str, str]:
     return {**point, "kid": thumbprint if kid is None else kid, "alg": ALGORITHM, "use": "sig"}
 
 
-def _key(number: int, stored: _Stored) -> Key:
+def _key(number: int, stored: _Stored) -> SigningKey:
     """Return a key as it is used.
 
     Raises:
         jwt.PyJWTError, KeyError: it is none of P-256.
     """
     public = public_jwk(stored.jwk)
-    return Key(number, stored.signs_from, jwt.PyJWK(stored.jwk, ALGORITHM), public)
+    return SigningKey(number, stored.signs_from, jwt.PyJWK(stored.jwk, ALGORITHM), public)

@@ -36,7 +36,7 @@ from gateway.principal import Principal
 from gateway.tasks.affinity import SkillCall, TaskAffinity
 from gateway.tasks.context_prefix import NO_PREFIX, ContextPrefix
 from gateway.tasks.ledger import Ledger
-from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Decision, Observed, Owner, Task
+from gateway.tasks.store import LONGEST_ID, OPEN, SEEN_AGAIN, Observed, Owner, RecordedOwners, Task
 from gateway.tasks.token_cipher import TokenCipher
 
 _RETRY_AFTER = 5.0
@@ -49,7 +49,7 @@ _TASK_EVENTS = frozenset({"task", "status", "artifact"})
 # ---- One backend -----------------------------------------------------------------------------------------------------
 
 
-class Caller(msgspec.Struct, frozen=True):
+class TaskOwner(msgspec.Struct, frozen=True):
     """The owner that a principal is to one backend.
 
     Attributes:
@@ -85,7 +85,7 @@ class Isolation:
     most_open: Mapping[str, int | None] = field(default_factory=dict)
     affinity: TaskAffinity | None = None
     # By tenant, issuer and subject: most callers have called before.
-    _callers: dict[tuple[str, str, str], Caller] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _callers: dict[tuple[str, str, str], TaskOwner] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_owned(self, owner: Owner, by: Owner) -> bool:
         """Return whether what `owner` owns belongs to `by` as well: the one rule of ownership."""
@@ -96,7 +96,7 @@ class Isolation:
         """Whether lists of tasks are filtered: not if all tasks of the agent belong to one owner."""
         return self.keeps and (self.shared or not self.claims_unowned)
 
-    def caller(self, principal: Principal) -> Caller:
+    def caller(self, principal: Principal) -> TaskOwner:
         """Return the owner that a principal is to this backend, with its prefix.
 
         Raises:
@@ -112,7 +112,7 @@ class Isolation:
         """Return the prefix of an owner's own contexts."""
         return self.ledger.prefix(cipher, self.scope, owner, by_principal=self.by_principal)
 
-    def _new_caller(self, key: tuple[str, str, str], principal: Principal) -> Caller:
+    def _new_caller(self, key: tuple[str, str, str], principal: Principal) -> TaskOwner:
         tenant, issuer, subject = key
         if self.by_principal and principal.method == "jwt" and not subject:
             raise NotAdmitted("the token names no subject, and here tasks are a subject's own")
@@ -120,7 +120,7 @@ class Isolation:
         prefix = ContextPrefix.of(self.prefix_of(cipher, owner)) if self.keeps and cipher is not None else NO_PREFIX
         if len(self._callers) >= _MOST_CALLERS:
             self._callers.clear()
-        caller = self._callers[key] = Caller(owner, cipher, prefix)
+        caller = self._callers[key] = TaskOwner(owner, cipher, prefix)
         return caller
 
     async def observe_notification(self, owner: Owner, progress: Progress) -> bool:
@@ -430,7 +430,7 @@ class Ownership(msgspec.Struct, eq=False):
         if await self.names_foreign(progress.others):
             self._withhold("task or context, in a message or a detail")
 
-    def _accept(self, observed: Observed, decision: Decision) -> None:
+    def _accept(self, observed: Observed, decision: RecordedOwners) -> None:
         """Withhold a frame that names what the store knows as another's; remember the rest as the caller's.
 
         Raises:

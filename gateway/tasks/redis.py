@@ -26,11 +26,11 @@ from gateway.tasks.store import (
     LARGE_KINDS,
     LONGEST_ID,
     Bounds,
-    Decision,
     Figures,
     Note,
     Observed,
     Owner,
+    RecordedOwners,
     Row,
     Task,
 )
@@ -110,22 +110,22 @@ class RedisStore:
         found = await self.client.ask("HGET", self._contexts, (_closed(scope) + _short(id)).encode())
         return None if found is None else _read_context(found)[0]
 
-    async def record(self, scope: str, observed: Observed) -> Decision:
+    async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """As `Store.record`."""
         owner = observed.owner
         task, context = _short(observed.task), _short(observed.context)
         if not task and not context:
-            return Decision()
+            return RecordedOwners()
         told = (
             _closed(scope), task, context, owner.tenant, owner.principal,
             observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.prefixed,
         )  # fmt: skip
         found = await self._run(scripts.RECORD, self._keys(owner.tenant), told)
         if found == 1:
-            return Decision(owner if task else None, owner if context else None)
+            return RecordedOwners(owner if task else None, owner if context else None)
         # False is Lua's nil.
         of_task, of_context = _decoded(_owners, found)
-        return Decision(
+        return RecordedOwners(
             None if isinstance(of_task, bool) else Owner(*of_task),
             None if isinstance(of_context, bool) else Owner(*of_context),
         )

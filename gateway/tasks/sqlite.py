@@ -26,11 +26,11 @@ from gateway.tasks.store import (
     OPEN,
     SEEN_AGAIN,
     Bounds,
-    Decision,
     Figures,
     Note,
     Observed,
     Owner,
+    RecordedOwners,
     Row,
     Task,
     later_state,
@@ -186,7 +186,7 @@ class SqliteStore:
             found = db.execute(_CONTEXT, (scope, id)).fetchone()
         return None if found is None else Owner(found[0], found[1])
 
-    async def record(self, scope: str, observed: Observed) -> Decision:
+    async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """As `Store.record`."""
         with self._db as db, db:
             db.execute(_BEGIN)
@@ -358,7 +358,7 @@ class _Memory:
 # ---- Within one transaction ------------------------------------------------------------------------------------------
 
 
-def _record(db: sqlite3.Connection, scope: str, observed: Observed) -> Decision:
+def _record(db: sqlite3.Connection, scope: str, observed: Observed) -> RecordedOwners:
     """Record a frame's ids; write first and read only what is known, since most frames name a new task."""
     owner, now = observed.owner, observed.now
     task = observed.task if len(observed.task) <= LONGEST_ID else ""
@@ -369,14 +369,14 @@ def _record(db: sqlite3.Connection, scope: str, observed: Observed) -> Decision:
     of_context = None if holder is None else Owner(holder[0], holder[1])
     if observed.is_foreign(of_task, of_context):
         db.execute("ROLLBACK")
-        return Decision(of_task, of_context)
+        return RecordedOwners(of_task, of_context)
     if known is not None:
         state = later_state(known.state, observed.state)
         if state != known.state or (context and not known.context) or now - known.seen >= SEEN_AGAIN:
             db.execute(_UPDATE_TASK, (known.context or context, state, state in OPEN, now, scope, task))
     if holder is not None and holder[0] == owner.tenant and now - holder[2] >= SEEN_AGAIN:
         db.execute(_UPDATE_CONTEXT, (now, scope, context))
-    return Decision((of_task or owner) if task else None, (of_context or owner) if context else None)
+    return RecordedOwners((of_task or owner) if task else None, (of_context or owner) if context else None)
 
 
 def _add_task(db: sqlite3.Connection, scope: str, task: str, context: str, observed: Observed) -> Task | None:

@@ -114,7 +114,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Decision(msgspec.Struct, frozen=True, gc=False):
+class RecordedOwners(msgspec.Struct, frozen=True, gc=False):
     """The owners of an observed task and context after `Store.record`; None for one that was not named.
 
     One that is new is also None if it was not written, because the other one is foreign.
@@ -231,7 +231,7 @@ class Store(Protocol):
     async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the protocol's word
         """Return the owner of a context; None if it is unknown."""
 
-    async def record(self, scope: str, observed: Observed) -> Decision:
+    async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """Write what is not known yet, and return the owners of all of it.
 
         Nothing is written if one of the two is foreign (`Observed.is_foreign`), since the frame is withheld. Otherwise

@@ -19,7 +19,7 @@ STRANGERS = 10
 """Refused credentials per second with an event of their own, because anybody can send any number."""
 
 
-class Event(StrEnum):
+class AuditEvent(StrEnum):
     """The closed set of the field `event`."""
 
     IDENTITY_REFUSED = "identity_refused"
@@ -44,15 +44,15 @@ class Event(StrEnum):
     """The key that signs notifications was rotated."""
 
 
-BY_REASON: Mapping[str, Event] = {
-    "auth_missing": Event.IDENTITY_REFUSED,
-    "auth_invalid": Event.IDENTITY_REFUSED,
-    "auth_expired": Event.IDENTITY_REFUSED,
-    "tenant_denied": Event.AGENT_DENIED,
-    "route_conflict": Event.AGENT_DENIED,
-    "insufficient_scope": Event.AGENT_DENIED,
-    "task_not_owned": Event.TASK_DENIED,
-    "push_denied": Event.WEBHOOK_REFUSED,
+BY_REASON: Mapping[str, AuditEvent] = {
+    "auth_missing": AuditEvent.IDENTITY_REFUSED,
+    "auth_invalid": AuditEvent.IDENTITY_REFUSED,
+    "auth_expired": AuditEvent.IDENTITY_REFUSED,
+    "tenant_denied": AuditEvent.AGENT_DENIED,
+    "route_conflict": AuditEvent.AGENT_DENIED,
+    "insufficient_scope": AuditEvent.AGENT_DENIED,
+    "task_not_owned": AuditEvent.TASK_DENIED,
+    "push_denied": AuditEvent.WEBHOOK_REFUSED,
 }
 """The refusals of calls that are events."""
 
@@ -96,7 +96,7 @@ class AuditLog:
         """Return the number of lost events."""
         return 0 if self._lines is None else self._lines.dropped
 
-    def write(self, event: Event, fields: Mapping[str, object]) -> None:
+    def write(self, event: AuditEvent, fields: Mapping[str, object]) -> None:
         """Write one event with its fields."""
         if self._lines is not None:
             self._lines.write({"event": event.value, **fields})
@@ -104,14 +104,14 @@ class AuditLog:
         known = {f"audit_{name}": value for name, value in fields.items() if value is not None}
         logger.info("%s", event.value, extra=known)
 
-    def call(self, event: Event, line: Mapping[str, object]) -> None:
+    def call(self, event: AuditEvent, line: Mapping[str, object]) -> None:
         """Write one event of a call.
 
         Args:
             line: The call's line in the access log.
         """
         told: dict[str, object] = {name: line.get(name) for name in FIELDS}
-        if event is Event.IDENTITY_REFUSED:
+        if event is AuditEvent.IDENTITY_REFUSED:
             second = int(self._clock())
             if second != self._second:
                 self._second, self._strangers = second, 0

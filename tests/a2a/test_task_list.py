@@ -14,7 +14,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.a2a.framing.grpc import unframe
 from gateway.a2a.json import Tree
-from gateway.a2a.task_list import LONGEST_PAGE, Listing, can_list
+from gateway.a2a.task_list import LONGEST_PAGE, TaskListing, can_list
 from gateway.a2a.translation import Translation
 from tests.a2a.dialects import DIALECTS, answer_of, asked, call_of, hub_result, vector
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, LIST, PAIRS, REST, listed, page_of, result_of
@@ -34,7 +34,7 @@ agents = pytest.mark.parametrize("theirs", CLIENTS, ids=str)
 @pytest.mark.parametrize("size", [-1, 0, LONGEST_PAGE + 1, 2**31 - 1])
 def test_a_page_of_a_size_that_is_out_of_bounds_is_refused(ours: Dialect, size: int) -> None:
     with pytest.raises(BadParams) as caught:
-        Listing(listed(ours, pageSize=size), JSONRPC)
+        TaskListing(listed(ours, pageSize=size), JSONRPC)
     assert caught.value.field == "pageSize"
 
 
@@ -45,21 +45,21 @@ def test_a_page_of_a_size_that_is_out_of_bounds_is_refused(ours: Dialect, size: 
 @for_each("ours", [JSONRPC, JSONRPC_0_3])
 def test_parameters_that_are_none_are_refused_with_their_name(ours: Dialect, params: Tree) -> None:
     with pytest.raises(BadParams):
-        Listing(listed(ours, **params), JSONRPC)
+        TaskListing(listed(ours, **params), JSONRPC)
 
 
 @for_each("ours", [JSONRPC, JSONRPC_0_3])
 def test_two_spellings_of_one_parameter_are_one(ours: Dialect) -> None:
-    listing = Listing(listed(ours, page_token="sealed", page_size=3, lastUpdatedAfter="2026-02-03T04:05:06Z"), REST)
+    listing = TaskListing(listed(ours, page_token="sealed", page_size=3, lastUpdatedAfter="2026-02-03T04:05:06Z"), REST)
     assert (listing.page_token, listing.page_size) == ("sealed", 3)
     assert listing.filters == ("", "", "", "2026-02-03T04:05:06Z")
     with pytest.raises(BadParams):
-        Listing(listed(ours, page_token="one", pageToken="another"), REST)
+        TaskListing(listed(ours, page_token="one", pageToken="another"), REST)
 
 
 @pairs
 def test_the_tenant_is_told_as_the_agents_dialect_tells_it(ours: Dialect, theirs: Dialect) -> None:
-    call = Listing(listed(ours), theirs, tenant="inner", id="g-7").ask("", 50)
+    call = TaskListing(listed(ours), theirs, tenant="inner", id="g-7").ask("", 50)
     assert call.tenant == "inner"
     if theirs.binding is Binding.JSONRPC:
         assert json.loads(call.body)["params"]["tenant"] == "inner"
@@ -75,12 +75,12 @@ def test_the_tenant_is_told_as_the_agents_dialect_tells_it(ours: Dialect, theirs
 @for_each("token", ["a\x00b", "t" * 9000])
 def test_a_token_of_the_agents_that_no_query_can_carry_is_the_agents_fault(token: str) -> None:
     with pytest.raises(UpstreamProtocol):
-        Listing(listed(), REST).ask(token, 50)
+        TaskListing(listed(), REST).ask(token, 50)
 
 
 def test_a_context_that_no_query_can_carry_is_the_clients_fault() -> None:
     with pytest.raises(BadParams) as caught:
-        Listing(listed(contextId="a\nb"), REST).ask("", 50)
+        TaskListing(listed(contextId="a\nb"), REST).ask("", 50)
     assert caught.value.field == "contextId"
 
 
@@ -93,7 +93,7 @@ def test_a_dialect_without_lists_cannot_be_asked() -> None:
     assert not can_list(JSONRPC, JSONRPC_0_3)
     assert can_list(JSONRPC_0_3, JSONRPC_0_3)
     with pytest.raises(ValueError, match="cannot be listed"):
-        Listing(listed(), oldest)
+        TaskListing(listed(), oldest)
 
 
 # ---- What is answered ------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_dialect_without_lists_cannot_be_asked() -> None:
 def test_the_pages_of_the_vectors_say_the_same_in_the_clients_dialect(ours: str, theirs: str) -> None:
     content = vector("ListTasks")
     call = call_of(content["request"][ours], DIALECTS[ours])
-    listing = Listing(call, DIALECTS[theirs], tenant="acme")
+    listing = TaskListing(call, DIALECTS[theirs], tenant="acme")
     page = listing.read(answer_of(content, theirs) or b"")
     assert (page.next_token, page.broken) == ("", {})
     answer = listing.answer(page.tasks, "", 1)
@@ -134,7 +134,7 @@ EXACT = [pair for pair in PAIRS if pair[0] in (JSONRPC, REST) and pair[1] in (JS
 @given(pair=st.sampled_from(EXACT), result=MARKED)
 def test_members_that_nobody_knows_survive(pair: tuple[Dialect, Dialect], result: Tree) -> None:
     ours, theirs = pair
-    listing = Listing(listed(ours, pageSize=9), theirs)
+    listing = TaskListing(listed(ours, pageSize=9), theirs)
     page = listing.read(page_of(theirs, result["tasks"], result["nextPageToken"]))
     assert page.next_token == result["nextPageToken"]
     told = result_of(ours, listing.answer(page.tasks, "sealed", 3))
@@ -149,7 +149,7 @@ TRANSLATED = [pair for pair in PAIRS if pair[1].version is Version.V1_0]
 def test_a_task_is_told_as_a_translation_tells_it(pair: tuple[Dialect, Dialect], result: Tree) -> None:
     ours, theirs = pair
     call = listed(ours, pageSize=50)
-    listing, translation = Listing(call, theirs), Translation(call, theirs)
+    listing, translation = TaskListing(call, theirs), Translation(call, theirs)
     try:
         frame = page_of(theirs, result["tasks"])
         expected = result_of(ours, translation.answer(frame))
@@ -162,7 +162,7 @@ def test_a_task_is_told_as_a_translation_tells_it(pair: tuple[Dialect, Dialect],
 
 @pairs
 def test_nothing_that_an_agent_says_beside_its_tasks_is_told(ours: Dialect, theirs: Dialect) -> None:
-    listing = Listing(listed(ours), theirs)
+    listing = TaskListing(listed(ours), theirs)
     frame = page_of(theirs, [TASK], "theirs")
     if theirs.binding is not Binding.GRPC:
         frame = frame.replace(b'"pageSize":50', b'"pageSize":50,"metadata":{"others":["theirs"]}')
@@ -177,7 +177,7 @@ def test_nothing_that_an_agent_says_beside_its_tasks_is_told(ours: Dialect, thei
 def test_history_is_trimmed_where_the_agent_does_not_care(theirs: Dialect, length: int, kept: list[str]) -> None:
     ours = theirs if theirs.version is Version.V0_3 else JSONRPC
     messages = [{"messageId": each, "role": "ROLE_USER", "parts": [{"text": "hi"}]} for each in "123"]
-    listing = Listing(listed(ours, historyLength=length), theirs)
+    listing = TaskListing(listed(ours, historyLength=length), theirs)
     [task] = listing.read(page_of(theirs, [{**TASK, "history": messages}])).tasks
     assert [message["messageId"] for message in task.get("history", [])] == kept
 
@@ -203,7 +203,7 @@ GOOD = '{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_WORKING"}}'
     ],
 )
 def test_a_task_that_is_not_what_it_should_be_does_not_hide_the_others(task: str) -> None:
-    page = Listing(listed(), JSONRPC).read(rpc(f"[{task},{GOOD}]", ',"nextPageToken":"n"'))
+    page = TaskListing(listed(), JSONRPC).read(rpc(f"[{task},{GOOD}]", ',"nextPageToken":"n"'))
     assert [each["id"] for each in page.tasks] == ["t-1"]
     assert page.next_token == "n"
     assert page.broken.keys() == {"t-2"}
@@ -214,7 +214,7 @@ def test_nor_does_it_over_grpc() -> None:
     bad.metadata.fields["n"].number_value = float("nan")
     good = a2a_pb2.Task(id="t-1", context_id="c-1", status={"state": 2})
     frame = a2a_pb2.ListTasksResponse(tasks=[bad, good], next_page_token="n").SerializeToString()
-    page = Listing(listed(), GRPC).read(frame)
+    page = TaskListing(listed(), GRPC).read(frame)
     assert page.tasks == [TASK]
     assert page.next_token == "n"
     assert page.broken.keys() == {"t-2"}
@@ -241,18 +241,18 @@ def test_nor_does_it_over_grpc() -> None:
 )
 def test_what_is_no_page_is_the_agents_fault(frame: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
-        Listing(listed(), JSONRPC).read(frame)
+        TaskListing(listed(), JSONRPC).read(frame)
 
 
 @for_each("frame", [b"\xff", a2a_pb2.ListTasksResponse(tasks=[{}]).SerializeToString()])
 def test_nor_is_every_message_a_page(frame: bytes) -> None:
     with pytest.raises(UpstreamProtocol):
-        Listing(listed(), GRPC).read(frame)
+        TaskListing(listed(), GRPC).read(frame)
 
 
 @agents
 def test_a_task_without_an_id_is_the_agents_fault_in_every_dialect(theirs: Dialect) -> None:
-    listing = Listing(listed(theirs), theirs)
+    listing = TaskListing(listed(theirs), theirs)
     frame = page_of(theirs, [{**TASK, "id": ""}])
     with pytest.raises(UpstreamProtocol):
         listing.read(frame)
@@ -263,7 +263,7 @@ def test_a_task_without_an_id_is_the_agents_fault_in_every_dialect(theirs: Diale
 )
 def test_what_the_clients_dialect_has_no_place_for_is_the_agents_fault(ours: Dialect, make: Callable[[], Any]) -> None:
     with pytest.raises(UpstreamProtocol):
-        Listing(listed(ours), JSONRPC).answer([{**TASK, "metadata": {"n": make()}}], "", 1)
+        TaskListing(listed(ours), JSONRPC).answer([{**TASK, "metadata": {"n": make()}}], "", 1)
 
 
 def deep(levels: int) -> Tree:

@@ -19,7 +19,7 @@ from gateway.cards.fetch import CardSource
 from gateway.cards.sign import OwnKey, sign
 from gateway.config.check import examine
 from gateway.reload import Trigger
-from gateway.tasks.key_ring import ANNOUNCED, CARDS, OVERLAP, REFRESH, Key, rotate
+from gateway.tasks.key_ring import ANNOUNCED, CARDS, OVERLAP, REFRESH, SigningKey, rotate
 from tests.support.gateway import JSON, LISTENS, Answer, Running, agent, card_of, keys, running, secret
 from tests.support.scripted import ScriptedBackend, Wire, whole
 
@@ -207,7 +207,7 @@ OWN = OwnKey(generate_private_key(SECP256R1()), "agent-1").key
 BAD = {**json.loads(AGENT_CARD), "signatures": [{"protected": "e30", "signature": "AA"}]}
 
 
-def signed_by_agent(key: Key = OWN, name: str = "Scripted") -> bytes:
+def signed_by_agent(key: SigningKey = OWN, name: str = "Scripted") -> bytes:
     return sign(json.dumps({**json.loads(AGENT_CARD), "name": name}).encode(), key, "https://agent.test/jwks.json")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.sanitized_card import SanitizedCard
-from gateway.catalog.directory import Directory, Listing
+from gateway.catalog.directory import AgentListing, Directory
 from gateway.catalog.ranking import KEPT, Changes, FirstByte, Score
 from gateway.principal import Principal
 from gateway.routing.endpoint import Endpoint
@@ -94,7 +94,7 @@ def test_the_best_agent_is_the_first_by_match_trust_latency_and_name(made: list[
             first_byte.note(each.measured, now)
         why = "" if each.is_up else "down"
         listings.append(
-            Listing(name, name, card(each.ids, each.tags), first_byte, each.trust, each.hint, lambda why=why: why)  # type: ignore[misc]
+            AgentListing(name, name, card(each.ids, each.tags), first_byte, each.trust, each.hint, lambda why=why: why)  # type: ignore[misc]
         )
     table, endpoint = (
         table_of(agents, [name for name, each in agents.items() if each.is_reached]) if agents else (None, None)
@@ -147,7 +147,7 @@ def test_a_changed_card_changes_the_index_and_no_other_card_is_read() -> None:
     table, endpoint = table_of(["a", "b"], ["a", "b"])
     changes = Changes()
     cards = {"a": card(["translate"], ["old"]), "b": card(["translate"])}
-    directory = Directory(table, [Listing(n, n, each, FirstByte(changes)) for n, each in cards.items()], changes)
+    directory = Directory(table, [AgentListing(n, n, each, FirstByte(changes)) for n, each in cards.items()], changes)
     assert (best(directory, table, endpoint, "translate").best) == {"translate": "a"}
     cards["a"].sanitized, cards["a"].version = card(["sum"]).sanitized, 2
     changes.card()
@@ -166,7 +166,7 @@ def test_a_look_up_among_a_thousand_agents_costs_what_it_costs_among_ten(reached
         changes = Changes()
         shared = [f"s{number}" for number in range(10)]
         listings = [
-            Listing(n, n, card([*shared, *(f"{n}-{number}" for number in range(10))]), FirstByte(changes))
+            AgentListing(n, n, card([*shared, *(f"{n}-{number}" for number in range(10))]), FirstByte(changes))
             for n in names
         ]
         directory = Directory(table, listings, changes)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trustme
 
-from gateway.commands.check import Answer, Report, Target, check_online
+from gateway.commands.check import CheckReport, OnlineAnswer, OnlineTarget, check_online
 from gateway.config.check import Examined, examine
 from gateway.demo.fleet import serving
 from gateway.demo.stage import free_port
@@ -46,7 +46,7 @@ agents:
         examined = examine(tmp_path / "gateway.yaml", {}, text=text)
         assert examined.errors == ()
         answers = {each.backend: each for each in await check_online(examined)}
-    assert answers["echo"] == Answer("echo", good=True, fact="JSONRPC 1.0")
+    assert answers["echo"] == OnlineAnswer("echo", good=True, fact="JSONRPC 1.0")
     assert not answers["gone"].good
     assert "404" in answers["gone"].fact
     assert line(answers["mute"]) == "mute: no card: its card offers no interface that the gateway speaks"
@@ -88,7 +88,7 @@ agents:
         examined = examine(tmp_path / "gateway.yaml", {}, text=text)
         assert examined.errors == ()
         answers = {each.backend: each for each in await check_online(examined)}
-    assert answers["clock"] == Answer("clock", good=True, fact="GRPC 1.0")
+    assert answers["clock"] == OnlineAnswer("clock", good=True, fact="GRPC 1.0")
     assert answers["written"].good
     assert line(answers["mute"]).startswith("mute: no card: the agent gives none when it is asked")
     assert line(answers["gone"]).startswith("gone: no answer: the agent could not be reached: failed to connect")
@@ -120,7 +120,7 @@ def certified(authority: trustme.CA, name: str = "localhost") -> ssl.SSLContext:
     return context
 
 
-def line(answer: Answer) -> str:
+def line(answer: OnlineAnswer) -> str:
     """The cells of an answer's row, but for the result of a good one and the kind of an agent."""
     to, name, result, fact = answer.as_row()
     return ": ".join([name if to == "agent" else f"{to} {name}", *([] if answer.good else [result]), fact])
@@ -256,7 +256,7 @@ agents:
     examined = examine(tmp_path / "gateway.yaml", {}, text=text)
     assert examined.errors == ()
     answers = {each.backend: each for each in await check_online(examined)}
-    assert answers["notes"] == Answer("notes", good=True, fact="JSONRPC 1.0, JSONRPC 0.3")
+    assert answers["notes"] == OnlineAnswer("notes", good=True, fact="JSONRPC 1.0, JSONRPC 0.3")
     assert not answers["gone"].good
     assert "there is no such program" in answers["gone"].fact
     assert "eof" in journal.read_text()
@@ -273,9 +273,9 @@ WARNED = "version: 1\n"
 BAD = "version: 2\n"
 FAILING = GOOD + "tests: [{ name: t, request: /echo, expect: crm }]\n"
 
-UP = Answer("echo", good=True, fact="JSONRPC 1.0")
-DOWN = Answer("echo", good=False, fact="not reached")
-DOWN_TENANT = Answer("crm/acme", good=False, fact="answered 500")
+UP = OnlineAnswer("echo", good=True, fact="JSONRPC 1.0")
+DOWN = OnlineAnswer("echo", good=False, fact="not reached")
+DOWN_TENANT = OnlineAnswer("crm/acme", good=False, fact="answered 500")
 
 
 def of(text: str) -> Examined:
@@ -283,39 +283,39 @@ def of(text: str) -> Examined:
 
 
 def test_the_exit_code_says_what_was_found() -> None:
-    assert Report(of(GOOD)).code == 0
-    assert Report(of(GOOD), (UP,)).code == 0
-    assert Report(of(GOOD), (UP, DOWN_TENANT)).code == 1
-    assert Report(of(WARNED)).code == 0
-    assert Report(of(WARNED), strict=True).code == 1
-    assert Report(of(BAD)).code == 1
-    assert Report(of(FAILING)).code == 3
-    assert Report(of(FAILING), (DOWN,)).code == 1
+    assert CheckReport(of(GOOD)).code == 0
+    assert CheckReport(of(GOOD), (UP,)).code == 0
+    assert CheckReport(of(GOOD), (UP, DOWN_TENANT)).code == 1
+    assert CheckReport(of(WARNED)).code == 0
+    assert CheckReport(of(WARNED), strict=True).code == 1
+    assert CheckReport(of(BAD)).code == 1
+    assert CheckReport(of(FAILING)).code == 3
+    assert CheckReport(of(FAILING), (DOWN,)).code == 1
 
 
 def test_what_so_many_workers_cannot_serve_is_an_error_at_its_line() -> None:
     of_one = of("version: 1\ngateway: { state: memory }\ndefaults: { isolation: tenant }\n" + GOOD.partition("\n")[2])
-    assert Report(of_one).code == 0
-    divided = Report(of_one, workers=2)
+    assert CheckReport(of_one).code == 0
+    divided = CheckReport(of_one, workers=2)
     assert divided.code == 1
     [told] = divided.as_json()["problems"]
     assert (told["path"], told["line"]) == ("gateway.state", 2)
     assert "sqlite:///PATH" in divided.as_text()
-    assert Report(of(BAD), workers=2).problems == Report(of(BAD)).problems
+    assert CheckReport(of(BAD), workers=2).problems == CheckReport(of(BAD)).problems
 
 
 def test_an_agent_that_is_down_is_an_error_at_its_line_for_github() -> None:
     remedy = " → start the agent, or correct its `backend` or `card`"
-    assert Report(of(GOOD), (DOWN, DOWN_TENANT)).as_github().splitlines() == [
+    assert CheckReport(of(GOOD), (DOWN, DOWN_TENANT)).as_github().splitlines() == [
         f"::error file=gateway.yaml,line=3,col=3::agents.echo: no card: not reached{remedy}",
         f"::error file=gateway.yaml,line=5,col=18::agents.crm.by_tenant.acme: no card: answered 500{remedy}",
     ]
-    assert Report(of(GOOD), (UP,)).as_github() == ""
+    assert CheckReport(of(GOOD), (UP,)).as_github() == ""
 
 
 def test_people_are_told_that_all_is_well_and_of_every_agent() -> None:
-    assert Report(of(GOOD)).as_text() == "gateway.yaml: no problems"
-    assert Report(of(GOOD), (UP, DOWN)).as_text().splitlines() == [
+    assert CheckReport(of(GOOD)).as_text() == "gateway.yaml: no problems"
+    assert CheckReport(of(GOOD), (UP, DOWN)).as_text().splitlines() == [
         "agent  echo  ok       JSONRPC 1.0",
         "agent  echo  no card  not reached",
         "",
@@ -324,12 +324,12 @@ def test_people_are_told_that_all_is_well_and_of_every_agent() -> None:
 
 
 def test_the_last_line_counts_and_coverage_names_the_matches_without_a_test() -> None:
-    assert Report(of(BAD)).as_text().splitlines()[-1].startswith("gateway.yaml: ")
+    assert CheckReport(of(BAD)).as_text().splitlines()[-1].startswith("gateway.yaml: ")
     text = f"{GOOD}tests:\n- {{ name: t, request: /echo, expect: echo }}\n"
     found = of(text)
-    assert Report(found).as_text() == "gateway.yaml: no problems (1 test passed)"
-    assert "echo" not in Report(found, coverage=True).as_text()
-    assert Report(of(GOOD), coverage=True).as_text().startswith("echo: no test takes its match at gateway.yaml:3")
+    assert CheckReport(found).as_text() == "gateway.yaml: no problems (1 test passed)"
+    assert "echo" not in CheckReport(found, coverage=True).as_text()
+    assert CheckReport(of(GOOD), coverage=True).as_text().startswith("echo: no test takes its match at gateway.yaml:3")
 
 
 def test_issuers_the_store_and_webhooks_are_told_beside_agents() -> None:
@@ -343,11 +343,11 @@ agents: { echo: "http://127.0.0.1:1" }
 """
     found = (
         UP,
-        Answer("corp", good=False, fact="ConnectError", missed="no keys", to=Target.ISSUER),
-        Answer("redis://127.0.0.1:6379", good=True, fact="can be used", to=Target.STATE),
-        Answer("https://hooks.example", good=False, fact="x", missed="not reached", to=Target.WEBHOOK),
+        OnlineAnswer("corp", good=False, fact="ConnectError", missed="no keys", to=OnlineTarget.ISSUER),
+        OnlineAnswer("redis://127.0.0.1:6379", good=True, fact="can be used", to=OnlineTarget.STATE),
+        OnlineAnswer("https://hooks.example", good=False, fact="x", missed="not reached", to=OnlineTarget.WEBHOOK),
     )
-    review = Report(of(text), found)
+    review = CheckReport(of(text), found)
     assert review.code == 1
     assert re.search(r"issuer +corp +no keys +ConnectError", review.as_text())
     told = review.as_json()
@@ -363,7 +363,7 @@ agents: { echo: "http://127.0.0.1:1" }
 
 
 def test_programs_hear_of_agents_where_these_were_visited() -> None:
-    assert Report(of(GOOD)).as_json() == {"ok": True, "problems": []}
-    told = Report(of(BAD), ()).as_json()
+    assert CheckReport(of(GOOD)).as_json() == {"ok": True, "problems": []}
+    told = CheckReport(of(BAD), ()).as_json()
     assert (told["ok"], told["problems"][0]["line"], told["agents"]) == (False, 1, [])
-    assert Report(of(GOOD), (DOWN,)).as_json()["ok"] is False
+    assert CheckReport(of(GOOD), (DOWN,)).as_json()["ok"] is False

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.commands.find_agent import Found, OnlyGrpc, check_url, find_card, open_client
+from gateway.commands.find_agent import FoundAgent, OnlyGrpc, check_url, find_card, open_client
 from gateway.commands.output import CommandFailed
 from tests.support.answering import Answering, answering
 from tests.table import for_each
@@ -17,7 +17,7 @@ CARD = (
 )
 
 
-def found(server: Answering, path: str = "/agent") -> Found:
+def found(server: Answering, path: str = "/agent") -> FoundAgent:
     with open_client() as client:
         return find_card(client, server.url + path)
 
@@ -73,7 +73,7 @@ def test_a_card_without_an_interface_for_us_is_refused() -> None:
 def test_a_card_of_grpc_alone_is_told_apart() -> None:
     alone = {"url": "agents.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
     with pytest.raises(OnlyGrpc, match="offers gRPC alone"):
-        _ = Found({"name": "A", "supportedInterfaces": [alone]}, "https://agents.example.com/").interface
+        _ = FoundAgent({"name": "A", "supportedInterfaces": [alone]}, "https://agents.example.com/").interface
 
 
 def test_nobody_listening_is_told_with_the_address() -> None:

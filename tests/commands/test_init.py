@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from gateway.commands.find_agent import Found
+from gateway.commands.find_agent import FoundAgent
 from gateway.commands.init import compose, first_configuration, save
 from gateway.commands.output import CommandFailed
 from gateway.config.load import load
@@ -18,7 +18,7 @@ INTERFACE = {"url": "http://10.0.0.1/x", "protocolBinding": "JSONRPC", "protocol
 
 
 def composed(name: str, url: str) -> str:
-    return compose([Found({"name": name, "supportedInterfaces": [INTERFACE]}, url)])
+    return compose([FoundAgent({"name": name, "supportedInterfaces": [INTERFACE]}, url)])
 
 
 def test_an_agent_that_answers_gets_a_configuration_without_problems() -> None:
@@ -91,7 +91,7 @@ def test_why_a_file_cannot_be_written_is_told(tmp_path: Path, *, force: bool) ->
 
 def test_an_agent_that_cannot_be_called_gets_none() -> None:
     with pytest.raises(CommandFailed, match="no interface"):
-        compose([Found({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json")])
+        compose([FoundAgent({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json")])
 
 
 def stub(command: str, **more: object) -> dict[str, object]:
@@ -101,7 +101,7 @@ def stub(command: str, **more: object) -> dict[str, object]:
 @for_each("url", ["https://cards.example.com/notes.json", "http://127.0.0.1:1/notes.json"])
 def test_a_card_that_names_a_command_gets_the_lines_that_run_it(url: str) -> None:
     command = "MODE=fast KEEP='${HOME} x' npx run \"my agent\"@0.3.0 --say 'a|b' $HOME #1 '' é"
-    config = load(Path("gateway.yaml"), {}, compose([Found(stub(command), url)])).config
+    config = load(Path("gateway.yaml"), {}, compose([FoundAgent(stub(command), url)])).config
     assert config is not None
     [backend] = config.agents["notes"].backend
     assert backend.stdio is not None
@@ -113,9 +113,11 @@ def test_a_card_that_names_a_command_gets_the_lines_that_run_it(url: str) -> Non
 def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called() -> None:
     on_stdio = {"url": "notes --serve", "protocolBinding": "stdio", "protocolVersion": "1.0"}
     url = "https://cards.example.com/notes.json"
-    written = yaml.safe_load(compose([Found({"name": "Notes", "supportedInterfaces": [on_stdio]}, url)]))
+    written = yaml.safe_load(compose([FoundAgent({"name": "Notes", "supportedInterfaces": [on_stdio]}, url)]))
     assert written["agents"]["notes"] == {"backend": {"stdio": {"command": ["notes", "--serve"]}}}
-    written = yaml.safe_load(compose([Found({"name": "Notes", "supportedInterfaces": [on_stdio, INTERFACE]}, url)]))
+    written = yaml.safe_load(
+        compose([FoundAgent({"name": "Notes", "supportedInterfaces": [on_stdio, INTERFACE]}, url)])
+    )
     assert written["agents"]["notes"]["card"] == url
 
 
@@ -131,7 +133,7 @@ def test_a_card_of_1_0_may_name_the_command_and_one_that_can_be_called_is_called
 )
 def test_a_command_that_should_not_be_run_is_not_written(url: str, command: str, why: str) -> None:
     with pytest.raises(CommandFailed, match=why):
-        compose([Found(stub(command), url)])
+        compose([FoundAgent(stub(command), url)])
 
 
 def test_a_card_that_names_a_command_is_fetched_like_any_other() -> None:
@@ -152,6 +154,6 @@ def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
 
 def test_an_agent_of_0_1_gets_one_too() -> None:
     card = {"name": "A", "url": "http://127.0.0.1:1/", "authentication": {"schemes": ["Bearer"]}}
-    text = compose([Found(card, "http://127.0.0.1:1/.well-known/agent.json")])
+    text = compose([FoundAgent(card, "http://127.0.0.1:1/.well-known/agent.json")])
     assert "# A (JSONRPC 0.1): http://127.0.0.1:8080/a" in text
     assert "backend: http://127.0.0.1:1\n" in text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.framing.lsp import Framing
-from gateway.commands.find_agent import Found
+from gateway.commands.find_agent import FoundAgent
 from gateway.commands.output import CommandFailed
 from gateway.commands.stdio import Bridge, Session, address, bridge, command_line, served_path
 from gateway.config.check import Examined, examine
@@ -130,7 +130,7 @@ async def test_a_gateway_whose_public_prefix_was_taken_away_is_called_where_it_w
 )
 def test_a_prefix_is_told_by_what_was_typed(typed: str, advertised: str, path: str) -> None:
     interface = {"url": advertised, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    found = Found({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
+    found = FoundAgent({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
     assert served_path(found) == path
 
 

@@ -18,7 +18,7 @@ import trustme
 
 from gateway import process
 from gateway.demo.fleet import serving
-from gateway.reload import Result, Trigger
+from gateway.reload import ReloadResult, Trigger
 from tests.e2e.faults import BUSY, Caller, Starved, bound, figure, lags, ms, waiting
 from tests.e2e.process import GatewayProcess, gateway_process, write
 from tests.support.assembly import CARD, certified
@@ -297,7 +297,7 @@ async def test_the_process_itself_keeps_nobody_waiting_while_it_reads_a_thousand
                 for turn in range(1, 21):
                     site.file.write_text(good[turn - 1] if turn % 2 else broken)
                     report = await reloader.reload(Trigger.ADMIN)
-                    assert report.result is (Result.APPLIED if turn % 2 else Result.REFUSED)
+                    assert report.result is (ReloadResult.APPLIED if turn % 2 else ReloadResult.REFUSED)
                     swaps.append(report.swap)
                     # What the test itself remembers.
                     site.running.lines.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.identity.corpus.genuine import good
 from tests.identity.front import Front, front, key_header, shown
 from tests.support.certificates import Shown
@@ -201,7 +201,7 @@ async def test_a_client_that_is_no_longer_trusted_speaks_for_nobody(tmp_path: Pa
             await client.ask("POST", "/echo", CALL, [JSON, (SUBJECT, b"alice")])
             assert (await client.answer()).status == 200
             assert told(backend)[1] == name
-            assert await site.reload(site.text()) in (Result.APPLIED, Result.UNCHANGED)
+            assert await site.reload(site.text()) in (ReloadResult.APPLIED, ReloadResult.UNCHANGED)
 
 
 async def test_a_client_of_several_tenants_speaks_within_that_of_its_certificate(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.loops import both_loops
 from tests.support.certificates import DAY, SERVER, Authority, Shown
 from tests.support.certified import ACME, GLOBEX, certifying
@@ -72,7 +72,7 @@ async def test_an_intermediate_is_trusted_alone_and_for_what_it_may_sign(tmp_pat
     async with certifying(tmp_path, written=True) as (site, _, _agent):
         partner = Authority("partner", Authority("root"), only=("mesh.test", "acme.test"))
         (tmp_path / "clients.pem").write_bytes(partner.pem)
-        assert await site.reload(site.text()) is Result.APPLIED
+        assert await site.reload(site.text()) is ReloadResult.APPLIED
         for name in (ACME, "reports.acme.test"):
             assert (await site.post(partner.issue(name))).status == 200
         for name in ("spiffe://other.test/x", "other.test"):

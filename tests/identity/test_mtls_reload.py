@@ -6,7 +6,7 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
 
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.loops import both_loops
 from tests.support.assembly import Held, streaming
 from tests.support.certificates import Authority, Shown
@@ -39,16 +39,18 @@ async def test_rules_hold_for_old_connections_from_the_next_request_on(tmp_path:
         client = await connected(site)
         # Its tenant is let in no more, nor known by its name, and then another's.
         mesh, others = CLIENTS.splitlines(keepends=True)[0], "tenants:\n  globex: [echo]\n"
-        assert await site.reload(site.text(clients=mesh, tenants=others)) is Result.APPLIED
+        assert await site.reload(site.text(clients=mesh, tenants=others)) is ReloadResult.APPLIED
         assert await asked(client) == (403, ["TENANT_DENIED"])
         fax = "      fax: { common_name: fax-7, tenant: globex }\n"
-        assert await site.reload(site.text(clients=fax)) is Result.APPLIED
+        assert await site.reload(site.text(clients=fax)) is ReloadResult.APPLIED
         assert await asked(client) == (401, ["AUTH_INVALID"])
         whole = f'      it: {{ uri: "{ACME}", tenant: globex }}\n'
-        assert await site.reload(site.text(clients=whole)) is Result.APPLIED
+        assert await site.reload(site.text(clients=whole)) is ReloadResult.APPLIED
         assert await asked(client) == (200, [])
         assert agent.requests[-1].header(b"x-a2a-tenant") == b"globex"
-        assert await site.reload(site.text(clients=whole.replace("globex", "globex, agents: []"))) is Result.APPLIED
+        assert (
+            await site.reload(site.text(clients=whole.replace("globex", "globex, agents: []"))) is ReloadResult.APPLIED
+        )
         assert (await asked(client))[0] == 404
 
 
@@ -58,7 +60,7 @@ async def test_an_authority_more_is_believed_at_once_and_disturbs_nobody(tmp_pat
         other = Authority("other")
         assert (await site.line(other.issue(ACME)))["reason"] == "auth_invalid"
         trust(site, site.authority, other)
-        assert await site.reload(site.text()) is Result.APPLIED
+        assert await site.reload(site.text()) is ReloadResult.APPLIED
         assert await asked(client) == (200, [])
         assert (await site.post(other.issue(ACME))).status == 200
 
@@ -68,7 +70,7 @@ async def test_an_authority_less_ends_connections_that_it_may_have_vouched_for(t
         client, stranger = await connected(site), await site.client(site.tls(None))
         other = Authority("other")
         trust(site, other)
-        assert await site.reload(site.text()) is Result.APPLIED
+        assert await site.reload(site.text()) is ReloadResult.APPLIED
         assert await client.ended() == b""
         # Who showed nothing has nothing to lose.
         assert await asked(stranger) == (401, ["AUTH_MISSING"])
@@ -84,7 +86,7 @@ async def test_a_request_that_had_begun_is_nobodys_when_its_authority_is_gone(tm
         [connection] = gateway.gateway.listeners.servers[0].state.connections
         await gateway.until(lambda: connection.unread > 0)
         trust(site, Authority("other"))
-        assert await site.reload(site.text()) is Result.APPLIED
+        assert await site.reload(site.text()) is ReloadResult.APPLIED
         await client.send(raw[30:])
         answer = await client.answer()
         assert (answer.status, answer.reasons, answer.header("connection")) == (401, ["AUTH_INVALID"], "close")
@@ -98,7 +100,7 @@ async def test_a_call_that_is_being_answered_is_answered(tmp_path: Path) -> None
         await client.ask("POST", "/echo", CALL, [JSON])
         await held.asked.wait()
         trust(site, Authority("other"))
-        assert await site.reload(site.text()) is Result.APPLIED
+        assert await site.reload(site.text()) is ReloadResult.APPLIED
         held.go.set()
         assert (await client.answer()).status == 200
         assert await client.ended() == b""
@@ -110,17 +112,17 @@ async def test_certificates_begin_and_cease_to_count_without_a_restart(tmp_path:
         client = await connected(site)
         text = site.text()
         without = text[: text.index("auth:")] + bot + TENANTS + site.rest
-        assert await site.reload(without) is Result.APPLIED
+        assert await site.reload(without) is ReloadResult.APPLIED
         assert await client.ended() == b""
         # Nobody is asked for one any more.
         assert (await site.post(site.authority.issue(ACME))).reasons == ["AUTH_MISSING"]
         keyed = await site.client(site.tls(None))
-        assert await site.reload(site.text(auth=bot.removeprefix("auth:\n"))) is Result.APPLIED
+        assert await site.reload(site.text(auth=bot.removeprefix("auth:\n"))) is ReloadResult.APPLIED
         await keyed.ask("POST", "/echo", CALL, [JSON, bearer("bot")])
         assert (await keyed.answer()).status == 200
         assert (await site.post(site.authority.issue(ACME))).status == 200
         # And now everybody has to.
-        assert await site.reload(site.text(more="    require: true\n")) is Result.APPLIED
+        assert await site.reload(site.text(more="    require: true\n")) is ReloadResult.APPLIED
         assert await keyed.ended() == b""
 
 
@@ -128,7 +130,7 @@ async def test_a_bundle_that_cannot_be_used_changes_nothing(tmp_path: Path) -> N
     async with certifying(tmp_path, written=True) as (site, _, _agent):
         client = await connected(site)
         (tmp_path / "clients.pem").write_text("nothing of the kind")
-        assert await site.reload(site.text(clients=CLIENTS.replace("fax-7", "fax-9"))) is Result.REFUSED
+        assert await site.reload(site.text(clients=CLIENTS.replace("fax-7", "fax-9"))) is ReloadResult.REFUSED
         assert await asked(client) == (200, [])
         assert (await site.post(site.authority.issue(ACME))).status == 200
 
@@ -136,10 +138,10 @@ async def test_a_bundle_that_cannot_be_used_changes_nothing(tmp_path: Path) -> N
 async def test_another_bundle_is_another_configuration(tmp_path: Path) -> None:
     async with certifying(tmp_path, written=True) as (site, _, _):
         text = site.text()
-        assert await site.reload(text) in (Result.UNCHANGED, Result.APPLIED)
+        assert await site.reload(text) in (ReloadResult.UNCHANGED, ReloadResult.APPLIED)
         trust(site, site.authority, Authority("other"))
-        assert await site.reload(text) is Result.APPLIED
-        assert await site.reload(text) is Result.UNCHANGED
+        assert await site.reload(text) is ReloadResult.APPLIED
+        assert await site.reload(text) is ReloadResult.UNCHANGED
 
 
 async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_path: Path) -> None:
@@ -155,12 +157,12 @@ async def test_a_stream_ends_with_the_entry_or_the_authority_of_its_caller(tmp_p
             await client.piece()
             # What leaves its caller alone ends nothing.
             trust(site, site.authority, Authority("other"))
-            assert await site.reload(site.text(clients=mesh)) is Result.APPLIED
+            assert await site.reload(site.text(clients=mesh)) is ReloadResult.APPLIED
             assert gateway.metric("streams_open") == 1
             if change == "authority":
                 trust(site, Authority("other"))
                 others = [mesh]
-            assert await site.reload(site.text(clients="".join(others))) is Result.APPLIED
+            assert await site.reload(site.text(clients="".join(others))) is ReloadResult.APPLIED
             assert b"AUTH_INVALID" in await client.rest()
             held.go.set()
 
@@ -177,9 +179,9 @@ async def test_a_stream_of_a_token_ends_where_a_certificate_is_required_by_now(t
         if shows:
             # By itself that matters to nobody who has a token, and with the next request it does.
             trust(site, Authority("other"))
-            assert await site.reload(site.text(auth=auth, more=both)) is Result.APPLIED
+            assert await site.reload(site.text(auth=auth, more=both)) is ReloadResult.APPLIED
             assert gateway.metric("streams_open") == 1
-        assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is Result.APPLIED
+        assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is ReloadResult.APPLIED
         assert b"AUTH_INVALID" in await client.rest()
         held.go.set()
 
@@ -194,7 +196,7 @@ async def test_a_request_that_had_begun_is_refused_where_a_certificate_is_requir
         await client.send(raw[:30])
         [connection] = gateway.gateway.listeners.servers[0].state.connections
         await gateway.until(lambda: connection.unread > 0)
-        assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is Result.APPLIED
+        assert await site.reload(site.text(auth=auth, more=both + "    require: true\n")) is ReloadResult.APPLIED
         await client.send(raw[30:])
         assert (await client.answer()).reasons == ["AUTH_MISSING"]
         assert len(agent.requests) == 1
@@ -205,7 +207,7 @@ async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_tr
         other = Authority("other")
         shown = other.issue(ACME)
         trust(site, site.authority, other)
-        assert await site.reload(site.text()) is Result.APPLIED
+        assert await site.reload(site.text()) is ReloadResult.APPLIED
         mine = site.authority.issue(ACME)
         address = gateway.gateway.grpc_address.replace("127.0.0.1", "localhost")
 
@@ -221,7 +223,7 @@ async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_tr
             # Who is known is told what is wrong with the call.
             assert await code(gone) == await code(stays) == "NOT_FOUND"
             trust(site, other)
-            assert await site.reload(site.text()) is Result.APPLIED
+            assert await site.reload(site.text()) is ReloadResult.APPLIED
             # On a connection of its own, made anew.
             assert await code(stays) == "NOT_FOUND"
             assert await code(gone) == "UNAVAILABLE"
@@ -233,7 +235,7 @@ async def test_certificates_come_with_tls_which_needs_a_restart(tmp_path: Path) 
     plain = f"gateway:\n  listen: 127.0.0.1:0\n  admin: 127.0.0.1:0\n{keys(bot='acme')}{TENANTS}{site.rest}"
     async with running(plain, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
         site.running = gateway
-        assert await site.reload(site.text()) is Result.REFUSED
+        assert await site.reload(site.text()) is ReloadResult.REFUSED
         reloader = gateway.gateway.reloader
         assert reloader is not None
         assert reloader.last is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.reload import Report, Result, Trigger
+from gateway.reload import ReloadReport, ReloadResult, Trigger
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import issuer, shown
 from tests.identity.issuance import ISSUER, key_set_document
@@ -38,7 +38,7 @@ async def identity_provider(wire: Wire) -> None:
         await wire.send(whole(key_set_document(*published()) if request.target == b"/keys" else discovered))
 
 
-async def reread(site: Site) -> Report:
+async def reread(site: Site) -> ReloadReport:
     reloader = site.running.gateway.reloader
     assert reloader is not None
     return await reloader.reload(Trigger.ADMIN)
@@ -86,10 +86,10 @@ agents: {{ echo: http://127.0.0.1:9 }}
             await gateway.snapshot.key_sets["corp"].settled()
             assert not gateway.snapshot.key_sets["corp"].ready
             file.write_bytes(authority.cert_pem.bytes())
-            assert (await reread(site)).result is Result.APPLIED
+            assert (await reread(site)).result is ReloadResult.APPLIED
             await site.running.until(lambda: gateway.snapshot.key_sets["corp"].ready)
             file.write_text("no certificate")
-            assert (await reread(site)).result is Result.REFUSED
+            assert (await reread(site)).result is ReloadResult.REFUSED
             assert gateway.snapshot.key_sets["corp"].ready
 
 
@@ -130,6 +130,6 @@ push:
             await gateway.until(lambda: "could not be called: ConnectError (TLS: unknown authority)" in caplog.text)
             assert receiver.requests == []
             file.write_bytes(authority.cert_pem.bytes())
-            assert (await reread(site)).result is Result.APPLIED
+            assert (await reread(site)).result is ReloadResult.APPLIED
             await receiver.until(lambda: len(receiver.requests) == 1)
             assert receiver.requests[0].target == b"/hook"

@@ -13,7 +13,7 @@ from a2a.types import a2a_pb2 as new
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.framing.sse import SseDecoder
 from gateway.a2a.operation import Operation
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.identity.issuance import ISSUER, compact, jwk, rsa_key
 from tests.identity.provider import KEYS as KEY_SET
 from tests.identity.provider import provider
@@ -86,7 +86,7 @@ async def two_streams(folder: Path, text: str = FILE) -> AsyncIterator[tuple[Sit
         original = site.rewrite
 
         async def rewrite(text: str) -> None:
-            assert (await original(text.replace("AGENT", backend.url))).result is Result.APPLIED
+            assert (await original(text.replace("AGENT", backend.url))).result is ReloadResult.APPLIED
 
         site.rewrite = rewrite  # type: ignore[assignment,method-assign]  # with the address of the agent filled in
         yield site, held, acme, globex
@@ -182,7 +182,7 @@ async def test_a_token_proves_what_its_claims_say_by_the_new_file(
         token = compact({"alg": "RS256", "kid": "k1"}, said, rsa_key())
         client = await stack.enter_async_context(streamed(site, (b"Authorization", b"Bearer " + token)))
         text = ("# as it is\n" + ISSUED).replace(before, after)
-        assert (await site.rewrite(filled(text))).result is Result.APPLIED
+        assert (await site.rewrite(filled(text))).result is ReloadResult.APPLIED
         if goes_on:
             held.last = chunk(EVENT) + chunk(b"")
             held.go.set()

@@ -13,7 +13,7 @@ import pytest
 from gateway.a2a.push_config import PushConfig
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
 from gateway.identity.jwks import KeySet, open_http
-from gateway.push.delivery import Deliverer, Delivery, Result
+from gateway.push.delivery import Deliverer, DeliveryResult, WebhookDelivery
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhook_pattern import read_pattern
 from gateway.tasks.redis_client import RedisAddress, RedisClient
@@ -133,8 +133,10 @@ async def test_a_webhook_that_is_not_called_says_why(failure: str, tmp_path: Pat
         origin = f"https://{HOST}:{port}"
         policy = WebhookPolicy([read_pattern(origin)], block_private=False, resolve=Names())
         deliverer = Deliverer(policy, None, tls=trusting())
-        outcome = await deliverer.deliver(Delivery("d", PushConfig(f"{origin}/secret"), "t", "application/json", b"{}"))
-    assert outcome.result is Result.RETRIED
+        outcome = await deliverer.deliver(
+            WebhookDelivery("d", PushConfig(f"{origin}/secret"), "t", "application/json", b"{}")
+        )
+    assert outcome.result is DeliveryResult.RETRIED
     assert outcome.reason == f"{origin} could not be called: ConnectError (TLS: {failure})"
 
 

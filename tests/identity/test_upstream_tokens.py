@@ -12,7 +12,7 @@ import pytest
 
 from gateway.a2a.operation import Operation
 from gateway.config.effective import masked
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.identity.corpus.genuine import good, published
 from tests.identity.front import issuer, key_header, shown
 from tests.identity.provider import KEYS, provider
@@ -287,10 +287,10 @@ async def test_another_configuration_keeps_the_token_and_another_secret_gets_ano
         async with serving(tmp_path, one) as served:
             assert (await served.running.post("/echo")).status == 200
             two = one + "tenants: { anonymous: ['*'] }\n"
-            assert (await served.rewrite(two.replace("echo:", "echo2:"))).result is Result.APPLIED
+            assert (await served.rewrite(two.replace("echo:", "echo2:"))).result is ReloadResult.APPLIED
             assert (await served.running.post("/echo2")).status == 200
             assert len(tokens.asked) == 1
-            assert (await served.rewrite(two.replace("s3cret", "0ther"))).result is Result.APPLIED
+            assert (await served.rewrite(two.replace("s3cret", "0ther"))).result is ReloadResult.APPLIED
             assert (await served.running.post("/echo")).status == 200
             assert [asked.client for asked in tokens.asked] == [("gw", "s3cret"), ("gw", "0ther")]
             told = (await served.running.get("/-/config", admin=True)).body

@@ -18,7 +18,7 @@ from gateway.a2a.call import Head
 from gateway.background import Background
 from gateway.config.limit import Http
 from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState
-from gateway.listener.limits import HttpLimits
+from gateway.listener.http_limits import HttpLimits
 from gateway.listener.server import HttpServer, bind, server_tls
 from gateway.startup import http_limits
 from tests.support.gateway import Client

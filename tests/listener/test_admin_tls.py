@@ -11,7 +11,7 @@ import pytest
 from gateway.commands.health import health_url, probe
 from gateway.commands.output import CommandFailed
 from gateway.config.check import examine
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.support.certificates import SERVER, Authority, showing
 from tests.support.reloading import Site, serving
 
@@ -72,7 +72,7 @@ async def test_certificates_and_authorities_are_renewed_by_a_reload(tmp_path: Pa
         other = Authority("later")
         other.issue("127.0.0.1", usages=(SERVER,)).write(tmp_path, "own")
         (tmp_path / "ca.pem").write_bytes(other.pem)
-        assert (await site.rewrite(text)).result is Result.APPLIED
+        assert (await site.rewrite(text)).result is ReloadResult.APPLIED
         with pytest.raises(httpx.ConnectError):
             await statuses(site, before, "/-/config")
         assert await statuses(site, showing(tmp_path, other.issue("o"), other), "/-/config") == [200]

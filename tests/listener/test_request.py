@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.listener.limits import HttpLimits
+from gateway.listener.http_limits import HttpLimits
 from gateway.listener.request_parser import Again, RequestHead, Unreadable, check_start, read_head
 from tests.listener.front import limited
 

@@ -17,7 +17,7 @@ from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
 from gateway.a2a.json import Tree
-from gateway.a2a.task_list import Listing
+from gateway.a2a.task_list import TaskListing
 from gateway.proxy.list_tasks import walk
 from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
 from tests.support.shared_agent import (
@@ -258,7 +258,7 @@ def test_a_token_of_another_list_is_refused(params: Tree) -> None:
 
 def test_a_token_of_another_a2a_tenant_is_refused() -> None:
     token = token_of(listed(pageSize=2))
-    listing = Listing(listed(pageToken=token), JSONRPC, tenant="inner")
+    listing = TaskListing(listed(pageToken=token), JSONRPC, tenant="inner")
     with pytest.raises(BadParams):
         asyncio.run(walk(listing, ask=unexpected, mine=acmes, known=unasked, cipher=CIPHER, bound=ACME))
 

@@ -14,7 +14,7 @@ from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation, Ownership, ownership_of
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import SEEN_AGAIN, Decision, Observed
+from gateway.tasks.store import SEEN_AGAIN, Observed, RecordedOwners
 from tests.ownership.test_task_ownership import MESSAGE, Site, shared
 
 pytestmark = pytest.mark.anyio
@@ -144,7 +144,7 @@ class Full:
         self.full = False
         store.record = self.record  # type: ignore[method-assign]
 
-    async def record(self, scope: str, observed: Observed) -> Decision:
+    async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         if self.full:
             raise StateUnavailable("the disk is full")
         return await self._record(scope, observed)

@@ -16,7 +16,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.json import Tree
 from gateway.a2a.progress import Progress
 from gateway.a2a.push_config import PushConfig
-from gateway.push.delivery import Deliverer, Delivery, Outcome, Result, RetryPolicy
+from gateway.push.delivery import Deliverer, DeliveryResult, DeliveryRetryPolicy, Outcome, WebhookDelivery
 from gateway.push.queue import ENTRY, DeliveryQueue, Enqueued
 from gateway.push.relay import PATH, PushRelay, Registered
 from gateway.push.ssrf import WebhookPolicy
@@ -24,7 +24,7 @@ from gateway.push.subscription import Subscription, Subscriptions
 from gateway.push.webhook_pattern import read_pattern
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner, Store
-from gateway.telemetry.audit_log import Event
+from gateway.telemetry.audit_log import AuditEvent
 from gateway.upstream.connection_pool import client_tls
 from tests.a2a.sample import vector
 from tests.support.scripted import WAIT, Script, ScriptedBackend
@@ -51,9 +51,9 @@ PAYLOADS: dict[str, dict[Version, Tree]] = {
     for case in vector("PushNotification")["cases"]
 }
 
-OK = Outcome(Result.DELIVERED)
-AGAIN = Outcome(Result.RETRIED, "https://hooks.example answered 503")
-POLICY = RetryPolicy(attempts=3, timeout=10.0, first_pause=1.0, longest_pause=300.0, concurrency=4)
+OK = Outcome(DeliveryResult.DELIVERED)
+AGAIN = Outcome(DeliveryResult.RETRIED, "https://hooks.example answered 503")
+POLICY = DeliveryRetryPolicy(attempts=3, timeout=10.0, first_pause=1.0, longest_pause=300.0, concurrency=4)
 LEASE = 40.0
 
 
@@ -119,14 +119,14 @@ class Receiver:
     """Takes deliveries: each waits until the test has said what comes of it, unless that is always the same."""
 
     def __init__(self, *outcomes: Outcome, always: Outcome | None = None) -> None:
-        self.begun: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.begun: asyncio.Queue[WebhookDelivery] = asyncio.Queue()
         self.outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
         for outcome in outcomes:
             self.outcomes.put_nowait(outcome)
         self.always = always
         self.open = 0
 
-    async def deliver(self, delivery: Delivery) -> Outcome:
+    async def deliver(self, delivery: WebhookDelivery) -> Outcome:
         self.begun.put_nowait(delivery)
         self.open += 1
         try:
@@ -134,7 +134,7 @@ class Receiver:
         finally:
             self.open -= 1
 
-    async def next(self) -> Delivery:
+    async def next(self) -> WebhookDelivery:
         async with asyncio.timeout(WAIT):
             return await self.begun.get()
 
@@ -151,7 +151,7 @@ class Works:
         store: Store,
         receiver: Receiver | Deliverer,
         wall: Wall | None = None,
-        policy: RetryPolicy = POLICY,
+        policy: DeliveryRetryPolicy = POLICY,
         **more: Any,
     ) -> None:
         self.counted: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -245,7 +245,7 @@ class Desk:
         self.wall = Wall()
         self.store: Store = SqliteStore(None) if store is None else store
         self.counted: list[tuple[str, str]] = []
-        self.audited: list[tuple[Event, str]] = []
+        self.audited: list[tuple[AuditEvent, str]] = []
         self.observed: list[tuple[Subscription, Progress]] = []
         self.owned = True
         self.queue = DeliveryQueue(self.store, Receiver(always=OK).deliver, wall=self.wall)

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from gateway.a2a.fault import StateUnavailable
 from gateway.a2a.push_config import PushConfig
 from gateway.config.push import Deliver
-from gateway.push.delivery import MOST_READ, Deliverer, Delivery, Outcome, Result, RetryPolicy, backoff
+from gateway.push.delivery import (
+    MOST_READ,
+    Deliverer,
+    DeliveryResult,
+    DeliveryRetryPolicy,
+    Outcome,
+    WebhookDelivery,
+    backoff,
+)
 from gateway.push.signing import Signer
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhook_pattern import read_pattern
@@ -43,8 +51,8 @@ OK = whole(b"{}")
 LONG = 60.0
 
 
-def delivery(to: str, **config: str) -> Delivery:
-    return Delivery("d-1", PushConfig(to, **config), "task-7", "application/a2a+json", BODY)
+def delivery(to: str, **config: str) -> WebhookDelivery:
+    return WebhookDelivery("d-1", PushConfig(to, **config), "task-7", "application/a2a+json", BODY)
 
 
 def deliverer(policy: WebhookPolicy, signer: Signer | None = None, timeout: float = LONG) -> Deliverer:
@@ -58,7 +66,7 @@ async def post(backend: ScriptedBackend, *, within: float = LONG, **config: str)
 async def test_a_notification_is_posted_with_all_that_its_receiver_needs() -> None:
     async with webhook(answers(OK)) as backend:
         outcome = await post(backend, token="tok-123")
-        assert outcome == Outcome(Result.DELIVERED)
+        assert outcome == Outcome(DeliveryResult.DELIVERED)
         (request,) = backend.requests
         assert (request.method, request.target, request.body) == (b"POST", b"/a2a?key=secret", BODY)
         assert request.header(b"host") == f"{HOST}:{backend.port}".encode()
@@ -112,7 +120,7 @@ async def test_nothing_is_sent_without_the_signature_that_it_must_have() -> None
     signer = Signer(Down(), "https://gateway.example", wall=lambda: NOW)
     async with webhook(answers(OK)) as backend:
         outcome = await deliverer(local(backend), signer).deliver(delivery(url(backend)))
-        assert outcome.result is Result.RETRIED
+        assert outcome.result is DeliveryResult.RETRIED
         assert backend.requests == []
 
 
@@ -120,14 +128,14 @@ async def test_nothing_is_sent_without_the_signature_that_it_must_have() -> None
 async def test_any_success_is_a_delivery(status: int) -> None:
     raw = whole(b"", status=b"%d OK" % status) if status != 204 else b"HTTP/1.1 204 No Content\r\n\r\n"
     async with webhook(answers(raw)) as backend:
-        assert await post(backend) == Outcome(Result.DELIVERED)
+        assert await post(backend) == Outcome(DeliveryResult.DELIVERED)
 
 
 @for_each("status", [408, 425, 429, 500, 502, 503, 504, 599])
 async def test_what_may_pass_is_tried_again(status: int) -> None:
     async with webhook(answers(whole(b"secret", b"retry-after: 7", status=b"%d No" % status))) as backend:
         outcome = await post(backend)
-        assert (outcome.result, outcome.retry_after) == (Result.RETRIED, 7.0)
+        assert (outcome.result, outcome.retry_after) == (DeliveryResult.RETRIED, 7.0)
         assert outcome.reason == f"https://{HOST}:{backend.port} answered {status}"
 
 
@@ -136,7 +144,7 @@ async def test_what_will_not_pass_is_dead_and_no_redirect_is_followed(status: in
     async with webhook(answers(OK)) as elsewhere:
         location = b"location: " + url(elsewhere).encode()
         async with webhook(answers(whole(b"", location, status=b"%d No" % status))) as backend:
-            assert (await post(backend)).result is Result.DEAD
+            assert (await post(backend)).result is DeliveryResult.DEAD
         assert elsewhere.wires == []
 
 
@@ -147,7 +155,7 @@ async def test_a_name_that_changes_its_mind_is_not_followed() -> None:
         # As it is when the configuration is set.
         assert await policy.refuse_address(policy.refuse_url(url(backend))) == PUBLIC
         outcome = await deliverer(policy).deliver(delivery(url(backend)))
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is DeliveryResult.REFUSED
         assert backend.wires == []
     assert names.asked == [HOST, HOST]
 
@@ -158,14 +166,14 @@ async def test_the_address_that_was_judged_is_the_one_that_is_dialable() -> None
     async with webhook(answers(OK)) as backend:
         policy = local(backend, names)
         await policy.refuse_address(policy.refuse_url(url(backend)))
-        assert (await deliverer(policy).deliver(delivery(url(backend)))).result is Result.DELIVERED
+        assert (await deliverer(policy).deliver(delivery(url(backend)))).result is DeliveryResult.DELIVERED
     assert len(names.asked) == 2
 
 
 async def test_one_private_address_among_public_ones_is_one_too_many() -> None:
     async with webhook(answers(OK)) as backend:
         policy = WebhookPolicy(resolve=Names((*PUBLIC, "127.0.0.1")))
-        assert (await deliverer(policy).deliver(delivery(url(backend)))).result is Result.REFUSED
+        assert (await deliverer(policy).deliver(delivery(url(backend)))).result is DeliveryResult.REFUSED
         assert backend.wires == []
 
 
@@ -173,7 +181,7 @@ async def test_another_address_is_tried_where_one_does_not_answer() -> None:
     async with webhook(answers(OK)) as backend:
         # Nobody listens on this one of loopback's.
         policy = local(backend, Names(("127.0.0.2", "127.0.0.1")))
-        assert (await deliverer(policy).deliver(delivery(url(backend)))).result is Result.DELIVERED
+        assert (await deliverer(policy).deliver(delivery(url(backend)))).result is DeliveryResult.DELIVERED
 
 
 async def test_a_webhook_that_is_not_allowed_any_more_is_refused() -> None:
@@ -182,21 +190,21 @@ async def test_a_webhook_that_is_not_allowed_any_more_is_refused() -> None:
         worker.policy = WebhookPolicy(resolve=Names())
         for to in (url(backend), "http://hooks.example/"):
             outcome = await worker.deliver(delivery(to))
-            assert outcome.result is Result.REFUSED
+            assert outcome.result is DeliveryResult.REFUSED
             assert "key" not in outcome.reason
         assert backend.wires == []
 
 
 async def test_a_name_without_an_address_is_tried_again() -> None:
     outcome = await deliverer(WebhookPolicy(resolve=Names(()))).deliver(delivery("https://hooks.example/key"))
-    assert outcome == Outcome(Result.RETRIED, "https://hooks.example has no address")
+    assert outcome == Outcome(DeliveryResult.RETRIED, "https://hooks.example has no address")
 
 
 async def test_a_certificate_of_somebody_else_is_never_sent_anything() -> None:
     for names, authority in ((("other.example",), None), ((HOST,), trustme.CA())):
         trusted = {} if authority is None else {"authority": authority}
         async with webhook(answers(OK), *names, **trusted) as backend:
-            assert (await post(backend, token="tok-123")).result is Result.RETRIED
+            assert (await post(backend, token="tok-123")).result is DeliveryResult.RETRIED
             assert backend.requests == []
 
 
@@ -214,7 +222,7 @@ async def test_a_certificate_of_somebody_else_is_never_sent_anything() -> None:
 )
 async def test_whatever_breaks_is_tried_again(script: object) -> None:
     async with webhook(script) as backend:  # type: ignore[arg-type]  # the scripts are
-        assert (await post(backend)).result is Result.RETRIED
+        assert (await post(backend)).result is DeliveryResult.RETRIED
         await backend.all_gone()
 
 
@@ -222,7 +230,7 @@ async def test_where_nobody_listens_it_is_tried_again() -> None:
     port = refused_port()
     async with webhook(answers(OK)) as backend:
         backend.port, kept = port, backend.port
-        assert (await post(backend)).result is Result.RETRIED
+        assert (await post(backend)).result is DeliveryResult.RETRIED
         backend.port = kept
 
 
@@ -238,7 +246,7 @@ async def test_where_nobody_listens_it_is_tried_again() -> None:
 async def test_an_attempt_has_its_time_and_no_more(script: object) -> None:
     async with webhook(script) as backend:  # type: ignore[arg-type]  # the scripts are
         outcome = await post(backend, within=0.5)
-        assert outcome.result is Result.RETRIED
+        assert outcome.result is DeliveryResult.RETRIED
         assert "within 0.5 s" in outcome.reason
         await backend.all_gone()
 
@@ -254,7 +262,7 @@ async def test_an_attempt_has_its_time_and_no_more(script: object) -> None:
 )
 async def test_the_head_says_it_all_and_no_long_answer_is_read(script: object) -> None:
     async with webhook(script) as backend:  # type: ignore[arg-type]  # the scripts are
-        assert await post(backend) == Outcome(Result.DELIVERED)
+        assert await post(backend) == Outcome(DeliveryResult.DELIVERED)
         await backend.all_gone()
 
 
@@ -269,13 +277,13 @@ async def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyP
     async with webhook(answers(OK)) as backend:
         for name in ("HTTPS_PROXY", "ALL_PROXY", "https_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{refused_port()}")
-        assert (await post(backend)).result is Result.DELIVERED
+        assert (await post(backend)).result is DeliveryResult.DELIVERED
 
 
 async def test_plain_http_is_posted_where_it_is_listed() -> None:
     async with ScriptedBackend(answers(OK)) as backend:
         policy = WebhookPolicy([read_pattern(backend.url)], block_private=False, resolve=Names())
-        assert (await deliverer(policy).deliver(delivery(f"{backend.url}/x"))).result is Result.DELIVERED
+        assert (await deliverer(policy).deliver(delivery(f"{backend.url}/x"))).result is DeliveryResult.DELIVERED
         assert backend.requests[0].target == b"/x"
 
 
@@ -287,17 +295,17 @@ async def test_a_receiver_may_say_when_to_come_again_as_a_date() -> None:
 
 @given(failed=st.integers(1, 100), chance=st.floats(0, 1))
 def test_pauses_grow_between_their_bounds(failed: int, chance: float) -> None:
-    policy = RetryPolicy(first_pause=2.0, longest_pause=60.0)
+    policy = DeliveryRetryPolicy(first_pause=2.0, longest_pause=60.0)
     assert 2.0 <= backoff(failed, chance, policy) <= min(60.0, 2.0 * 2.0**failed)
     assert backoff(failed, 0.0, policy) <= backoff(failed, chance, policy) <= backoff(failed, 1.0, policy)
-    assert backoff(failed, chance, RetryPolicy(first_pause=9.0, longest_pause=3.0)) == 3.0
+    assert backoff(failed, chance, DeliveryRetryPolicy(first_pause=9.0, longest_pause=3.0)) == 3.0
 
 
 def test_by_default_the_time_ends_attempts_and_not_their_number() -> None:
-    policy, written = RetryPolicy(), Deliver()
+    policy, written = DeliveryRetryPolicy(), Deliver()
     assert sum(backoff(failed, 0.5, policy) for failed in range(1, policy.attempts)) > policy.keep
-    assert all(getattr(written, name) == getattr(policy, name) for name in RetryPolicy.__struct_fields__)
+    assert all(getattr(written, name) == getattr(policy, name) for name in DeliveryRetryPolicy.__struct_fields__)
 
 
 def test_what_came_of_it_is_a_word_of_a_closed_set() -> None:
-    assert {each.value for each in Result} == {"delivered", "retried", "dead", "refused"}
+    assert {each.value for each in DeliveryResult} == {"delivered", "retried", "dead", "refused"}

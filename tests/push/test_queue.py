@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.push.delivery import Deliverer, Delivery, Outcome, Result, RetryPolicy
+from gateway.push.delivery import Deliverer, DeliveryResult, DeliveryRetryPolicy, Outcome, WebhookDelivery
 from gateway.push.queue import BODY, DUPLICATE_FOR, ENTRY, MOST_LEASED, MOST_WAITING, Enqueued
 from gateway.push.subscription import KIND as SUBSCRIPTION
 from gateway.push.subscription import Subscription
@@ -79,7 +79,7 @@ async def test_a_failed_attempt_is_repeated_after_a_pause_under_the_same_id(stor
 
 
 async def test_a_receiver_may_ask_for_a_longer_pause_within_bounds(store: Store) -> None:
-    patient = Outcome(Result.RETRIED, retry_after=60.0)
+    patient = Outcome(DeliveryResult.RETRIED, retry_after=60.0)
     works = Works(store, Receiver(patient, replace(patient, retry_after=86_400.0), OK))
     await keep(store, subscription())
     async with running(works.queue):
@@ -122,9 +122,9 @@ async def test_a_notification_that_fails_too_often_is_dead(store: Store, caplog:
     assert "key" not in caplog.text
 
 
-@pytest.mark.parametrize("result", [Result.DEAD, Result.REFUSED])
+@pytest.mark.parametrize("result", [DeliveryResult.DEAD, DeliveryResult.REFUSED])
 async def test_a_notification_that_is_not_wanted_or_not_allowed_is_not_tried_again(
-    store: Store, result: Result
+    store: Store, result: DeliveryResult
 ) -> None:
     audited: list[str] = []
     works = Works(store, Receiver(Outcome(result, "no"), OK), audit=lambda _, why: audited.append(why))
@@ -132,7 +132,7 @@ async def test_a_notification_that_is_not_wanted_or_not_allowed_is_not_tried_aga
     async with running(works.queue):
         await works.put(subscription(), b"1", b"2")
         assert [await works.count(), await works.count()] == [result.value, "delivered"]
-    assert audited == (["no"] if result is Result.REFUSED else [])
+    assert audited == (["no"] if result is DeliveryResult.REFUSED else [])
 
 
 async def test_an_owner_that_lost_its_access_is_sent_nothing(store: Store) -> None:
@@ -168,7 +168,7 @@ async def test_a_subscription_that_was_deleted_is_sent_nothing(store: Store) -> 
 
 async def test_a_defect_is_tried_again_and_stops_nothing_else(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Receiver):
-        async def deliver(self, delivery: Delivery) -> Outcome:
+        async def deliver(self, delivery: WebhookDelivery) -> Outcome:
             if delivery.body == b"bad":
                 raise ZeroDivisionError
             return await super().deliver(delivery)
@@ -201,7 +201,7 @@ async def test_a_defect_outside_of_an_attempt_stops_nothing_else(
 
 
 async def test_a_webhook_that_is_down_for_an_hour_misses_nothing(store: Store) -> None:
-    works = Works(store, Receiver(), policy=RetryPolicy())
+    works = Works(store, Receiver(), policy=DeliveryRetryPolicy())
     await keep(store, subscription())
     came = works.wall.now
     async with running(works.queue):
@@ -210,7 +210,7 @@ async def test_a_webhook_that_is_down_for_an_hour_misses_nothing(store: Store) -
             await works.receiver.next()
             works.receiver.outcomes.put_nowait(AGAIN)
             assert await works.count() == "retried"
-            works.later(RetryPolicy().first_pause + 0.5 * RetryPolicy().longest_pause)
+            works.later(DeliveryRetryPolicy().first_pause + 0.5 * DeliveryRetryPolicy().longest_pause)
         works.receiver.outcomes.put_nowait(OK)
         assert await works.count() == "delivered"
 
@@ -363,7 +363,7 @@ async def test_one_tenant_leaves_room_for_another(store: Store) -> None:
 
 
 async def test_tenants_take_turns(store: Store) -> None:
-    works = Works(store, Receiver(), policy=RetryPolicy(concurrency=1))
+    works = Works(store, Receiver(), policy=DeliveryRetryPolicy(concurrency=1))
     await put_all(works, several("abc"), b"mine")
     works.wall.now += 1
     await put_all(works, several("xyz", "globex"), b"yours")
@@ -376,7 +376,7 @@ async def test_tenants_take_turns(store: Store) -> None:
 
 
 async def test_a_tenant_does_not_wait_behind_thousands_of_another() -> None:
-    works = Works(SqliteStore(None), Receiver(), policy=RetryPolicy(concurrency=2))
+    works = Works(SqliteStore(None), Receiver(), policy=DeliveryRetryPolicy(concurrency=2))
     await put_all(works, several([f"{number:064d}" for number in range(MOST_LEASED + 300)]), b"mine")
     async with running(works.queue):
         assert await sent(works, 1) == [b"mine"]
@@ -394,7 +394,7 @@ async def test_a_tenant_does_not_wait_behind_thousands_of_another() -> None:
 
 
 async def test_dead_webhooks_do_not_keep_others_of_their_tenant_waiting_again(store: Store) -> None:
-    works = Works(store, Receiver(), policy=RetryPolicy(concurrency=8, first_pause=1.0))
+    works = Works(store, Receiver(), policy=DeliveryRetryPolicy(concurrency=8, first_pause=1.0))
     async with running(works.queue):
         await put_all(works, several("abcdef"), b"dead")
         # Of its four the tenant may have all with first attempts.
@@ -412,7 +412,7 @@ async def test_dead_webhooks_do_not_keep_others_of_their_tenant_waiting_again(st
 
 
 async def test_a_notification_that_waits_longer_than_its_lease_comes_again(store: Store) -> None:
-    works = Works(store, Receiver(), policy=RetryPolicy(concurrency=1))
+    works = Works(store, Receiver(), policy=DeliveryRetryPolicy(concurrency=1))
     await put_all(works, several("a"), b"1")
     works.wall.now += 1
     await put_all(works, several("b"), b"2")

@@ -20,7 +20,7 @@ from gateway.push.ssrf import WebhookPolicy
 from gateway.push.subscription import CONFIRMED, KIND, PENDING, Subscriptions, digest
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Note, Store
-from gateway.telemetry.audit_log import Event
+from gateway.telemetry.audit_log import AuditEvent
 from tests.push.support import (
     ANN,
     BOB,
@@ -297,7 +297,7 @@ async def test_without_its_path_and_its_token_nothing_is_taken_and_nothing_is_to
     assert await desk.waiting(registered) == []
     assert (desk.observed, desk.counted) == ([], [])
     # Whoever knows the path but not the token is told of, others are anybody.
-    unproven = (Event.NOTIFICATION_REFUSED, "it does not show the token of its callback")
+    unproven = (AuditEvent.NOTIFICATION_REFUSED, "it does not show the token of its callback")
     assert desk.audited == [unproven] * 27
 
 
@@ -350,7 +350,7 @@ async def test_a_task_that_is_another_s_is_not_told() -> None:
     desk.owned = False
     bound, unbound = await desk.register(), await desk.register(task=None)
     assert await desk.post(bound) == await desk.post(unbound) == 403
-    assert desk.audited == [(Event.NOTIFICATION_REFUSED, "it is of another task")] * 2
+    assert desk.audited == [(AuditEvent.NOTIFICATION_REFUSED, "it is of another task")] * 2
     assert await desk.waiting(bound) == await desk.waiting(unbound) == []
     assert (await desk.subscription(unbound)).task == ""
 

@@ -14,7 +14,7 @@ from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import Owner
-from gateway.telemetry.audit_log import Event
+from gateway.telemetry.audit_log import AuditEvent
 from tests.push.support import CLIENT, TASK, V1_0, Names, id_of
 from tests.support.scripted import WAIT
 from tests.table import for_each
@@ -68,7 +68,7 @@ async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audi
     task = asyncio.get_running_loop().create_task(made.run())
     async with asyncio.timeout(WAIT):
         event, fields = await events.get()
-    assert event is Event.WEBHOOK_REFUSED
+    assert event is AuditEvent.WEBHOOK_REFUSED
     assert (fields["tenant"], fields["principal"], fields["agent"]) == ("acme", "ann/1", "crm")
     assert fields["task_id"] == "task-7"
     assert fields["detail"].startswith("https://hooks.example: ")

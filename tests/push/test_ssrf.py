@@ -14,9 +14,9 @@ from gateway.a2a.fault import PushDenied
 from gateway.push.ssrf import (
     LONGEST_URL,
     Resolver,
-    Target,
     Unresolved,
     WebhookPolicy,
+    WebhookTarget,
     is_dialable,
     is_public,
     parse_address,
@@ -59,19 +59,19 @@ def refused(url: str, judge: WebhookPolicy | None = None) -> str:
 @for_each(
     ("url", "expected"),
     [
-        ("https://hooks.example.com", Target("https", "hooks.example.com", 443, "/")),
-        ("HTTPS://Hooks.Example.COM/A?b=c", Target("https", "hooks.example.com", 443, "/A?b=c")),
-        ("https://hooks.example.com:8443?x", Target("https", "hooks.example.com", 8443, "/?x")),
-        ("https://hooks.example.com:00443/", Target("https", "hooks.example.com", 443, "/")),
-        ("https://93.184.216.34/x", Target("https", "93.184.216.34", 443, "/x")),
-        ("https://[2606:4700:0::1111]/x", Target("https", "2606:4700::1111", 443, "/x")),
-        ("https://bücher.example/x", Target("https", "xn--bcher-kva.example", 443, "/x")),
-        ("https://xn--bcher-kva.example/x", Target("https", "xn--bcher-kva.example", 443, "/x")),
-        ("https://h.example.com/a/%2Fb/c.d/..e/50%25?x=/../", Target("https", "h.example.com", 443,
+        ("https://hooks.example.com", WebhookTarget("https", "hooks.example.com", 443, "/")),
+        ("HTTPS://Hooks.Example.COM/A?b=c", WebhookTarget("https", "hooks.example.com", 443, "/A?b=c")),
+        ("https://hooks.example.com:8443?x", WebhookTarget("https", "hooks.example.com", 8443, "/?x")),
+        ("https://hooks.example.com:00443/", WebhookTarget("https", "hooks.example.com", 443, "/")),
+        ("https://93.184.216.34/x", WebhookTarget("https", "93.184.216.34", 443, "/x")),
+        ("https://[2606:4700:0::1111]/x", WebhookTarget("https", "2606:4700::1111", 443, "/x")),
+        ("https://bücher.example/x", WebhookTarget("https", "xn--bcher-kva.example", 443, "/x")),
+        ("https://xn--bcher-kva.example/x", WebhookTarget("https", "xn--bcher-kva.example", 443, "/x")),
+        ("https://h.example.com/a/%2Fb/c.d/..e/50%25?x=/../", WebhookTarget("https", "h.example.com", 443,
                                                                      "/a/%2Fb/c.d/..e/50%25?x=/../")),
     ],
 )  # fmt: skip
-def test_https_urls_of_any_public_place_may_be_named(url: str, expected: Target) -> None:
+def test_https_urls_of_any_public_place_may_be_named(url: str, expected: WebhookTarget) -> None:
     assert policy().refuse_url(url) == expected
 
 
@@ -193,7 +193,7 @@ def test_no_path_is_shown_of_a_target() -> None:
 
 # ---- Targets ---------------------------------------------------------------------------------------------------------
 
-HOOKS = Target("https", "hooks.example", 443, "/")
+HOOKS = WebhookTarget("https", "hooks.example", 443, "/")
 
 
 async def test_a_name_may_have_public_addresses() -> None:
@@ -223,10 +223,10 @@ async def test_a_name_without_any_address_is_not_resolved() -> None:
 async def test_an_address_is_judged_without_asking_anybody() -> None:
     names = Names()
     judge = WebhookPolicy(resolve=names)
-    assert await judge.refuse_address(Target("https", ADDRESS, 443, "/")) == (ADDRESS,)
+    assert await judge.refuse_address(WebhookTarget("https", ADDRESS, 443, "/")) == (ADDRESS,)
     for private in ("10.0.0.1", "::1", "127.0.0.1"):
         with pytest.raises(PushDenied):
-            await judge.refuse_address(Target("https", private, 443, "/"))
+            await judge.refuse_address(WebhookTarget("https", private, 443, "/"))
     assert names.asked == []
 
 
@@ -238,7 +238,9 @@ async def test_private_addresses_may_be_called_where_listed_and_not_blocked_but_
         await judge.refuse_address(judge.refuse_url("https://b.corp/x"))
     # Not listed: the same address as ever.
     with pytest.raises(PushDenied):
-        await policy(block_private=False, a_corp=["10.0.0.1"]).refuse_address(Target("https", "a.corp", 443, "/"))
+        await policy(block_private=False, a_corp=["10.0.0.1"]).refuse_address(
+            WebhookTarget("https", "a.corp", 443, "/")
+        )
 
 
 # ---- Addresses -----------------------------------------------------------------------------------------------------

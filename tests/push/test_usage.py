@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.a2a.fault import PushDenied
-from gateway.push.queue import BODY, ENTRY, DeliveryQueue, Enqueued, Entry, Quota, Usage
+from gateway.push.queue import BODY, ENTRY, DeliveryQueue, Enqueued, NotificationQuota, NotificationUsage, QueueEntry
 from gateway.push.subscription import KIND as SUBSCRIPTION
 from gateway.tasks.store import Note, Store
 from tests.push.support import ANN, BOB, CLIENT, EVE, OK, Desk, Receiver, keep, running, subscription, told
@@ -13,11 +13,11 @@ from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
-FEW = Quota(subscriptions=3, waiting=4, waiting_bytes=100)
+FEW = NotificationQuota(subscriptions=3, waiting=4, waiting_bytes=100)
 
 
 async def test_no_more_notifications_wait_than_a_tenant_may_have(store: Store) -> None:
-    queue = DeliveryQueue(store, Receiver().deliver, usage=Usage(store, FEW))
+    queue = DeliveryQueue(store, Receiver().deliver, usage=NotificationUsage(store, FEW))
 
     async def put(name: str, body: bytes, tenant: str = "acme") -> Enqueued:
         return await queue.enqueue(subscription(name, tenant=tenant), body, task="t", content_type="application/json")
@@ -31,7 +31,7 @@ async def test_no_more_notifications_wait_than_a_tenant_may_have(store: Store) -
 async def test_what_is_delivered_makes_room(store: Store) -> None:
     receiver, counted = Receiver(), asyncio.Queue[str]()
     receiver.always = OK
-    usage = Usage(store, FEW)
+    usage = NotificationUsage(store, FEW)
     queue = DeliveryQueue(store, receiver.deliver, usage=usage, count=lambda _, result: counted.put_nowait(result))
     await keep(store, subscription())
     for round_ in range(3):
@@ -45,7 +45,7 @@ async def test_what_is_delivered_makes_room(store: Store) -> None:
 
 
 async def test_a_notification_that_came_twice_takes_no_more_room(store: Store) -> None:
-    usage = Usage(store, FEW)
+    usage = NotificationUsage(store, FEW)
     queue = DeliveryQueue(store, Receiver().deliver, usage=usage)
     for expected in (Enqueued.TAKEN, Enqueued.DUPLICATE, Enqueued.DUPLICATE):
         assert await queue.enqueue(subscription(), b"1" * 60, task="t", content_type="text/plain") is expected
@@ -53,7 +53,7 @@ async def test_a_notification_that_came_twice_takes_no_more_room(store: Store) -
 
 
 async def test_no_more_webhooks_are_named_than_a_tenant_may_have(store: Store) -> None:
-    desk = Desk(store, usage=Usage(store, FEW))
+    desk = Desk(store, usage=NotificationUsage(store, FEW))
     adopted = [await desk.register({**CLIENT, "taskId": f"t{number}"}, f"t{number}") for number in range(3)]
     for owner in (ANN, BOB):
         with pytest.raises(PushDenied, match="a tenant must not have more than 3 push configurations"):
@@ -73,11 +73,11 @@ async def test_what_was_there_before_counts(store: Store) -> None:
     for number in range(1200):
         await store.keep(Note(SUBSCRIPTION, f"{number:04d}", b"{}", "acme" if number % 2 else "globex"))
     for number in range(3):
-        entry = Entry("h", "crm", "acme", "t", "text/plain", 1.0, size=30)
+        entry = QueueEntry("h", "crm", "acme", "t", "text/plain", 1.0, size=30)
         await store.keep(Note(ENTRY, f"{number}", entry.encode(), "acme"))
         await store.keep(Note(BODY, f"{number}", b"1" * 30, "acme"))
     await store.keep(Note(ENTRY, "poison", b"", "acme"))
-    usage = Usage(store, Quota(subscriptions=601, waiting=5, waiting_bytes=100))
+    usage = NotificationUsage(store, NotificationQuota(subscriptions=601, waiting=5, waiting_bytes=100))
     await usage.count()
     assert usage.has_room_for("acme", 10)
     assert not usage.has_room_for("acme", 11)
@@ -95,7 +95,7 @@ async def test_bodies_are_not_listed_with_what_is_counted(store: Store) -> None:
 
 
 async def test_what_was_forgotten_meanwhile_is_found_out_when_it_is_counted(store: Store) -> None:
-    usage = Usage(store, FEW)
+    usage = NotificationUsage(store, FEW)
     usage.subscribed("acme", 3)
     usage.queued("acme", 100)
     assert not usage.has_room("acme")
@@ -106,13 +106,13 @@ async def test_what_was_forgotten_meanwhile_is_found_out_when_it_is_counted(stor
 
 
 async def test_what_waits_is_counted_by_agent_with_its_age(store: Store) -> None:
-    usage = Usage(store, FEW)
+    usage = NotificationUsage(store, FEW)
     await usage.count_entries()
     assert (usage.waiting, usage.oldest) == ({}, None)
     for key, entry in (
-        ("2", Entry("s1", "crm", "acme", "t", "application/json", 200.0)),
-        ("1", Entry("s1", "crm", "acme", "t", "application/json", 100.0)),
-        ("3", Entry("s2", "hr", "globex", "t", "application/json", 300.0)),
+        ("2", QueueEntry("s1", "crm", "acme", "t", "application/json", 200.0)),
+        ("1", QueueEntry("s1", "crm", "acme", "t", "application/json", 100.0)),
+        ("3", QueueEntry("s2", "hr", "globex", "t", "application/json", 300.0)),
     ):
         await store.keep(Note(ENTRY, key, entry.encode(), entry.tenant))
     await usage.count_entries()

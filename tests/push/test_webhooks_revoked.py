@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.push.queue import ENTRY
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.support.gateway import Running, bearer, keys
 from tests.support.reloading import Site, serving
 from tests.support.scripted import WAIT, ScriptedBackend, answers, whole
@@ -81,7 +81,7 @@ class Revoking:
     async def put(self, text: str) -> None:
         """Have the gateway go on with another file."""
         text = text.replace("AGENT", self.agent.url).replace("RECEIVER", self.receiver.url)
-        assert (await self.site.rewrite(text)).result is Result.APPLIED
+        assert (await self.site.rewrite(text)).result is ReloadResult.APPLIED
 
     async def waiting(self) -> int:
         """How many notifications are on their way."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.reload import Result
+from gateway.reload import ReloadResult
 from tests.support.assembly import EVENT, streaming, until
 from tests.support.gateway import CALL, JSON, STREAM, Client
 from tests.support.reloading import ECHO, Site, backends, serving
@@ -75,7 +75,7 @@ async def reload_often(site: Site, client: Client, backend: ScriptedBackend, tur
     for turn in turns:
         several = f"{{ backend: [{{ url: '{backend.url}', label: a }}, {{ url: 'http://127.0.0.1:1', label: b }}] }}"
         report = await site.rewrite(f"agents: {{ one: '{backend.url}', other-{turn % 2}: {several} }}")
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
         for path, status in (("/one", 200), ("/nobody", 404)):
             await client.ask("POST", path, CALL, [JSON])
             assert (await client.answer()).status == status

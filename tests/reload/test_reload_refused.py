@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.app import Gateway
-from gateway.reload import Result, Trigger
+from gateway.reload import ReloadResult, Trigger
 from gateway.snapshot import Snapshot
 from tests.support.assembly import until
 from tests.support.gateway import keys, running, whole_file
@@ -35,13 +35,13 @@ async def test_a_broken_file_changes_nothing_and_is_explained(tmp_path: Path, ca
         assert site.running.gateway.snapshot is before
         assert (await site.running.post("/one")).status == 200
         assert site.running.metric("config_last_reload_successful") == 0
-        assert site.reloads(Result.REFUSED) == 1
+        assert site.reloads(ReloadResult.REFUSED) == 1
         told = (await site.running.get("/-/config", admin=True)).json
         assert told["last_error"]["problems"] == answer.json["problems"]
         assert told["hash"] == before.examined.text_hash
         assert f"{site.file}:4:19" in caplog.text
         report = await site.rewrite(f"agents: {{ one: '{one.url}' }}")
-        assert report.result is Result.UNCHANGED
+        assert report.result is ReloadResult.UNCHANGED
         assert site.running.metric("config_last_reload_successful") == 1
         assert (await site.running.get("/-/config", admin=True)).json["last_error"] is None
 
@@ -72,7 +72,7 @@ async def test_a_file_that_fails_its_own_tests_is_not_put_to_use(tmp_path: Path)
         report = await site.rewrite(
             f"agents: {{ two: 'http://127.0.0.1:1' }}\n{tests.replace('expect: one', 'expect: two')}"
         )
-        assert (report.result, report.why) == (Result.REFUSED, "the configuration fails its own routing tests")
+        assert (report.result, report.why) == (ReloadResult.REFUSED, "the configuration fails its own routing tests")
         assert [problem.place.line for problem in report.problems] == [4]
         assert list(site.running.gateway.snapshot.config.agents) == ["one"]
 
@@ -87,7 +87,7 @@ async def test_a_certificate_that_is_gone_between_two_looks_changes_nothing(
         before = site.running.gateway.snapshot
         monkeypatch.setattr("gateway.app.Snapshot.build", gone)
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert (report.result, report.why) == (Result.REFUSED, "it is gone")
+        assert (report.result, report.why) == (ReloadResult.REFUSED, "it is gone")
         assert site.running.gateway.snapshot is before
 
 
@@ -106,12 +106,12 @@ async def test_what_is_short_while_it_is_built_changes_nothing_and_the_next_one_
 
             patch.setattr("gateway.app.Snapshot.build", short)
             report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.REFUSED
+        assert report.result is ReloadResult.REFUSED
         assert str(error) in report.why
         assert site.running.gateway.snapshot is before
         assert site.running.metric("config_last_reload_successful") == 0
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
 
 
 async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
@@ -131,7 +131,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
             monkeypatch.setattr("gateway.background.FILE_TIMEOUT", 0.05)
             for _ in range(6):
                 report = await reloader.reload(Trigger.ADMIN)
-                assert (report.result, report.text_hash) == (Result.REFUSED, hash_before)
+                assert (report.result, report.text_hash) == (ReloadResult.REFUSED, hash_before)
                 assert "took longer than" in report.why
             # However often it is asked.
         finally:
@@ -139,7 +139,7 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         monkeypatch.undo()
         site.file.unlink()
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
 
 
 async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
@@ -159,13 +159,13 @@ async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
             patch.setattr("gateway.app.Snapshot.build", hangs)
             for _ in range(6):
                 report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-                assert report.result is Result.REFUSED
+                assert report.result is ReloadResult.REFUSED
                 # On a busy machine the file itself is late, too.
                 assert "took longer than" in report.why
         assert site.running.gateway.snapshot is before
         answers.set()
         report = await site.rewrite("agents: { two: 'http://127.0.0.1:1' }")
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
         # What came back late is nobody's.
         assert list(site.running.gateway.snapshot.config.agents) == ["two"]
 
@@ -208,7 +208,7 @@ async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None
         group.create_task(site.running.gateway.stop(hurry))
         await until(lambda: site.running.gateway.draining)
         report = await site.rewrite(anywhere + "agents: { one: 'http://127.0.0.1:1' }")
-        assert (report.result, report.why) == (Result.REFUSED, "the gateway is shutting down")
+        assert (report.result, report.why) == (ReloadResult.REFUSED, "the gateway is shutting down")
         hurry.set()
 
 
@@ -226,10 +226,10 @@ async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
         report = await site.rewrite(
             f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
         )
-        assert (report.result, report.why, shared) == (Result.REFUSED, "it is gone", [])
+        assert (report.result, report.why, shared) == (ReloadResult.REFUSED, "it is gone", [])
         monkeypatch.undo()
         monkeypatch.setattr(gateway.limits, "share", shared.append)
         report = await site.rewrite(
             f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
         )
-        assert (report.result, shared) == (Result.APPLIED, [None])
+        assert (report.result, shared) == (ReloadResult.APPLIED, [None])

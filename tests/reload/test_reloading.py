@@ -11,7 +11,7 @@ import trustme
 
 from gateway.app import Gateway
 from gateway.config.problem import spell
-from gateway.reload import Origin, Result, Trigger
+from gateway.reload import ConfigurationOrigin, ReloadResult, Trigger
 from gateway.tasks.state_url import StateUrl
 from tests.support.assembly import CARD, EVENT, Held, streaming, until
 from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
@@ -30,7 +30,7 @@ async def test_agents_come_and_go(tmp_path: Path) -> None:
         assert (await site.running.post("/two")).status == 404
         report = await site.rewrite(f"agents: {{ two: '{two.url}' }}")
         assert (report.result, [str(change) for change in report.changed]) == (
-            Result.APPLIED,
+            ReloadResult.APPLIED,
             ["- agents.one", "+ agents.two"],
         )
         assert (await site.running.post("/one")).status == 404
@@ -58,8 +58,8 @@ async def test_the_same_file_again_changes_nothing(tmp_path: Path) -> None:
         text = f"agents: {{ one: '{one.url}' }}"
         async with serving(tmp_path, text) as site:
             report = await site.rewrite(text)
-            assert (report.result, report.changed, report.waiting) == (Result.UNCHANGED, (), ())
-            assert site.reloads(Result.UNCHANGED) == 1
+            assert (report.result, report.changed, report.waiting) == (ReloadResult.UNCHANGED, (), ())
+            assert site.reloads(ReloadResult.UNCHANGED) == 1
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "card.json"])
@@ -73,7 +73,7 @@ async def test_a_file_that_is_named_and_says_something_else_is_a_change(tmp_path
         first = await reloader.reload(Trigger.ADMIN)
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b"\n")
         report = await reloader.reload(Trigger.WATCH)
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
         assert report.text_hash != first.text_hash
         told = {"ca.pem": "agents.one.tls.ca", "card.json": "agents.one.card"}
         assert [spell(change.path) for change in report.changed] == [told[name]]
@@ -115,7 +115,7 @@ async def test_an_agent_that_is_asked_otherwise_is_asked_otherwise_at_once(tmp_p
         site = await stack.enter_async_context(serving(tmp_path, f"agents: {{ one: {{ backend: '{one.url}' }} }}"))
         old = site.running.gateway.snapshot.backends["one"]
         report = await site.rewrite(f"agents: {{ one: {{ backend: '{one.url}', {more} }} }}")
-        assert report.result is Result.APPLIED, report
+        assert report.result is ReloadResult.APPLIED, report
         new = site.running.gateway.snapshot.backends["one"]
         assert new is not old
         assert (new.source is old.source) == (not more.startswith("card"))
@@ -205,7 +205,7 @@ async def test_what_needs_a_restart_is_named_and_the_rest_is_served(tmp_path: Pa
     listens = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", http: { header_count: %d } }\n'
     async with backends(ECHO) as (one,), serving(tmp_path, listens % 50 + IDLE) as site:
         report = await site.rewrite(listens % 60 + f"agents: {{ one: '{one.url}' }}")
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
         [waiting] = report.waiting
         assert str(waiting) == (
             f"{site.file}:2:63  gateway.http takes effect with the next start: the bounds are those of the socket"
@@ -224,7 +224,7 @@ async def test_what_is_likely_wrong_is_told_when_it_is_put_to_use(
     fact = "there is no program 'no-such-program' here"
     async with backends(ECHO) as (one,), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
         report = await site.rewrite(f"agents: {{ one: '{one.url}', two: {{ backend: {{ stdio: no-such-program }} }} }}")
-        assert report.result is Result.APPLIED
+        assert report.result is ReloadResult.APPLIED
         assert [(each.severity, each.fact) for each in report.problems] == [("warning", fact)]
         assert report.as_json()["problems"][0]["severity"] == "warning"
         assert sum(fact in each.message for each in caplog.records) == 1
@@ -239,7 +239,7 @@ async def test_an_open_address_is_never_left_without_what_guards_it(tmp_path: Pa
     async with serving(tmp_path, anywhere + guarded) as site:
         # By itself this file is good: nobody is proven, but only this machine may call.
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert report.result is Result.REFUSED
+        assert report.result is ReloadResult.REFUSED
         assert "restart" in report.why
         assert [problem.fact for problem in report.problems][:1] == [
             "without `auth` every machine that reaches this address could call every agent"
@@ -259,7 +259,7 @@ async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
         reloader = site.running.gateway.reloader
         assert reloader is not None
         reports = await asyncio.gather(*(reloader.reload(trigger) for trigger in Trigger))
-        assert [report.result for report in reports] == [Result.APPLIED, *[Result.UNCHANGED] * 3]
+        assert [report.result for report in reports] == [ReloadResult.APPLIED, *[ReloadResult.UNCHANGED] * 3]
 
 
 async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -275,7 +275,7 @@ async def test_what_is_revoked_while_it_starts_is_not_in_force(tmp_path: Path) -
     file = tmp_path / "gateway.yaml"
     text = "tenants: {{ acme: [] }}\nagents: {{ idle: 'http://127.0.0.1:1' }}\n{}"
     file.write_text(whole_file(text.format(keys(acme="acme", left="acme"))))
-    origin = Origin(file, {})
+    origin = ConfigurationOrigin(file, {})
     gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin, state=StateUrl("memory"))
     file.write_text(whole_file(text.format(keys(acme="acme"))))
     await gateway.start()

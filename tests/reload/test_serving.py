@@ -17,7 +17,7 @@ import pytest
 
 from gateway.app import Gateway
 from gateway.process import run, serve, serve_examined
-from gateway.reload import Origin
+from gateway.reload import ConfigurationOrigin
 from tests.support.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
 from tests.support.scripted import WAIT
 from tests.table import for_each
@@ -151,7 +151,7 @@ async def test_a_hangup_before_it_serves_has_the_file_read_again_once_it_does(
     file = tmp_path / "gateway.yaml"
     text = f"version: 1\ngateway: {HERE}\nagents: {{ idle: 'http://127.0.0.1:1' }}\n"
     file.write_text(text)
-    origin = Origin(file, {})
+    origin = ConfigurationOrigin(file, {})
     gateway = Gateway(origin.read(), access_stream=io.BytesIO(), origin=origin)
     begin = gateway.start
     read = asyncio.Event()

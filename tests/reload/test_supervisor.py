@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.check import Examined
-from gateway.reload import Origin, Report, Result, Trigger
+from gateway.reload import ConfigurationOrigin, ReloadReport, ReloadResult, Trigger
 from gateway.telemetry.output import SharedStream
 from gateway.workers import Worker, Workers, supervise
 from tests.support.alone import alone
@@ -31,9 +31,9 @@ GUARDED = (
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Origin:
+def origin(tmp_path: Path) -> ConfigurationOrigin:
     (tmp_path / "gateway.yaml").write_text(FILE)
-    return Origin(tmp_path / "gateway.yaml", {})
+    return ConfigurationOrigin(tmp_path / "gateway.yaml", {})
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def signals_as_they_were() -> Iterator[None]:
         signal.signal(number, action)
 
 
-def supervised(origin: Origin, work: "Work") -> int:
+def supervised(origin: ConfigurationOrigin, work: "Work") -> int:
     workers = Workers(origin.read(), origin, 2, work)
     work.before_any = time.monotonic()
     workers.run()
@@ -103,13 +103,15 @@ class Work:
 
 
 @alone
-def test_a_worker_that_ends_is_replaced(origin: Origin, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_that_ends_is_replaced(
+    origin: ConfigurationOrigin, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert supervised(origin, Work(tmp_path)) == 0
     assert "exit code 7) and is replaced" in caplog.text
 
 
 @alone
-def test_a_worker_that_cannot_start_ends_all_with_its_exit_code(origin: Origin, tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_ends_all_with_its_exit_code(origin: ConfigurationOrigin, tmp_path: Path) -> None:
     class Fails(Work):
         def begin(self, worker: Worker) -> int:
             return 3
@@ -119,7 +121,7 @@ def test_a_worker_that_cannot_start_ends_all_with_its_exit_code(origin: Origin, 
 
 @alone
 def test_a_worker_that_answers_no_pings_is_killed_and_replaced(
-    origin: Origin, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    origin: ConfigurationOrigin, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Hangs(Work):
         def begin(self, worker: Worker) -> int:
@@ -134,7 +136,7 @@ def test_a_worker_that_answers_no_pings_is_killed_and_replaced(
 
 
 @alone
-def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: Origin, tmp_path: Path) -> None:
+def test_a_worker_that_starts_hears_no_sighup_until_it_can(origin: ConfigurationOrigin, tmp_path: Path) -> None:
     class AskedEarly(Work):
         def begin(self, worker: Worker) -> int:
             os.kill(os.getpid(), signal.SIGHUP)
@@ -156,13 +158,15 @@ LATER = {
 
 
 @alone
-def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(origin: Origin, tmp_path: Path) -> None:
+def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(
+    origin: ConfigurationOrigin, tmp_path: Path
+) -> None:
     class Reloads(Work):
         later = ""
 
         def begin(self, worker: Worker) -> int:
             origin.path.write_text(self.later)
-            worker.reloaded(Report(Trigger.WATCH, Result.APPLIED, 0.0, "hash", began=self.before_any))
+            worker.reloaded(ReloadReport(Trigger.WATCH, ReloadResult.APPLIED, 0.0, "hash", began=self.before_any))
             return super().begin(worker)
 
     for name, (first, later, agents) in LATER.items():
@@ -191,7 +195,7 @@ def test_a_worker_that_starts_later_begins_with_what_the_others_can_serve(origin
     ],
 )
 def test_a_configuration_that_several_workers_cannot_serve_is_refused(
-    origin: Origin, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: list[str]
+    origin: ConfigurationOrigin, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: list[str]
 ) -> None:
     origin.path.write_text(text)
     assert supervise(origin.read(), origin, 2, Work(tmp_path)) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.backend.backend import Backend
-from gateway.reload import Report, Result, Trigger
+from gateway.reload import ReloadReport, ReloadResult, Trigger
 from gateway.upstream.replica import Condition
 from tests.support.assembly import EVENT, streaming, until
 from tests.support.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
@@ -31,7 +31,7 @@ class Site:
         self.file = file
         self.backends = backends
 
-    async def rewrite(self, text: str) -> Report:
+    async def rewrite(self, text: str) -> ReloadReport:
         self.file.write_text(whole_file(text))
         reloader = self.gateway.gateway.reloader
         assert reloader is not None
@@ -104,7 +104,7 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         for more in (OTHER, "", OTHER):
             # Whoever watches the file may have been first.
             report = await there.rewrite(auth + written(there.backends, EJECT, weights) + more)
-            assert report.result is not Result.REFUSED
+            assert report.result is not ReloadResult.REFUSED
             assert ("other" in gateway.gateway.snapshot.backends) == bool(more)
         assert {name: there.condition(name) for name in "abcd"} == before
         assert [each.upstream.pool for each in there.backend.replicas] == pools  # type: ignore[attr-defined]  # over HTTP

@@ -15,7 +15,7 @@ from gateway.a2a.fault import (
 )
 from gateway.a2a.operation import Operation
 from gateway.principal import Principal
-from gateway.routing.explain import Answer, Question, ask
+from gateway.routing.explain import Question, RouteAnswer, ask
 from gateway.routing.route import AgentRules, Place, Reach, Route, Rule
 from gateway.routing.table import Table
 from tests.table import for_each
@@ -40,7 +40,7 @@ TABLE = Table.build(
 )
 
 
-def asked(path: str, **more: object) -> Answer:
+def asked(path: str, **more: object) -> RouteAnswer:
     return ask(TABLE, Question(path, **{"principal": ACME, **more}))  # type: ignore[arg-type] # of the test's own making
 
 
@@ -161,7 +161,7 @@ GRPC = Table.build(
 )
 
 
-def called(path: str, **more: object) -> Answer:
+def called(path: str, **more: object) -> RouteAnswer:
     question = Question(path, **{"principal": ACME, **more})  # type: ignore[arg-type] # of the test's own making
     return ask(GRPC, question, prefix=("base",), everything=True)
 

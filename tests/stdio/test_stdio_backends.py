@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gateway.demo.stdio_agent
-from gateway.reload import Origin, Result, Trigger, Unusable
+from gateway.reload import ConfigurationOrigin, ReloadResult, Trigger, Unusable
 from tests.stdio.test_stdio_misbehaving import call, runs, told
 from tests.support.gateway import JSON, RESULT, Running, bearer, card_of, compiled, fronted, keys, running
 from tests.support.scripted import WAIT, answers, whole
@@ -191,7 +191,7 @@ async def test_a_list_of_tasks_is_the_callers_own_and_refused_where_several_proc
 RELOADED = "gateway: { listen: '127.0.0.1:0', admin: '127.0.0.1:0', reload: { watch: false, poll: 0s } }\n"
 
 
-async def reloaded(gateway: Running, path: Path, text: str) -> Result:
+async def reloaded(gateway: Running, path: Path, text: str) -> ReloadResult:
     await asyncio.to_thread(path.write_text, "version: 1\n" + text)
     reloader = gateway.gateway.reloader
     assert reloader is not None
@@ -207,7 +207,7 @@ async def test_another_credential_and_another_generation_keep_the_processes(tmp_
     path = tmp_path / "gateway.yaml"
     async with running(text("one", "1.0"), path=path, settled=False, written=True) as gateway:
         pid = told(await gateway.post("/notes", call("pid")))
-        assert await reloaded(gateway, path, text("two", "0.3")) is Result.APPLIED
+        assert await reloaded(gateway, path, text("two", "0.3")) is ReloadResult.APPLIED
         assert told(await gateway.post("/notes", call("pid"))) == pid
         answer = (await gateway.post("/notes", call("headers"))).json["result"]["message"]["parts"][1]["data"]
         assert (answer["headers"]["authorization"], answer["headers"]["a2a-version"]) == ("Bearer two", "0.3")
@@ -231,7 +231,7 @@ async def test_another_command_replaces_the_process_and_loses_no_call_that_is_un
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "count 30"}]}
         await client.ask("POST", "/notes", calling("SendStreamingMessage", {"message": message}), (JSON,))
         await client.head()
-        assert await reloaded(front, path, text("0.04")) is Result.APPLIED
+        assert await reloaded(front, path, text("0.04")) is ReloadResult.APPLIED
         assert await process(front) != old
         assert b"That was 30." in await client.rest()
         await front.until(lambda: not runs(old))
@@ -248,7 +248,7 @@ async def test_what_an_agent_behind_a_url_said_is_nothing_that_a_command_speaks(
         assert gateway.gateway.snapshot.backends["notes"].source.spoken
         command = words("waits-to-start", "--journal", str(tmp_path / "j"))
         text = RELOADED + f"agents:\n  notes: {{ backend: {{ stdio: {command} }} }}\n"
-        assert await reloaded(gateway, path, text) is Result.APPLIED
+        assert await reloaded(gateway, path, text) is ReloadResult.APPLIED
         assert gateway.gateway.snapshot.backends["notes"].source.spoken == ()
         (tmp_path / "j.go").touch()
         assert told(await gateway.post("/notes", call("ok"))) == "ok"
@@ -264,7 +264,7 @@ async def test_an_agent_of_which_there_can_only_be_one_is_replaced_all_the_same(
     path = tmp_path / "gateway.yaml"
     async with running(text(1), path=path, settled=False, written=True) as gateway:
         old = told(await gateway.post("/notes", call("pid")))
-        assert await reloaded(gateway, path, text(2)) is Result.APPLIED
+        assert await reloaded(gateway, path, text(2)) is ReloadResult.APPLIED
         async with asyncio.timeout(WAIT):
             while told(await gateway.post("/notes", call("pid"))) in (old, "no_healthy_backend"):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
@@ -281,11 +281,11 @@ async def test_another_command_in_the_card_is_run_and_told_as_a_change(tmp_path:
     async with running(text, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
         reloader = gateway.gateway.reloader
         assert reloader is not None
-        assert (await reloader.reload(Trigger.ADMIN)).result is Result.UNCHANGED
+        assert (await reloader.reload(Trigger.ADMIN)).result is ReloadResult.UNCHANGED
         write(2)
         report = await reloader.reload(Trigger.ADMIN)
         assert (report.result, [str(each) for each in report.changed]) == (
-            Result.APPLIED,
+            ReloadResult.APPLIED,
             ["~ agents.notes.backend.card"],
         )
         answer = (await gateway.post("/notes", call("environment"))).json
@@ -299,7 +299,7 @@ async def test_a_card_that_names_no_command_by_the_time_it_is_used_changes_nothi
     card.write_text(json.dumps(stub))
     text = "agents:\n  notes: { backend: { card: card.json } }\n"
     async with running(text, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
-        examined = Origin(tmp_path / "gateway.yaml", {}).read()
+        examined = ConfigurationOrigin(tmp_path / "gateway.yaml", {}).read()
         card.write_text(json.dumps({**stub, "url": "http://127.0.0.1", "preferredTransport": "JSONRPC"}))
         with pytest.raises(Unusable, match="stdio"):
             await gateway.gateway.use(examined)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gateway.reload import Result, Trigger
+from gateway.reload import ReloadResult, Trigger
 from tests.support.certificates import CLIENT, SERVER, Authority, Shown, showing
 from tests.support.gateway import CALL, JSON, RESULT, Answer, Client, Pairs, Running, agent, running
 from tests.support.scripted import Script, ScriptedBackend, answers, whole
@@ -99,7 +99,7 @@ class Certified:
         for client in self._clients:
             client.leave()
 
-    async def reload(self, text: str) -> Result:
+    async def reload(self, text: str) -> ReloadResult:
         """Write another file, and have it read."""
         assert self.running is not None
         reloader = self.running.gateway.reloader

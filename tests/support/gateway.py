@@ -25,7 +25,7 @@ from gateway.config.check import examine, stamped
 from gateway.listener.server import HttpServer
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhooks import Webhooks
-from gateway.reload import Origin
+from gateway.reload import ConfigurationOrigin
 from gateway.snapshot import Snapshot
 from gateway.tasks.state_url import StateUrl
 from gateway.telemetry.metrics import Metrics
@@ -391,7 +391,7 @@ async def running(
         access_stream=cast("BinaryIO", _Lines(arrived)),  # written to, and nothing else
         state=StateUrl("memory"),
         resolver=public_names(),
-        origin=Origin(path, environ or {}) if written else None,
+        origin=ConfigurationOrigin(path, environ or {}) if written else None,
         over_http=server is None,
     )
     running = Running(gateway, lines)

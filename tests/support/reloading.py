@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.reload import Report, Result, Trigger
+from gateway.reload import ReloadReport, ReloadResult, Trigger
 from tests.support.assembly import CARD
 from tests.support.gateway import RESULT, Running, agent, running, whole_file
 from tests.support.scripted import Script, ScriptedBackend, answers, whole
@@ -22,14 +22,14 @@ class Site:
         self.running = running
         self.file = file
 
-    async def rewrite(self, text: str, trigger: Trigger = Trigger.ADMIN) -> Report:
+    async def rewrite(self, text: str, trigger: Trigger = Trigger.ADMIN) -> ReloadReport:
         """Have it read another text."""
         self.file.write_text(whole_file(text))
         reloader = self.running.gateway.reloader
         assert reloader is not None
         return await reloader.reload(trigger)
 
-    def reloads(self, result: Result) -> float:
+    def reloads(self, result: ReloadResult) -> float:
         return self.running.metric("config_reloads_total", result=result.value)
 
 

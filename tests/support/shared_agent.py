@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
 from gateway.a2a.json import Tree
-from gateway.a2a.task_list import Listing
+from gateway.a2a.task_list import TaskListing
 from gateway.proxy.list_tasks import Ask, walk
 from gateway.tasks.token_cipher import TokenCipher
 from tests.a2a.dialects import asked, hub_params
@@ -121,7 +121,7 @@ def answered(
     call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = countless, *, theirs: Dialect = JSONRPC, **more: Any
 ) -> bytes:
     told = {"mine": acmes, "cipher": CIPHER, "bound": ACME, **more}
-    return asyncio.run(walk(Listing(call, theirs), ask=ask, known=known, **told))
+    return asyncio.run(walk(TaskListing(call, theirs), ask=ask, known=known, **told))
 
 
 def page(call: Call, ask: Ask, known: Callable[[], Awaitable[int]] = countless, **more: Any) -> Tree:

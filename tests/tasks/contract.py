@@ -12,7 +12,7 @@ import itertools
 
 import pytest
 
-from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Decision, Note, Owner, Row, Store, Task
+from gateway.tasks.store import LONGEST_ID, OPEN, Bounds, Note, Owner, RecordedOwners, Row, Store, Task
 from tests.tasks.asking import (
     ACME,
     ANN,
@@ -45,7 +45,7 @@ class Contract:
 
     async def test_whoever_is_met_with_a_task_and_a_context_first_owns_them(self, store: Store) -> None:
         met = await store.record("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
-        assert met == Decision(ANN, ANN)
+        assert met == RecordedOwners(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW)
         assert await store.context("crm", "c1") == ANN
 
@@ -53,38 +53,38 @@ class Contract:
         await store.record("crm", sighting(ACME, "t1", "c1", "working"))
         before = await known(store, "t1")
         foreign = sighting(GLOBEX, "t1", "c1", "completed", at=NOW + HOUR, replica="r2", dialect="grpc/1.0")
-        assert await store.record("crm", foreign) == Decision(ACME, ACME)
+        assert await store.record("crm", foreign) == RecordedOwners(ACME, ACME)
         assert await known(store, "t1") == before
         assert await store.context("crm", "c1") == ACME
 
     async def test_what_a_sighting_does_not_name_is_not_told_of(self, store: Store) -> None:
-        assert await store.record("crm", sighting()) == Decision()
-        assert await store.record("crm", sighting(task="t1")) == Decision(task=ACME)
-        assert await store.record("crm", sighting(context="c1")) == Decision(context=ACME)
+        assert await store.record("crm", sighting()) == RecordedOwners()
+        assert await store.record("crm", sighting(task="t1")) == RecordedOwners(task=ACME)
+        assert await store.record("crm", sighting(context="c1")) == RecordedOwners(context=ACME)
         assert await store.context("crm", "t1") is None
         assert await known(store, "c1") is None
 
     async def test_a_known_context_takes_a_new_task(self, store: Store) -> None:
         await store.record("crm", sighting(ANN, "t1", "c1"))
-        assert await store.record("crm", sighting(BOB, "t2", "c1")) == Decision(BOB, ANN)
+        assert await store.record("crm", sighting(BOB, "t2", "c1")) == RecordedOwners(BOB, ANN)
         assert await owner_of(store, "t2") == BOB
         assert await store.context("crm", "c1") == ANN
 
     async def test_a_known_task_may_tell_of_a_new_context(self, store: Store) -> None:
         await store.record("crm", sighting(ANN, "t1", "c1"))
-        assert await store.record("crm", sighting(ANN, "t1", "c2")) == Decision(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t1", "c2")) == RecordedOwners(ANN, ANN)
         assert await store.context("crm", "c2") == ANN
 
     async def test_ids_of_two_scopes_have_nothing_to_do_with_each_other(self, store: Store) -> None:
         await store.record("crm", sighting(ACME, "t1", "c1"))
-        assert await store.record("erp", sighting(GLOBEX, "t1", "c1")) == Decision(GLOBEX, GLOBEX)
-        assert await store.record("crm/t1", sighting(GLOBEX, "c1")) == Decision(task=GLOBEX)
+        assert await store.record("erp", sighting(GLOBEX, "t1", "c1")) == RecordedOwners(GLOBEX, GLOBEX)
+        assert await store.record("crm/t1", sighting(GLOBEX, "c1")) == RecordedOwners(task=GLOBEX)
         assert [await owner_of(store, "t1", scope) for scope in ("crm", "erp", "crm/t1")] == [ACME, GLOBEX, None]
 
     async def test_a_state_is_told_on_by_the_same_tenant(self, store: Store) -> None:
         await store.record("crm", sighting(ANN, "t1", "c1", "submitted", dialect="jsonrpc/1.0", replica="r1"))
         later = sighting(BOB, "t1", "c1", "working", at=NOW + HOUR, dialect="grpc/1.0", replica="r2")
-        assert await store.record("crm", later) == Decision(ANN, ANN)
+        assert await store.record("crm", later) == RecordedOwners(ANN, ANN)
         assert await known(store, "t1") == Task(ANN, "c1", "working", "r1", "jsonrpc/1.0", NOW, NOW + HOUR)
 
     async def test_no_state_leaves_the_one_that_is_known(self, store: Store) -> None:
@@ -116,7 +116,7 @@ class Contract:
     async def test_ids_may_hold_any_text_and_none_is_like_another(self, store: Store) -> None:
         for number, id_ in enumerate(STRANGE):
             owner = Owner(f"tenant-{number}", id_)
-            assert await store.record(id_, sighting(owner, id_, id_, "working")) == Decision(owner, owner)
+            assert await store.record(id_, sighting(owner, id_, id_, "working")) == RecordedOwners(owner, owner)
         for number, (scope, id_) in enumerate(itertools.product(STRANGE, STRANGE)):
             owner = Owner(f"tenant-{number // len(STRANGE)}", scope)
             wanted = owner if scope == id_ else None
@@ -127,10 +127,10 @@ class Contract:
 
     async def test_an_id_that_is_too_long_is_nobodys(self, store: Store) -> None:
         longest, too_long = "ä" * LONGEST_ID, "a" * (LONGEST_ID + 1)
-        assert await store.record("crm", sighting(ACME, longest, longest)) == Decision(ACME, ACME)
-        assert await store.record("crm", sighting(ACME, too_long, "c1")) == Decision(context=ACME)
-        assert await store.record("crm", sighting(ACME, "t1", too_long)) == Decision(task=ACME)
-        assert await store.record("crm", sighting(ACME, too_long, too_long)) == Decision()
+        assert await store.record("crm", sighting(ACME, longest, longest)) == RecordedOwners(ACME, ACME)
+        assert await store.record("crm", sighting(ACME, too_long, "c1")) == RecordedOwners(context=ACME)
+        assert await store.record("crm", sighting(ACME, "t1", too_long)) == RecordedOwners(task=ACME)
+        assert await store.record("crm", sighting(ACME, too_long, too_long)) == RecordedOwners()
         assert await owner_of(store, longest) == ACME
         assert await known(store, too_long) is None
         assert await store.context("crm", too_long) is None
@@ -145,14 +145,14 @@ class Contract:
         # Met before and for the first time, by itself and with a task of its own.
         for task in ("t2", "t2", "t3"):
             met = await store.record("crm", sighting(other, task, "c1", "working", at=NOW + HOUR, apart=True))
-            assert met == Decision(None, ANN)
+            assert met == RecordedOwners(None, ANN)
             assert await all_rows(store) == before
         await store.record("crm", sighting(other, "t4", state="working"))
         before = await all_rows(store)
         late = sighting(other, "t4", "c1", "completed", at=NOW + HOUR, apart=True)
-        assert await store.record("crm", late) == Decision(other, ANN)
+        assert await store.record("crm", late) == RecordedOwners(other, ANN)
         assert await all_rows(store) == before
-        assert await store.record("crm", sighting(ANN, "t2", "c1", "working")) == Decision(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t2", "c1", "working")) == RecordedOwners(ANN, ANN)
 
     @pytest.mark.parametrize("other", [GLOBEX, BOB], ids=["another tenant", "another principal"])
     async def test_a_context_of_anothers_task_is_not_written_down(self, store: Store, other: Owner) -> None:
@@ -160,22 +160,24 @@ class Contract:
         before = await all_rows(store)
         for context in ("c1", "c1", "c2"):
             foreign = sighting(other, "t1", context, "completed", at=NOW + HOUR, apart=True)
-            assert await store.record("crm", foreign) == Decision(ANN, None)
+            assert await store.record("crm", foreign) == RecordedOwners(ANN, None)
             assert await all_rows(store) == before
-        assert await store.record("crm", sighting(ANN, "t1", "c1")) == Decision(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t1", "c1")) == RecordedOwners(ANN, ANN)
 
     async def test_a_task_in_a_marked_context_is_written_down_whoever_was_met_with_that(self, store: Store) -> None:
         await store.record("crm", sighting(GLOBEX, "t1", "c1"))
-        assert await store.record("crm", sighting(ANN, "t2", "c1", "working", prefixed=True)) == Decision(ANN, GLOBEX)
+        assert await store.record("crm", sighting(ANN, "t2", "c1", "working", prefixed=True)) == RecordedOwners(
+            ANN, GLOBEX
+        )
         assert await known(store, "t2") == Task(ANN, "c1", "working", made=NOW, seen=NOW)
         assert await store.context("crm", "c1") == GLOBEX
-        assert await store.record("crm", sighting(ANN, "t1", "c1", prefixed=True)) == Decision(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(ANN, "t1", "c1", prefixed=True)) == RecordedOwners(GLOBEX, GLOBEX)
 
     async def test_of_many_who_meet_a_task_at_a_time_one_owns_it(self, store: Store) -> None:
         owners = [Owner(f"tenant-{number}") for number in range(20)]
         met = await asyncio.gather(*(store.record("crm", sighting(owner, "t1", "c1")) for owner in owners))
         assert len(set(met)) == 1
-        assert met[0] == Decision(await owner_of(store, "t1"), await store.context("crm", "c1"))
+        assert met[0] == RecordedOwners(await owner_of(store, "t1"), await store.context("crm", "c1"))
 
     # ---- Counts --------------------------------------------------------------------------------------------------
 
@@ -317,7 +319,7 @@ class Contract:
     async def test_what_was_forgotten_may_be_anybodys(self, store: Store) -> None:
         await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
         assert await store.expire(NOW + HOUR, Bounds(ended=1, open=1), 500) == 2
-        assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == Decision(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == RecordedOwners(GLOBEX, GLOBEX)
 
     async def test_a_tenant_beyond_its_bounds_loses_what_is_over_and_then_what_is_oldest(self, store: Store) -> None:
         bounds = Bounds(tasks=4, contexts=2)
@@ -385,7 +387,7 @@ class Contract:
         assert [await store.open_tasks(tenant) for tenant in ("acme", "globex")] == [0, 1]
         assert await store.count("crm", ACME) == 0
         assert [found.tenant for found in await store.figures()] == ["globex"]
-        assert await store.record("crm", sighting(GLOBEX, "ann", "ann")) == Decision(GLOBEX, GLOBEX)
+        assert await store.record("crm", sighting(GLOBEX, "ann", "ann")) == RecordedOwners(GLOBEX, GLOBEX)
 
     async def test_rows_carry_the_ledger_to_another_store(self, store: Store) -> None:
         for number, scope in itertools.product(range(5), ("b", "a")):

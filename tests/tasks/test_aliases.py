@@ -1,15 +1,15 @@
 """What agents call the tasks that clients of 0.1 named themselves."""
 
 from gateway.a2a.naming import Alias
-from gateway.tasks.aliases import Aliases, Key
+from gateway.tasks.aliases import Aliases, AliasKey
 from tests.table import for_each
 
 
-def key(name: str, *, tenant: str = "acme", subject: str = "", told: str = "", backend: str = "echo") -> Key:
-    return Key((tenant, "", subject, told), backend, name)
+def key(name: str, *, tenant: str = "acme", subject: str = "", told: str = "", backend: str = "echo") -> AliasKey:
+    return AliasKey((tenant, "", subject, told), backend, name)
 
 
-def put(aliases: Aliases, where: Key, alias: Alias) -> None:
+def put(aliases: Aliases, where: AliasKey, alias: Alias) -> None:
     aliases.put(where, where.name, alias)
 
 
@@ -35,7 +35,7 @@ def test_a_name_may_be_learned_after_the_call() -> None:
         key("yours"),
     ],
 )
-def test_whoever_else_it_is_knows_nothing_of_it(other: Key) -> None:
+def test_whoever_else_it_is_knows_nothing_of_it(other: AliasKey) -> None:
     aliases = Aliases()
     put(aliases, key("mine"), Alias("task-1"))
     assert aliases.find(other) is None

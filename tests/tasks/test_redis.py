@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Bounds, Decision, Note, Owner, Row, StoreBroken, Task
+from gateway.tasks.store import Bounds, Note, Owner, RecordedOwners, Row, StoreBroken, Task
 from tests.support.redis_peer import be_patient, until_up
 from tests.support.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, HOUR, NOW, all_notes, all_rows, sighting
@@ -62,7 +62,7 @@ async def test_of_two_gateways_that_meet_a_task_at_a_time_one_has_it_and_both_ar
             assert first == second
             [found] = await store.tasks("crm", [task])
             assert found is not None
-            assert first == Decision(found.owner, found.owner)
+            assert first == RecordedOwners(found.owner, found.owner)
 
 
 async def test_of_two_gateways_that_take_what_is_due_one_has_each(server: RedisServer, store: RedisStore) -> None:
@@ -92,7 +92,7 @@ async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
     async def ask(number: int) -> None:
         task = await store.tasks("crm", [f"t{number}"])
         assert [found and found.owner for found in task] == [tenants[number]]
-        assert await store.record("crm", sighting(GLOBEX, f"t{number}")) == Decision(task=tenants[number])
+        assert await store.record("crm", sighting(GLOBEX, f"t{number}")) == RecordedOwners(task=tenants[number])
 
     # As many connections as there may be.
     await asyncio.gather(*(ask(number) for number in range(50)))
@@ -112,7 +112,7 @@ async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
 async def test_all_keys_carry_the_prefix_as_their_hash_tag(server: RedisServer, store: RedisStore) -> None:
     async with opened(f"{server.url}?prefix=blue") as other:
         for each, owner in ((store, ACME), (other, GLOBEX)):
-            assert await each.record("crm", sighting(owner, "t1", "c1", "working")) == Decision(owner, owner)
+            assert await each.record("crm", sighting(owner, "t1", "c1", "working")) == RecordedOwners(owner, owner)
             await each.record("crm", sighting(owner, "t2", state="completed"))
             await each.keep(Note("out", "k", b"", "acme", "g", NOW + 1.0, NOW + DAY))
         keys = server.ask("KEYS", "*").split("\n")
@@ -146,7 +146,7 @@ async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, 
     await store.record("crm", sighting(ANN, "t1", "c1", "working"))
     server.ask("CONFIG", "RESETSTAT")
     for at in (NOW, NOW + 59, NOW - HOUR):
-        assert await store.record("crm", sighting(ANN, "t1", "c1", "working", at=at)) == Decision(ANN, ANN)
+        assert await store.record("crm", sighting(ANN, "t1", "c1", "working", at=at)) == RecordedOwners(ANN, ANN)
     assert "cmdstat_hset" not in server.ask("INFO", "commandstats")
     await store.record("crm", sighting(ANN, "t1", "c1", "working", at=NOW + 60))
     assert [row.seen for row in await all_rows(store)] == [NOW + 60, NOW + 60]
@@ -191,7 +191,7 @@ async def test_a_cluster_has_the_ledger_on_one_shard() -> None:
             await until_up(store.client)
             for owner in (ACME, GLOBEX):
                 name = owner.tenant
-                assert await store.record("crm", sighting(owner, name, name, "working")) == Decision(owner, owner)
+                assert await store.record("crm", sighting(owner, name, name, "working")) == RecordedOwners(owner, owner)
                 await store.keep(Note("out", name, b"v", name, "g", NOW - 1.0, NOW + DAY))
             assert await store.settle(Note("out", "acme", b"w")) == b"v"
             assert len(await store.due("out", NOW, 10, 30.0)) == 2

@@ -14,7 +14,7 @@ from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient, read_address
-from gateway.tasks.store import Decision, Note, StoreBroken
+from gateway.tasks.store import Note, RecordedOwners, StoreBroken
 from tests.support.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
@@ -66,7 +66,7 @@ async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisCli
 
 async def used(url: str) -> None:
     async with opened(url) as store:
-        assert await store.record("crm", sighting(ACME, "t1")) == Decision(task=ACME)
+        assert await store.record("crm", sighting(ACME, "t1")) == RecordedOwners(task=ACME)
 
 
 async def broken(url: str) -> str:

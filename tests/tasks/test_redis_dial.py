@@ -11,7 +11,7 @@ import trustme
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Decision, Note, StoreBroken
+from gateway.tasks.store import Note, RecordedOwners, StoreBroken
 from tests.support.redis_peer import be_patient, until_up
 from tests.support.redis_server import RedisServer, free_port, needs_redis, redis_server
 from tests.tasks.asking import ACME, sighting
@@ -44,7 +44,7 @@ async def opened(url: str) -> AsyncIterator[RedisStore]:
 
 async def used(url: str) -> None:
     async with opened(url) as store:
-        assert await store.record("crm", sighting(ACME, "t1")) == Decision(task=ACME)
+        assert await store.record("crm", sighting(ACME, "t1")) == RecordedOwners(task=ACME)
 
 
 @needs_redis
@@ -92,7 +92,7 @@ async def test_sentinels_tell_the_master_and_the_one_that_takes_its_place(hurrie
         async with opened(url) as store:
             await until_said(replica, "master_link_status:up", "INFO", "replication")
             await until_said(sentinel, f"{replica.port}", "SENTINEL", "REPLICAS", "main")
-            assert await store.record("crm", sighting(ACME, "t1")) == Decision(task=ACME)
+            assert await store.record("crm", sighting(ACME, "t1")) == RecordedOwners(task=ACME)
             await until_said(replica, "{a2a}:tasks", "KEYS", "*")
             master.stop()
             with pytest.raises(StateUnavailable):
@@ -118,7 +118,7 @@ async def test_a_cluster_is_asked_where_the_keys_are() -> None:
             for prefix in ("a2a", "blue", "green", "red"):
                 url = f"redis+cluster://127.0.0.1:{server.port},127.0.0.1:{free_port()}?prefix={prefix}"
                 async with opened(url) as store:
-                    assert await store.record("crm", sighting(ACME, "t1", "c1")) == Decision(ACME, ACME)
+                    assert await store.record("crm", sighting(ACME, "t1", "c1")) == RecordedOwners(ACME, ACME)
                     await store.keep(Note("body", "n", LARGE, "acme"))
                     assert await store.note("body", "n") == LARGE
         told = [each.ask("KEYS", "*:tasks").split() for each in (one, other)]

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Decision, Note
+from gateway.tasks.store import Note, RecordedOwners
 from tests.support.redis_peer import be_patient, until_up
 from tests.support.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, sighting
@@ -66,7 +66,7 @@ class Stream:
                 # Refused without waiting: whoever else there is gets a turn.
                 await asyncio.sleep(0)
             else:
-                assert met == Decision(ACME, ACME)
+                assert met == RecordedOwners(ACME, ACME)
                 self.served += 1
             self.changed.set()
 
@@ -153,7 +153,7 @@ async def test_one_that_is_full_is_still_read_and_writes_as_soon_as_there_is_roo
         # To forget is what makes room.
         assert await store.erase("acme") == 1
         server.ask("CONFIG", "SET", "maxmemory", "0")
-        assert await store.record("crm", sighting(ACME, "t2")) == Decision(task=ACME)
+        assert await store.record("crm", sighting(ACME, "t2")) == RecordedOwners(task=ACME)
 
 
 async def test_one_that_became_a_replica_is_left_until_it_is_none(server: RedisServer) -> None:

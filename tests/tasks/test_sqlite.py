@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import SEEN_AGAIN, Bounds, Decision, Note
+from gateway.tasks.store import SEEN_AGAIN, Bounds, Note, RecordedOwners
 from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, sighting
 from tests.tasks.contract import Contract
 
@@ -115,7 +115,7 @@ async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path)
             assert [None if it is None else it.owner for it in await store.tasks("crm", ["t1", "t2"])] == [ACME, None]
         assert await forget() == 2
         assert await one.tasks("crm", ["t1"]) == await other.tasks("crm", ["t1"]) == [None]
-        assert await one.record("crm", sighting(GLOBEX, "t1")) == Decision(GLOBEX)
+        assert await one.record("crm", sighting(GLOBEX, "t1")) == RecordedOwners(GLOBEX)
         assert [it and it.owner for it in await other.tasks("crm", ["t1"])] == [GLOBEX]
         await one.erase("globex")
     for each in (one, other):
@@ -155,7 +155,7 @@ async def test_several_processes_share_a_file(store: SqliteStore, other: Other) 
     assert await store.open_tasks("acme") == 1
     other.meet("globex theirs theirs working")
     assert other.told() == ["globex", "globex"]
-    assert await store.record("crm", sighting(ACME, "theirs", "theirs", "completed")) == Decision(GLOBEX, GLOBEX)
+    assert await store.record("crm", sighting(ACME, "theirs", "theirs", "completed")) == RecordedOwners(GLOBEX, GLOBEX)
     assert [await store.open_tasks(tenant) for tenant in ("acme", "globex")] == [1, 1]
 
 

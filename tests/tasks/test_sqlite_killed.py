@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Decision, Observed, Owner
+from gateway.tasks.store import Observed, Owner, RecordedOwners
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,7 @@ async def test_whatever_was_told_before_a_kill_is_known_after_it(tmp_path: Path)
             assert await store.context("crm", context) == owner
             assert await store.note("name", task) == context.encode()
             thief = Observed(Owner("thief"), task, context, "completed", now=number)
-            assert await store.record("crm", thief) == Decision(owner, owner)
+            assert await store.record("crm", thief) == RecordedOwners(owner, owner)
     await store.aclose()
 
     with sqlite3.connect(path) as db:

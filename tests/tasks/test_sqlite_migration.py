@@ -11,7 +11,7 @@ import pytest
 
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.sqlite_schema import VERSION
-from gateway.tasks.store import Decision, Note, Owner, StoreBroken, Task
+from gateway.tasks.store import Note, Owner, RecordedOwners, StoreBroken, Task
 from tests.tasks.asking import ACME, ANN, GLOBEX, NOW, sighting
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,7 @@ async def test_tasks_contexts_and_notes_are_kept(path: Path, caplog: pytest.LogC
             assert await store.context("crm", "c1") == ANN
             assert await store.open_tasks("acme") == 1
             assert await store.note("secret", "ledger") == b"\0\xff"
-            assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == Decision(ANN, ANN)
+            assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == RecordedOwners(ANN, ANN)
             await store.keep(Note("hook", "n1", b"1", group="g", due=1.0))
             assert await store.due("hook", NOW, 10, 1.0) == [("n1", b"1")]
             await store.aclose()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.fault import Fault
-from gateway.telemetry.audit_log import BY_REASON, FIELDS, STRANGERS, AuditLog, Event
+from gateway.telemetry.audit_log import BY_REASON, FIELDS, STRANGERS, AuditEvent, AuditLog
 from gateway.telemetry.output import RotatedFile
 
 LINE = {
@@ -28,7 +28,7 @@ LINE = {
 
 def test_an_event_of_a_call_says_who_and_what_and_nothing_else(tmp_path: Path) -> None:
     audit = AuditLog.open(tmp_path / "audit.log")
-    audit.call(Event.TASK_DENIED, LINE)
+    audit.call(AuditEvent.TASK_DENIED, LINE)
     audit.close()
     (line,) = (tmp_path / "audit.log").read_text().splitlines()
     told = json.loads(line)
@@ -44,7 +44,7 @@ def test_it_is_appended_to_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     for name in ("one", "two"):
         audit = AuditLog.open(path)
-        audit.write(Event.STATE_ERASED, {"tenant": name})
+        audit.write(AuditEvent.STATE_ERASED, {"tenant": name})
         audit.close()
     assert [json.loads(line)["tenant"] for line in path.read_text().splitlines()] == ["one", "two"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -54,11 +54,11 @@ def test_of_refused_credentials_a_few_a_second_are_told_and_the_rest_counted(tmp
     now = [100.0]
     audit = AuditLog.open(tmp_path / "audit.log", clock=lambda: now[0])
     for _ in range(STRANGERS + 500):
-        audit.call(Event.IDENTITY_REFUSED, LINE)
-    audit.call(Event.TASK_DENIED, LINE)
+        audit.call(AuditEvent.IDENTITY_REFUSED, LINE)
+    audit.call(AuditEvent.TASK_DENIED, LINE)
     now[0] += 1.0
     for _ in range(2):
-        audit.call(Event.IDENTITY_REFUSED, LINE)
+        audit.call(AuditEvent.IDENTITY_REFUSED, LINE)
     audit.close()
     told = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     assert [each["event"] for each in told[STRANGERS:]] == ["task_denied", "identity_refused", "identity_refused"]
@@ -97,7 +97,7 @@ def test_a_pipe_that_nobody_reads_from_is_an_error_and_no_wait(tmp_path: Path) -
 
 def test_what_a_client_wrote_starts_no_line_of_its_own(tmp_path: Path) -> None:
     audit = AuditLog.open(tmp_path / "audit.log")
-    audit.call(Event.TASK_DENIED, {**LINE, "task_id": 't\n{"event":"forged"}\x1b[2J' + "x" * 1000})
+    audit.call(AuditEvent.TASK_DENIED, {**LINE, "task_id": 't\n{"event":"forged"}\x1b[2J' + "x" * 1000})
     audit.close()
     (line,) = (tmp_path / "audit.log").read_bytes().splitlines()
     assert line.isascii()
@@ -106,7 +106,7 @@ def test_what_a_client_wrote_starts_no_line_of_its_own(tmp_path: Path) -> None:
 
 def test_without_a_place_of_its_own_it_is_in_the_gateways_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "gateway.audit"):
-        AuditLog().call(Event.AGENT_DENIED, LINE)
+        AuditLog().call(AuditEvent.AGENT_DENIED, LINE)
     (record,) = caplog.records
     assert record.getMessage() == "agent_denied"
     assert record.__dict__["audit_tenant"] == "acme"

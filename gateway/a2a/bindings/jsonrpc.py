@@ -169,7 +169,7 @@ def make_call(
     )
 
 
-class Answer(msgspec.Struct, gc=False):
+class AnswerEnvelope(msgspec.Struct, gc=False):
     """The envelope of an agent's answer or event, each member as its bytes came; one that is absent is empty."""
 
     jsonrpc: msgspec.Raw = msgspec.Raw()
@@ -183,7 +183,7 @@ class Answer(msgspec.Struct, gc=False):
         return self.error not in _UNSET
 
 
-def open_answer(frame: bytes) -> Answer | None:
+def open_answer(frame: bytes) -> AnswerEnvelope | None:
     """Open an agent's answer or event; None for what is no JSON-RPC answer (JSON-RPC 2.0 §5), or is ambiguous.
 
     It is a JSON object in UTF-8 with a result or an error and not both, and no member twice. Beside an error the
@@ -316,7 +316,7 @@ for _name, _known in METHODS.items():
         _NAMES.setdefault((_known[0], Version.V0_1), _name)
 
 
-_answer = msgspec.json.Decoder(Answer)
+_answer = msgspec.json.Decoder(AnswerEnvelope)
 _UNSET = (msgspec.Raw(), msgspec.Raw(b"null"))
 _VERSIONS = (msgspec.Raw(b'"2.0"'), msgspec.Raw())
 # An envelope's bytes beside the values of its members, and the least that a second member of one name adds.

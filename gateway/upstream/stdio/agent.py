@@ -25,7 +25,7 @@ from gateway.a2a.dialect import Version
 from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
 from gateway.a2a.framing.lsp import LONGEST, Framing
 from gateway.background import Background
-from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
+from gateway.upstream.stdio.process import Command, ErrorLog, Process, ProcessStartFailed
 from gateway.upstream.stdio.rpc import Rpc
 
 LONGEST_FROM_AGENT = 32 * 1024 * 1024
@@ -202,7 +202,7 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
 
 
 @dataclass(slots=True)
-class Figures:
+class ProcessFigures:
     """The counters of one agent.
 
     Attributes:
@@ -303,7 +303,7 @@ class Runner:
         agent.figures.restarts += self.starts > 1
         try:
             process = self.process = Process(spec.command)
-        except StartFailed as error:
+        except ProcessStartFailed as error:
             self._note(f"it cannot be started: {error}")
             return 0.0, False
         errors = ErrorLog(self.name)
@@ -523,7 +523,7 @@ class Agent:
         self.name = name
         self.spec = spec
         self.query = CardQuery() if query is None else query
-        self.figures = Figures()
+        self.figures = ProcessFigures()
         # The least recently used first; then pools of tenants that made room for others.
         self._pools: OrderedDict[str, Pool] = OrderedDict()
         self._leaving: list[Pool] = []

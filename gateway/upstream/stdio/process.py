@@ -82,7 +82,7 @@ class Command:
     files: int = 0
 
 
-class StartFailed(Exception):  # noqa: N818 - named after what happened
+class ProcessStartFailed(Exception):  # noqa: N818 - named after what happened
     """A process cannot be started; the text says why, for operators."""
 
 
@@ -106,7 +106,7 @@ class Process:
         try:
             popen = self._popen = _spawn(command)
         except (OSError, subprocess.SubprocessError) as error:
-            raise StartFailed(_reason(error, command)) from error
+            raise ProcessStartFailed(_reason(error, command)) from error
         self.pid = popen.pid
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._input: asyncio.WriteTransport | None = None
@@ -121,7 +121,7 @@ class Process:
             _signal_group(self.pid, signal.SIGKILL)
             _running.discard(self.pid)
             with popen:
-                raise StartFailed("the system has no thread that could wait for its end") from error
+                raise ProcessStartFailed("the system has no thread that could wait for its end") from error
 
     async def connect(
         self, output: asyncio.Protocol, errors: asyncio.Protocol, input_closed: Callable[[], None]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.upstream.stdio.process import Command, ErrorLog, Process, StartFailed
+from gateway.upstream.stdio.process import Command, ErrorLog, Process, ProcessStartFailed
 from tests.stdio.test_stdio_misbehaving import runs
 from tests.support.scripted import WAIT
 from tests.table import for_each
@@ -99,7 +99,7 @@ async def test_the_exit_is_told(script: str, status: int) -> None:
     ],
 )
 async def test_what_cannot_be_started_says_why(words: tuple[str, ...], folder: str, why: str) -> None:
-    with pytest.raises(StartFailed, match=why):
+    with pytest.raises(ProcessStartFailed, match=why):
         Process(Command(words, folder, ENVIRONMENT))
 
 
@@ -150,7 +150,7 @@ async def test_nothing_is_left_open() -> None:
     for number in range(3):
         async with started(*shell(FOREVER)):
             pass
-        with pytest.raises(StartFailed):
+        with pytest.raises(ProcessStartFailed):
             Process(Command(("/no/such/program",), "/", ENVIRONMENT))
         await asyncio.sleep(0)
         # What the loop opens once is open after the first.

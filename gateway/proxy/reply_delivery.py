@@ -75,7 +75,7 @@ def head_of(reply: Reply) -> ReplyHead:
     return head
 
 
-class Delivery(msgspec.Struct, eq=False):
+class ReplyDelivery(msgspec.Struct, eq=False):
     """One reply, the call that it answers, and the client's request; a struct, since one is made for each call.
 
     Attributes:
