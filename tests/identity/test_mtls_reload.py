@@ -217,7 +217,9 @@ async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_tr
         async def code(over: Any) -> str:
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await over.unary_unary("/lf.a2a.v1.A2AService/GetTask")(b"", timeout=WAIT)
-            return str(told.value.code().name)
+            name = str(told.value.code().name)
+            # grpc-core says so of a call that arrives on a connection while its server ends; clients call again.
+            return await code(over) if name == "CANCELLED" else name
 
         async with channel(mine) as gone, channel(shown) as stays:
             # Who is known is told what is wrong with the call.
