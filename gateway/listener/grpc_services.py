@@ -144,7 +144,7 @@ async def _requests(context: aio.ServicerContext) -> AsyncIterator[ServerReflect
 
 
 def _servicer(scope_field: int) -> reflection.aio.ReflectionServicer:
-    services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["GrpcHealth"].full_name)
+    services = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
     return reflection.aio.ReflectionServicer(services, pool=_schema(scope_field))
 
 
