@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 # Seconds that what runs in a thread waits for another process.
 _PATIENCE = 1.0
+# Ids that are known to have been recorded, before all are forgotten.
+_MOST_RECORDED = 1024
 # Rows that are counted without a thread: some tenths of a millisecond.
 _COUNTED_INLINE = 1_000
 # Rows that are forgotten at once without a thread: some milliseconds.
@@ -55,6 +57,10 @@ _BEGIN = "BEGIN IMMEDIATE"
 _TASK = """
     SELECT tenant, principal, context, state, replica, dialect, made, seen FROM task WHERE scope = ? AND id = ?"""
 _CONTEXT = "SELECT tenant, principal, seen FROM context WHERE scope = ? AND id = ?"
+_TASK_AND_CONTEXT = """
+    SELECT task.tenant, task.principal, task.context, state, replica, dialect, made, task.seen,
+        context.tenant, context.principal, context.seen
+    FROM task LEFT JOIN context ON context.scope = task.scope AND context.id = ? WHERE task.scope = ? AND task.id = ?"""
 _ADD_TASK = """
     INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
@@ -151,6 +157,9 @@ class SqliteStore:
         self._path = path
         self._wall = wall
         self.check = None if path is None else DamageCheck(path)
+        # What was recorded here before is looked up first: the next messages of a conversation name its context again,
+        # and a look-up neither waits for other writers nor makes them wait. What it finds decides, not this set.
+        self._recorded: set[tuple[str, str, str]] = set()
         # The context behind which the next run of expiry begins.
         self._reviewed = _START
         self._db = _Memory() if path is None else SqliteFile(path, self.check)
@@ -188,9 +197,17 @@ class SqliteStore:
 
     async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """As `Store.record`."""
-        with self._db as db, db:
-            db.execute(_BEGIN)
-            return _record(db, scope, observed)
+        recorded, key = self._recorded, (scope, observed.task, observed.context)
+        with self._db as db:
+            if key in recorded and (owners := _recorded_owners(db, scope, observed)) is not None:
+                return owners
+            with db:
+                db.execute(_BEGIN)
+                owners = _record(db, scope, observed)
+        if len(recorded) >= _MOST_RECORDED:
+            recorded.clear()
+        recorded.add(key)
+        return owners
 
     async def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`."""
@@ -355,6 +372,38 @@ class _Memory:
             raise StateUnavailable(SORRY, detail=str(error)) from error
 
 
+def _recorded_owners(db: sqlite3.Connection, scope: str, observed: Observed) -> RecordedOwners | None:
+    """Return the recorded owners of a frame's ids; None if something of the frame has to be written."""
+    if observed.task:
+        found = db.execute(_TASK_AND_CONTEXT, (observed.context, scope, observed.task)).fetchone()
+    else:
+        found = db.execute(_CONTEXT, (scope, observed.context)).fetchone()
+    if found is None:
+        return None
+    known = _task(found[:8]) if observed.task else None
+    tenant, principal, seen = found[-3:]
+    if observed.context and tenant is None:
+        return None
+    of_task = None if known is None else known.owner
+    of_context = Owner(tenant, principal) if observed.context else None
+    if not observed.is_foreign(of_task, of_context):
+        if known is not None and _is_news(known, observed):
+            return None
+        if of_context is not None and tenant == observed.owner.tenant and _is_stale(seen, observed):
+            return None
+    return RecordedOwners(of_task, of_context)
+
+
+def _is_news(known: Task, observed: Observed) -> bool:
+    """Return whether a frame changes what is recorded of its task."""
+    changes = later_state(known.state, observed.state) != known.state or (observed.context and not known.context)
+    return bool(changes) or _is_stale(known.seen, observed)
+
+
+def _is_stale(seen: int, observed: Observed) -> bool:
+    return observed.now - seen >= SEEN_AGAIN
+
+
 # ---- Within one transaction ------------------------------------------------------------------------------------------
 
 
@@ -372,9 +421,9 @@ def _record(db: sqlite3.Connection, scope: str, observed: Observed) -> RecordedO
         return RecordedOwners(of_task, of_context)
     if known is not None:
         state = later_state(known.state, observed.state)
-        if state != known.state or (context and not known.context) or now - known.seen >= SEEN_AGAIN:
+        if _is_news(known, observed):
             db.execute(_UPDATE_TASK, (known.context or context, state, state in OPEN, now, scope, task))
-    if holder is not None and holder[0] == owner.tenant and now - holder[2] >= SEEN_AGAIN:
+    if holder is not None and holder[0] == owner.tenant and _is_stale(holder[2], observed):
         db.execute(_UPDATE_CONTEXT, (now, scope, context))
     return RecordedOwners((of_task or owner) if task else None, (of_context or owner) if context else None)
 

@@ -1,5 +1,6 @@
 """The ledger in a file of SQLite: the contract of every store, and what is its own."""
 
+import random
 import sqlite3
 import subprocess
 import sys
@@ -193,6 +194,44 @@ async def test_while_somebody_writes_others_read_and_fail_to_write(store: Sqlite
     for write in writes:
         await write()
     other.close()
+
+
+async def test_a_frame_that_tells_nothing_new_waits_for_no_other_writer(store: SqliteStore, path: Path) -> None:
+    message, task = sighting(ACME, context="c1"), sighting(ACME, "t1", "c1", "working")
+    for frame in (message, task):
+        await store.record("crm", frame)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert await store.record("crm", message) == RecordedOwners(None, ACME)
+    assert await store.record("crm", task) == RecordedOwners(ACME, ACME)
+    assert await store.record("crm", sighting(GLOBEX, "t1", "c1")) == RecordedOwners(ACME, ACME)
+    for news in (sighting(ACME, "t2", "c1"), sighting(ACME, "t1", "c1", at=NOW + SEEN_AGAIN)):
+        with pytest.raises(StateUnavailable):
+            await store.record("crm", news)
+    other.execute("ROLLBACK")
+    other.close()
+
+
+async def test_a_store_that_has_recorded_decides_as_one_that_has_not(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    one = SqliteStore(tmp_path / "one.sqlite3")
+    await one.open()
+    for step in range(400):
+        frame = sighting(
+            chance.choice((ACME, ANN, BOB, GLOBEX)),
+            chance.choice(("", "t1", "t2")),
+            chance.choice(("c1", "c2", "c3")),
+            chance.choice(("", "working", "completed")),
+            at=NOW + step * chance.choice((0, 1)),
+            apart=chance.random() < 0.3,
+            prefixed=chance.random() < 0.2,
+        )
+        fresh = SqliteStore(tmp_path / "other.sqlite3")
+        await fresh.open()
+        assert await one.record("crm", frame) == await fresh.record("crm", frame)
+        assert await one.rows(("", "", ""), 10) == await fresh.rows(("", "", ""), 10)
+        await fresh.aclose()
+    await one.aclose()
 
 
 async def test_notes_end_by_the_clock_that_the_store_was_given(path: Path) -> None:
