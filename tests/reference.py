@@ -312,7 +312,7 @@ def environment() -> str:
 
 def log_fields() -> str:
     tree = ast.parse((ROOT / "gateway/telemetry/audit_log.py").read_text())
-    [events] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Event"]
+    [events] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "AuditEvent"]
     said = [node.value for node in events.body if isinstance(node, ast.Expr)]
     words = [node.value for node in said if isinstance(node, ast.Constant)]
     return (

@@ -157,8 +157,8 @@ class SqliteStore:
         self._path = path
         self._wall = wall
         self.check = None if path is None else DamageCheck(path)
-        # What was recorded here before is looked up first: the next messages of a conversation name its context again,
-        # and a look-up neither waits for other writers nor makes them wait. What it finds decides, not this set.
+        # Ids that were recorded here are looked up first: the next messages of a conversation name its context again,
+        # and a look-up neither waits for other writers nor makes them wait. The look-up decides, not this set.
         self._recorded: set[tuple[str, str, str]] = set()
         # The context behind which the next run of expiry begins.
         self._reviewed = _START
