@@ -403,7 +403,7 @@ def _other_progress(found: _Object, data: bytes | msgspec.Raw, identity: bytes) 
     configs = members.get("configs", _ABSENT)
     if bytes(configs)[:1] == b"[":
         return _list_progress(configs, identity)
-    config = TaskNames(
+    config = ListedIds(
         id=found.id,
         task_id=found.task_id,
         other_task_id=found.other_task_id,
@@ -526,7 +526,7 @@ def _read_text(raw: msgspec.Raw | None) -> str | None:
 _RESOURCE = re.compile(r"tasks/(.+)/pushNotificationConfigs/[^/]*", re.DOTALL)
 
 
-class TaskNames(msgspec.Struct, rename="camel", gc=False):
+class ListedIds(msgspec.Struct, rename="camel", gc=False):
     """The members that name the task of a push configuration of any version, or of a task.
 
     Attributes:
@@ -546,10 +546,10 @@ class TaskNames(msgspec.Struct, rename="camel", gc=False):
     artifact_update: msgspec.Raw = _ABSENT
 
 
-_configs = msgspec.json.Decoder(list[TaskNames])
+_configs = msgspec.json.Decoder(list[ListedIds])
 
 
-def task_of(config: TaskNames) -> str | None:
+def task_of(config: ListedIds) -> str | None:
     """Return the task that a configuration, or another entry of a list, names; None for none."""
     task = config.task_id or config.other_task_id
     if task:

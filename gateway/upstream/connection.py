@@ -65,7 +65,7 @@ _SOCKET_OPTIONS = (
 )
 
 
-class Place(Protocol):
+class ExchangeSlot(Protocol):
     """The right to have an exchange."""
 
     def leave(self) -> None:
@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         self.loop = asyncio.get_running_loop()
         self.retires = math.inf
         self.address = ""
-        self.place: Place | None = None
+        self.place: ExchangeSlot | None = None
         self.streams = False
         self.begun = 0
         self._keeper = keeper

@@ -19,7 +19,7 @@ from pathlib import Path
 from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
-from gateway.upstream.connection import Connection, Place, ReadBuffer, closed, closing
+from gateway.upstream.connection import Connection, ExchangeSlot, ReadBuffer, closed, closing
 from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
 from gateway.upstream.response import Response
 from gateway.upstream.response_parser import PlainHeads
@@ -246,7 +246,7 @@ class ConnectionPool:
 
     def _reclaim(self, flow: Flow) -> None:
         """End the newest stream of a tenant, or its newest call if it has no stream."""
-        place: Place = flow
+        place: ExchangeSlot = flow
         held = [connection for connection in self.connections if connection.place is place]
         if held:
             newest = max(held, key=lambda each: (each.streams, each.begun))
