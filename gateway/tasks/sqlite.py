@@ -157,9 +157,10 @@ class SqliteStore:
         self._path = path
         self._wall = wall
         self.check = None if path is None else DamageCheck(path)
-        # Ids that were recorded here are looked up first: the next messages of a conversation name its context again,
-        # and a look-up neither waits for other writers nor makes them wait. The look-up decides, not this set.
-        self._recorded: set[tuple[str, str, str]] = set()
+        # The last frame with ids that were recorded here, and their owners. The same frame in the same second has the
+        # same owners. Later the ids are looked up first: the next messages of a conversation name its context again,
+        # and a look-up neither waits for other writers nor makes them wait.
+        self._recorded: dict[tuple[str, str, str], tuple[Observed, RecordedOwners]] = {}
         # The context behind which the next run of expiry begins.
         self._reviewed = _START
         self._db = _Memory() if path is None else SqliteFile(path, self.check)
@@ -198,15 +199,18 @@ class SqliteStore:
     async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """As `Store.record`."""
         recorded, key = self._recorded, (scope, observed.task, observed.context)
+        before = recorded.get(key)
         with self._db as db:
-            if key in recorded and (owners := _recorded_owners(db, scope, observed)) is not None:
-                return owners
-            with db:
-                db.execute(_BEGIN)
-                owners = _record(db, scope, observed)
+            if before is not None and before[0] == observed:
+                return before[1]
+            owners = None if before is None else _recorded_owners(db, scope, observed)
+            if owners is None:
+                with db:
+                    db.execute(_BEGIN)
+                    owners = _record(db, scope, observed)
         if len(recorded) >= _MOST_RECORDED:
             recorded.clear()
-        recorded.add(key)
+        recorded[key] = observed, owners
         return owners
 
     async def open_tasks(self, tenant: str) -> int:
@@ -286,6 +290,7 @@ class SqliteStore:
         few = most if self._path is not None else min(most, _EXPIRED_INLINE)
         after = self._reviewed
         forgotten, self._reviewed = await self._in_thread(lambda db: _expire(db, now, bounds, few, after))
+        self._recorded.clear()
         return forgotten
 
     async def figures(self) -> list[Figures]:
@@ -294,7 +299,9 @@ class SqliteStore:
 
     async def erase(self, tenant: str) -> int:
         """As `Store.erase`; in many short transactions, so that other processes go on."""
-        return await self._in_thread(lambda db: _erase(db, tenant))
+        erased = await self._in_thread(lambda db: _erase(db, tenant))
+        self._recorded.clear()
+        return erased
 
     async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """As `Store.rows`."""

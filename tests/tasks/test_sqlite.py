@@ -234,6 +234,18 @@ async def test_a_store_that_has_recorded_decides_as_one_that_has_not(tmp_path: P
     await one.aclose()
 
 
+async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(store: SqliteStore) -> None:
+    frame = sighting(ACME, "t1", "c1", "completed")
+    for _ in range(2):
+        assert await store.record("crm", frame) == RecordedOwners(ACME, ACME)
+    await store.erase("acme")
+    assert await store.record("crm", frame) == RecordedOwners(ACME, ACME)
+    assert [each and each.owner for each in await store.tasks("crm", ["t1"])] == [ACME]
+    await store.expire(NOW + DAY, Bounds(ended=1, open=1), 500)
+    assert await store.record("crm", frame) == RecordedOwners(ACME, ACME)
+    assert [each and each.owner for each in await store.tasks("crm", ["t1"])] == [ACME]
+
+
 async def test_notes_end_by_the_clock_that_the_store_was_given(path: Path) -> None:
     clock = [float(NOW)]
     store = SqliteStore(path, wall=lambda: clock[0])
