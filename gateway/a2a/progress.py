@@ -230,6 +230,11 @@ class EventReader:
             self._learn(data, progress)
         return progress
 
+    @property
+    def around(self) -> tuple[bytes, bytes]:
+        """Return the bytes around the artifact of the events that are known already; empty before there are any."""
+        return self._before, self._after
+
     def _learn(self, data: bytes, progress: Progress) -> None:
         """Keep the bytes around the artifact of an event that `_read_part` reads."""
         result = self._result_of(data)
@@ -240,6 +245,16 @@ class EventReader:
             self._before, _, self._after = data.partition(artifact)
             self._least = len(self._before) + len(self._after)
             self._progress = progress
+
+
+def is_repeat(frame: bytes, before: bytes, after: bytes) -> bool:
+    """Return whether a frame is these bytes around one JSON value that stands on one line."""
+    if not (frame.startswith(before) and frame.endswith(after)):
+        return False
+    value = frame[len(before) : -len(after)]
+    if b"\n" in value or b"\r" in value:
+        return False
+    return _is_value(value)
 
 
 def _is_value(data: bytes) -> bool:

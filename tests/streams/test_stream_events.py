@@ -8,7 +8,7 @@ import pytest
 from tests.loops import both_loops
 from tests.support.gateway import STREAM, card_of, fronted
 from tests.support.scripted import SSE, Wire, answers, chunk
-from tests.support.streaming import frame, opened, reasons, said
+from tests.support.streaming import Held, frame, opened, reasons, said
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +48,51 @@ async def test_an_event_that_is_no_answer_ends_the_stream(raw: bytes, target: st
         )
         assert line["detail"].partition(":")[0] == "event 2"
         await gateway.rested()
+
+
+ARTIFACT = (
+    b'data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":%b}}}\n\n'
+)
+AFTER_REPEATS = {
+    "alike": ARTIFACT % b'{"parts":[{"text":"three"}]}',
+    "on two lines": ARTIFACT % b'{"parts":\n[]}',
+    "on two lines that end in CR": ARTIFACT % b'{"parts":\r[]}',
+    "on two lines of data": ARTIFACT % b'{"parts":\ndata: []}',
+    "no value": ARTIFACT % b"",
+    "half a value": ARTIFACT % b'{"parts":[',
+    "another task behind the value": ARTIFACT % b'{},"taskId":"u"',
+    "another task in a second object": ARTIFACT % b'{}}},"result":{"artifactUpdate":{"taskId":"u","artifact":{}',
+    "no text": ARTIFACT % b'"\xff"',
+    "two events": ARTIFACT % b"{}" * 2,
+    "an event and half of one": ARTIFACT % b"{}" + b"data: x",
+    "a name before it": b"event: message\n" + ARTIFACT % b"{}",
+    "another task": ARTIFACT.replace(b'"t"', b'"u"') % b"{}",
+    "a state": b"data: " + frame(3) + b"\n\n",
+    "a comment": b": ping\n\n",
+}
+
+
+@for_each("piece", AFTER_REPEATS.values())
+async def test_an_event_after_others_like_it_is_read_as_any_other(piece: bytes) -> None:
+    told = []
+    # Behind a comment in the same chunk it is decoded and read like every event.
+    for comment in (b"", b": x\n\n"):
+        agent = Held()
+        async with fronted(agent) as (gateway, _):
+            client = await opened(gateway)
+            for text in (b"zero", b"one", b"two"):
+                agent.say(chunk(ARTIFACT % (b'{"parts":[{"text":"%b"}]}' % text)))
+                if text == b"zero":
+                    await client.head()
+                await client.piece()
+            agent.say(chunk(comment + piece))
+            body = (await client.piece()).removeprefix(comment)
+            agent.say(chunk(ARTIFACT % b'"last"'), chunk(b""))
+            body += await client.rest()
+            line = await gateway.line()
+            body = body.replace(line["request_id"].encode(), b"ID")
+            told.append((body, line["reason"], line["detail"], line["events"]))
+    assert told[0] == told[1]
 
 
 GOOD = b"data: " + frame(1) + b"\n\n"
