@@ -32,10 +32,12 @@ from gateway.telemetry.metrics import Metrics
 
 _MOST_LOGGED = 20
 """Changes that one reload logs."""
-_TICK = 1.0
+_TICK = 5.0
 """Longest time between two ticks of the watcher, in seconds."""
 _DEBOUNCE_MS = 1000
 """Milliseconds of changes that count as one, because a file is written in several steps."""
+_STEP_MS = 100
+"""Milliseconds between two looks for changes; each look wakes an idle process."""
 
 logger = logging.getLogger("gateway.reload")
 
@@ -374,6 +376,7 @@ async def _ticks(folders: tuple[Path, ...], every: float) -> AsyncGenerator[bool
                 *folders,
                 watch_filter=None,
                 debounce=_DEBOUNCE_MS,
+                step=_STEP_MS,
                 rust_timeout=max(int(every * 1000), 1),
                 yield_on_timeout=True,
                 recursive=False,
