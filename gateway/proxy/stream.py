@@ -331,8 +331,8 @@ class Stream:
                     return self._render(event)
                 if isinstance(self._read, EventReader):
                     # Its line is known, so it was alone in its chunk, and the decoder holds nothing.
-                    before, after = self._read.around
-                    self._repeated = b"data: " + before, after + b"\n\n"
+                    start, end = self._read.around
+                    self._repeated = b"data: " + start, end + b"\n\n"
                 return raw
         before = self._request.events
         try:
