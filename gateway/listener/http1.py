@@ -751,8 +751,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_head(self, data: bytes) -> None:
         try:
-            met = self.tls_session
-            found = self._heads.feed(data, self._peer, met.scheme, met.certificate)
+            session = self.tls_session
+            found = self._heads.feed(data, self._peer, session.scheme, session.certificate)
         except Unreadable as error:
             self._refuse(error.status, error.words)
             return

@@ -148,8 +148,8 @@ async def send_extended(
 def _wants_modern(request: RequestContext) -> bool:
     """Return whether the client asks for the card of 1.0 alone: by the version, or without one by its media type."""
     head = request.head
-    said = (head.first(b"a2a-version") or b"").decode("latin-1") or query_value(head.query, "A2A-Version")
-    version = parse_version(said or "")
+    written = (head.first(b"a2a-version") or b"").decode("latin-1") or query_value(head.query, "A2A-Version")
+    version = parse_version(written or "")
     return version is Version.V1_0 or (version is None and _accepts_a2a_json(request))
 
 

@@ -42,7 +42,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         endpoint: None where the path is none.
         path: The rest of the path behind that of the endpoint; None if it has no meaning.
         unread: Why the head cannot be read, or None; where there is an endpoint, only its callers may know.
-        said: The version as the client writes it, or None.
+        written_version: The version as the client writes it, or None.
         hint: The version that this names, or None.
         skill: The skill that the path names instead of an agent, or None.
         is_encoded: Whether the body has a content coding.
@@ -58,7 +58,7 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     endpoint: Endpoint | None = None
     path: PathCall | None = None
     unread: BadRequest | None = None
-    said: str | None = None
+    written_version: str | None = None
     hint: Version | None = None
     skill: str | None = None
     is_encoded: bool = False

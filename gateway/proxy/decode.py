@@ -70,7 +70,7 @@ def _read(
 ) -> tuple[bytes, Call | Fault]:
     """Return the JSON-RPC id, and the call or why there is none; runs in a thread, so it changes nothing."""
     id_ = b"null"
-    unknown = bool(location.said) and location.hint is None
+    unknown = bool(location.written_version) and location.hint is None
     try:
         if head.grpc is not None:
             if unknown:

@@ -198,5 +198,5 @@ def _digest(call: Call) -> bytes:
     """Return a digest of the parameters, the same for any order and spacing of members."""
     envelope = call.params.envelope
     raw = call.body if envelope is None else envelope.get("params", call.body)
-    said = msgspec.json.encode(msgspec.json.decode(raw), order="deterministic")
-    return hashlib.sha256(said).digest()
+    canonical = msgspec.json.encode(msgspec.json.decode(raw), order="deterministic")
+    return hashlib.sha256(canonical).digest()

@@ -200,11 +200,11 @@ async def _good(delivery: ReplyDelivery) -> bytes:
     head = head_of(reply)
     delivery.refuse_unasked(head)
     page = await delivery.take()
-    told = await delivery.judge(page, head)
-    if told is not None and told.error is None:
+    progress = await delivery.judge(page, head)
+    if progress is not None and progress.error is None:
         return page
-    if told is not None:
-        await delivery.refuse_others(told)
+    if progress is not None:
+        await delivery.refuse_others(progress)
     error = binding.of(delivery.call.dialect).read_error(
         delivery.call, reply.http_status, delivery.without_prefix(page)
     )

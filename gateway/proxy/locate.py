@@ -69,11 +69,11 @@ def version_text(head: Head) -> str | None:
     Raises:
         BadRequest: the header names one version and the query another; the agent would read both.
     """
-    said = (head.first(b"a2a-version") or b"").strip().decode("latin-1")
+    written = (head.first(b"a2a-version") or b"").strip().decode("latin-1")
     queried = query_value(head.query, "A2A-Version") if head.query else None
-    if said and queried and said != queried:
+    if written and queried and written != queried:
         raise BadRequest("A2A-Version differs between the header and the query")
-    return said or queried
+    return written or queried
 
 
 def _read(snapshot: Snapshot, head: Head) -> Location:
@@ -84,8 +84,8 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
         refuse_ambiguous(head.headers)
         if snapshot.cors.is_forged(head):
             raise BadRequest("a page of this origin may not call")  # noqa: TRY301 - as any other head that is unread
-        said = version_text(head)
-        hint = parse_version(said or "")
+        written = version_text(head)
+        hint = parse_version(written or "")
     except BadRequest as fault:
         return Location(found.binding, found.version, unread=fault)
     # Over gRPC the package tells the generation, whatever a header says (protocol trap 25).
@@ -93,7 +93,7 @@ def _read(snapshot: Snapshot, head: Head) -> Location:
     return replace(
         found,
         version=version,
-        said=said,
+        written_version=written,
         hint=hint,
         is_encoded=is_encoded(head.first(b"content-encoding")),
         is_no_json=head.grpc is None and is_no_json(head.first(b"content-type")),

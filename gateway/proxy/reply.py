@@ -158,18 +158,18 @@ async def _deliver_translated(
     # An agent may answer with the one event that there is; its client waits for a stream.
     streamed = delivery.call.operation.streams
     if streamed:
-        said = await delivery.work(partial(_only_event, translation), body)
+        output = await delivery.work(partial(_only_event, translation), body)
     elif delivery.call.operation is Operation.GET_EXTENDED_CARD:
-        said = await _card(delivery, body)
+        output = await _card(delivery, body)
     elif request.pushing is not None and delivery.call.operation.kind is Kind.PUSH:
         result = await delivery.work(translation.result, body)
         await request.pushing.restore(result)
-        said = translation.write_result(result)
+        output = translation.write_result(result)
     else:
-        said = await delivery.work(translation.answer, body)
+        output = await delivery.work(translation.answer, body)
     del body
-    request.hold(len(said))
-    await answer.send_result(said, streamed=streamed)
+    request.hold(len(output))
+    await answer.send_result(output, streamed=streamed)
 
 
 def _only_event(translation: Translation, body: bytes) -> bytes:

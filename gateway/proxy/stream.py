@@ -273,14 +273,14 @@ class Stream:
         while self._waiting:
             # It stays in its place until it is done: nothing else goes out in the meantime.
             event, size = self._waiting[0], len(self._waiting[0].raw)
-            unmet, self._unrecorded = self._unrecorded, None
-            number = self._request.events + (unmet is None)
+            unrecorded, self._unrecorded = self._unrecorded, None
+            number = self._request.events + (unrecorded is None)
             try:
-                if unmet is None:
+                if unrecorded is None:
                     progress = await self._request.kept.work(self._check_event, event, size)
-                    unmet = None if progress is None else self._record_progress(progress)
-                if unmet is not None:
-                    await record_owner(self._request, unmet)
+                    unrecorded = None if progress is None else self._record_progress(progress)
+                if unrecorded is not None:
+                    await record_owner(self._request, unrecorded)
                 output = await self._request.kept.work(self._render, event, size)
             except UpstreamProtocol:
                 self._failed = number
@@ -337,8 +337,8 @@ class Stream:
         before = self._request.events
         try:
             progress = self._check_event(event, progress)
-            if progress is not None and (unmet := self._record_progress(progress)) is not None:
-                self._unrecorded = unmet
+            if progress is not None and (unrecorded := self._record_progress(progress)) is not None:
+                self._unrecorded = unrecorded
                 self._waiting.append(event)
                 return b""
             output = self._render(event)

@@ -290,8 +290,8 @@ class ConnectionPool:
         except (OSError, UnicodeError) as error:
             failure = None if self._tls is None else tls_failure(error, connecting=True)
             if failure is not None:
-                said = f" ({error})" if str(error) else ""
-                detail = f"{self._place}: TLS: {failure}{said}"
+                reason = f" ({error})" if str(error) else ""
+                detail = f"{self._place}: TLS: {failure}{reason}"
                 raise TlsFailed(_UNREACHABLE, detail=detail, failure=failure) from error
             raise self._unreachable(str(error)) from error
         finally:

@@ -55,7 +55,7 @@ def subject_of(head: Head, principal: Principal) -> Subject:
 def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
     """Return the identity and address of the caller, in printable ASCII."""
     principal = caller.principal
-    told: Pairs = [(b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace"))]
+    headers: Pairs = [(b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace"))]
     for name, claim, own in (
         (names.tenant, names.tenant_claim, principal.tenant),
         # The token of a client that acts for a user has no claims of that user.
@@ -67,8 +67,8 @@ def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
     ):
         value = _claimed(principal, claim) if claim else own
         if name and value:
-            told.append((name, _safe(value)))
-    return told
+            headers.append((name, _safe(value)))
+    return headers
 
 
 def session(call: Call, caller: Caller, names: IdentityNames) -> Pairs:

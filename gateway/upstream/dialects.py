@@ -133,17 +133,17 @@ class Dialects:
 
     def tenant(self, call: Call, interface: Interface) -> str | None:
         """Return the A2A `tenant` field that the agent gets."""
-        said = None if call.addressed else call.tenant
+        tenant = None if call.addressed else call.tenant
         match self._tenant:
             case None:
                 # A tenant that only the gateway needed is stripped; one that the agent's card declares is the agent's.
-                if not interface.tenants or said in interface.tenants:
-                    return said if interface.tenants else None
+                if not interface.tenants or tenant in interface.tenants:
+                    return tenant if interface.tenants else None
                 return interface.tenants[0]
             case "strip":
                 return None
             case "keep":
-                return said
+                return tenant
             case value:
                 return value
 
@@ -153,14 +153,14 @@ class Dialects:
         Over HTTP+JSON the tenant is a path segment, so it must be plain, or declared by the agent. Over gRPC 0.3 a card
         may name another service; only the scoped one is known, and it needs a scope.
         """
-        told = self.tenant(call, interface)
+        tenant = self.tenant(call, interface)
         if interface.dialect.binding is Binding.REST:
-            if told in interface.tenants or fits_path(told):
+            if tenant in interface.tenants or fits_path(tenant):
                 return None
-            if told == call.tenant:
+            if tenant == call.tenant:
                 return BadParams(_UNSAYABLE)
             return MethodNotAllowed("this agent is asked over HTTP+JSON, where no path can say its tenant")
-        if interface.service is None or (interface.service == SCOPED_0_3 and told is not None):
+        if interface.service is None or (interface.service == SCOPED_0_3 and tenant is not None):
             return None
         if interface.service != SCOPED_0_3:
             detail = f"transportOptions of its card: {interface.service!r}"

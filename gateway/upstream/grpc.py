@@ -106,10 +106,10 @@ class GrpcUpstream:
             DeadlinePassed: nothing is left of the client's time.
         """
         timeouts, version = self.timeouts, interface.dialect.version
-        told = self.tenant(call, interface)
-        scoped = version is Version.V0_3 and told is not None
+        tenant = self.tenant(call, interface)
+        scoped = version is Version.V0_3 and tenant is not None
         path = method_of(call.operation, version, scoped=scoped).path
-        message = self._message(call, told, path)
+        message = self._message(call, tenant, path)
         names = self.treatment.identity
         named = session(call, caller, names) if names.session else []
         if caller.token is not None:
@@ -141,13 +141,13 @@ class GrpcUpstream:
             raise passed()
         return left
 
-    def _message(self, call: Call, told: str | None, path: str) -> bytes:
-        if told is not None and call.dialect.version is Version.V0_3 and not BY_PATH[call.method].scoped:
+    def _message(self, call: Call, tenant: str | None, path: str) -> bytes:
+        if tenant is not None and call.dialect.version is Version.V0_3 and not BY_PATH[call.method].scoped:
             # A call of the plain service, or a translated one, has no scope yet.
             call = replace(call, method=path, tenant=None)
-        if (call.told and told == call.tenant) or (told is None and not call.in_body):
+        if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
             return call.body
-        return with_tenant(call, told, scope_field=self._scope_field)
+        return with_tenant(call, tenant, scope_field=self._scope_field)
 
     def _metadata(self, version: Version, head: Head, caller: Caller) -> Metadata:
         """Return all metadata but the request id; cached with the head for the next request of the same caller."""

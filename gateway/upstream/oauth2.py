@@ -414,8 +414,8 @@ class TokenSource:
             raise _NoToken(f"not reached: {why}", shared=True) from None
         if status != 200:
             code = _code(body)
-            told = f"status {status} ({code})" if code else f"status {status}"
-            raise _NoToken(told, shared=status in (429, 503), retry_after=retry_after)
+            answered = f"status {status} ({code})" if code else f"status {status}"
+            raise _NoToken(answered, shared=status in (429, 503), retry_after=retry_after)
         return _granted(body)
 
     async def _post(self, subject: Subject | None) -> tuple[int, float, bytes]:
@@ -474,11 +474,11 @@ def _granted(body: bytes) -> _Granted:
     return granted
 
 
-def _life(said: float | str | None) -> float:
+def _life(written: float | str | None) -> float:
     """Return the seconds for which a token is good; some servers write them as text."""
-    if isinstance(said, str):
-        said = int(said) if re.fullmatch(r"[0-9]{1,9}", said, re.ASCII) else 0
-    return _UNSAID if said is None else float(min(max(said, 0.0), _LONGEST_LIFE))
+    if isinstance(written, str):
+        written = int(written) if re.fullmatch(r"[0-9]{1,9}", written, re.ASCII) else 0
+    return _UNSAID if written is None else float(min(max(written, 0.0), _LONGEST_LIFE))
 
 
 def _code(body: bytes) -> str:

@@ -41,8 +41,10 @@ def too_large(detail: str) -> BodyTooLarge:
 
 
 def _allowed(reply: Reply) -> tuple[str, ...]:
-    said = (_first(reply, b"allow") or b"").decode("latin-1").upper()
-    return tuple(method for method in ("GET", "POST", "DELETE") if method in {each.strip() for each in said.split(",")})
+    value = (_first(reply, b"allow") or b"").decode("latin-1").upper()
+    return tuple(
+        method for method in ("GET", "POST", "DELETE") if method in {each.strip() for each in value.split(",")}
+    )
 
 
 def refuse_challenge(reply: Reply) -> None:

@@ -141,8 +141,8 @@ def message_id(call: Call) -> str | None:
     if call.dialect.binding is Binding.GRPC:
         return None
     raw = call.params.message.get("messageId", call.params.message.get("message_id"))
-    said = None if raw is None else bytes(raw)
-    return None if said is None or len(said) < 3 or said[:1] != b'"' else said.decode("utf-8", "replace")
+    text = None if raw is None else bytes(raw)
+    return None if text is None or len(text) < 3 or text[:1] != b'"' else text.decode("utf-8", "replace")
 
 
 def _names_config(call: Call) -> bool:
@@ -633,8 +633,8 @@ class Attempt:
         # The call is written in one dialect, with one tenant.
         with suppress(VersionUnsupported, MethodNotAllowed, BadParams):
             interface = found.upstream.interface(call, (self.interface.dialect,))
-            told = self.replica.upstream.tenant(call, self.interface)
-            if interface.dialect == self.interface.dialect and found.upstream.tenant(call, interface) == told:
+            tenant = self.replica.upstream.tenant(call, self.interface)
+            if interface.dialect == self.interface.dialect and found.upstream.tenant(call, interface) == tenant:
                 self.interface = interface
                 return found
         return None

@@ -191,8 +191,12 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
         method = _CARD_METHODS.get(version, _CARD_METHODS[Version.V0_3]) if card == EXTENDED else card
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
-        told = read_progress(answer)
-        if card == EXTENDED and told is not None and (told.error is None or told.error not in _NO_SUCH_METHOD):
+        progress = read_progress(answer)
+        if (
+            card == EXTENDED
+            and progress is not None
+            and (progress.error is None or progress.error not in _NO_SUCH_METHOD)
+        ):
             versions.append(version)
         received = read_message(answer)
         result = _NULL if received is None else received.members.get("result", _NULL)

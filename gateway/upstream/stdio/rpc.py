@@ -259,9 +259,9 @@ class Rpc(asyncio.Protocol):
         elif (call := self._calls.get(received.id)) is not None:
             self._strays = 0
             self.served += call.is_client
-            told = call.deliver(frame, received)
-            if self._learn is not None and told is not None and (told.task_id or told.context_id):
-                self._learn(self, told.task_id, told.context_id)
+            progress = call.deliver(frame, received)
+            if self._learn is not None and progress is not None and (progress.task_id or progress.context_id):
+                self._learn(self, progress.task_id, progress.context_id)
         elif self._is_earlier(received.id):
             self._dropped["late"] += 1
         else:
@@ -341,29 +341,29 @@ class RpcCall:
     def deliver(self, frame: Frame, received: StdioMessage) -> Progress | None:
         """Take a frame with the call's id; return what it tells, or None for what is no answer."""
         content = with_id(received.members, self._identity)
-        told = read_progress(content)
+        progress = read_progress(content)
         is_first = self.response.reader.status == 0
-        if not self._streams or (is_first and (told is None or told.error is not None)):
-            self._answer(frame, received, content, told)
-            return told
+        if not self._streams or (is_first and (progress is None or progress.error is not None)):
+            self._answer(frame, received, content, progress)
+            return progress
         if is_first:
             self._begin(frame, b"text/event-stream")
         self._cancel_end()
         if not is_empty(received.members) and not self._pass_on(sse.encode(content)):
-            return told
-        going = Course.ENDS if ends_stream(frame.headers) else course(received.members, told, self._version)
+            return progress
+        going = Course.ENDS if ends_stream(frame.headers) else course(received.members, progress, self._version)
         if going is Course.ENDS:
             self._finish()
         elif going is Course.MAY_END:
             self._may_end = self.loop.call_later(END_PAUSE, self._finish)
-        return told
+        return progress
 
-    def _answer(self, frame: Frame, received: StdioMessage, content: bytes, told: Progress | None) -> None:
+    def _answer(self, frame: Frame, received: StdioMessage, content: bytes, progress: Progress | None) -> None:
         """Make the frame the whole answer."""
         self._begin(frame, b"application/json")
         reader = self.response.reader
         if self.bare:
-            is_good = told is not None and told.error is None
+            is_good = progress is not None and progress.error is None
             reader.status = 200 if is_good else 404
             content = bytes(received.members.get("result", b"")) if is_good else content
         reader.keep(content)
