@@ -2,8 +2,9 @@
 
     python -m benchmarks.edge.agent PORT --together 20 --events 2000 --every 0.005
 
-A stream begins with its task. Once `together` streams are open, all of them get an event `every` so many seconds, each
-written for itself, so that a proxy that keeps up reads every event alone. With `--events 0` streams stay silent.
+It serves a card, as every agent does; without one the gateway would ask for it again and again. A stream begins with
+its task. Once `together` streams are open, all of them get an event `every` so many seconds, each written for itself,
+so that a proxy that keeps up reads every event alone. With `--events 0` streams stay silent.
 """
 
 import argparse
@@ -22,6 +23,16 @@ from benchmarks.edge.workload import CONTEXT, TASK, answer
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _NOTHING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+_CARD = {
+    "name": "agent",
+    "description": "Answers.",
+    "version": "1",
+    "supportedInterfaces": [{"url": "http://127.0.0.1/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    "capabilities": {"streaming": True},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [{"id": "answer", "name": "Answer", "description": "Answers.", "tags": ["answer"]}],
+}
 _STREAM = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
@@ -101,12 +112,18 @@ class Answering(asyncio.Protocol):
         if len(self._buffer) < end:
             return
         asked, self._buffer = self._buffer[:end], self._buffer[end:]
-        if not asked.startswith(b"POST "):
+        if asked.startswith(b"GET /.well-known/agent-card.json "):
+            self._transport.write(_whole(json.dumps(_CARD).encode()))
+        elif not asked.startswith(b"POST "):
             self._transport.write(_NOTHING)
         elif b'"SendStreamingMessage"' in asked:
             self._streams.join(self._transport)
         else:
             self._transport.write(self._plain)
+
+
+def _whole(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 def _chunk(result: dict[str, object]) -> bytes:
@@ -129,8 +146,7 @@ def _last() -> dict[str, object]:
 
 async def serve(port: int, streams: Streams) -> None:
     """Serve until the process is stopped."""
-    body = answer()
-    plain = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    plain = _whole(answer())
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Answering(streams, plain), "127.0.0.1", port, backlog=4096)
     await server.serve_forever()
