@@ -73,11 +73,6 @@ def pairs(*, having: str = "request") -> list[list[Case]]:
     return list(found.values())
 
 
-def pair_name(cases: list[Case]) -> str:
-    """What a list of `pairs` is called among the tests."""
-    return f"{cases[0].ours} to {cases[0].theirs}"
-
-
 def _cases() -> Iterator[Case]:
     for file in FILES:
         content = vector(file)

@@ -10,7 +10,6 @@ from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion, sanitize
 
 VECTORS: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "AgentCard.json").read_text())
-EXTENDED: Tree = json.loads((Path(__file__).parent.parent / "vectors" / "GetExtendedAgentCard.json").read_text())
 BOTH_SHAPES = "dual (one document read by 0.3 and 1.0 clients)"
 SHAPES = ("v0.1", "v0.3", "v1.0", BOTH_SHAPES)
 

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.card import (
-    MAX_CARD,
-    MAX_INTERFACES,
     CardInterface,
     CardInvalid,
     authorities,
@@ -251,24 +249,6 @@ def test_any_tree_can_be_mended_and_nothing_is_left_to_mend(tree: Tree) -> None:
 @for_each("tree", [{}, {"detail": "not found"}, {"name": 5, "url": 7}])
 def test_what_has_neither_a_name_nor_an_interface_is_no_card(tree: Tree) -> None:
     assert "neither a name nor an interface" in refused(tree)
-
-
-def test_a_card_has_a_size() -> None:
-    assert "longer than" in refused(card(description="x" * MAX_CARD))
-
-
-def test_twenty_thousand_interfaces_are_cut_to_a_hundred() -> None:
-    entry = {"url": "x", "protocolBinding": "J"}
-    raw = json.dumps(card(supportedInterfaces=[entry] * 3900), separators=(",", ":")).encode()
-    assert len(parse_card(raw)["supportedInterfaces"]) == MAX_INTERFACES
-    many = [{"url": f"http://a/{number}", "protocolBinding": "JSONRPC"} for number in range(20_000)]
-    assert len(spoken(card(supportedInterfaces=many))) == MAX_INTERFACES
-
-
-@for_each("raw", [b"<html>", b"[]", b'{"name": "a", "name": "b"}', b"\xff", b"{" * 100])
-def test_what_is_no_strict_json_object_is_no_card(raw: bytes) -> None:
-    with pytest.raises(CardInvalid):
-        parse_card(raw)
 
 
 # ---- Two answers, one card -----------------------------------------------------------------------------------------

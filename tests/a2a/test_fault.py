@@ -7,12 +7,10 @@ from gateway.a2a import fault as table
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import (
-    A2A_DOMAIN,
     BAD_REQUEST,
     BY_CODE,
     BY_REASON,
     CODES_OF_0_1,
-    GATEWAY_DOMAIN,
     KINDS,
     OUTCOMES,
     REASONS,
@@ -123,33 +121,6 @@ def test_every_fault_agrees_with_the_table(kind: type[Fault]) -> None:
         error = BY_REASON[kind.a2a_reason]
         assert kind.rpc_code == error.code
         assert {jsonrpc.code_of(made(kind), version, midway=True) for version in Version} == {-32603}
-
-
-@for_each(
-    ("hidden", "seen"),
-    [
-        (table.TenantDenied, table.NoRoute),
-        (table.HiddenConflict, table.NoRoute),
-        (table.TenantDeniedEndpoint, table.NoEndpoint),
-    ],
-)
-def test_a_hidden_agent_and_a_missing_one_look_alike(hidden: type[Fault], seen: type[Fault]) -> None:
-    def shown(kind: type[Fault]) -> tuple[Any, ...]:
-        codes = [kind("x").code_toward(version) for version in Version]
-        return kind("x").details("r1"), codes, kind.rpc_status, kind.http_status, kind.grpc_status
-
-    assert shown(hidden) == shown(seen)
-    assert hidden.reason != seen.reason
-
-
-@for_each("kind", classes())
-def test_details_name_the_request_and_the_protocols_reason_first(kind: type[Fault]) -> None:
-    entries = made(kind).details("r1")
-    assert all(entry["metadata"] == {"requestId": "r1"} for entry in entries)
-    protocol = [] if kind.a2a_reason is None else [(kind.a2a_reason, A2A_DOMAIN)]
-    # A foreign task and a missing one look alike, so that fault has no word of the gateway's.
-    own = [] if kind is table.TaskNotFound else [((kind.shown or kind.reason).upper(), GATEWAY_DOMAIN)]
-    assert [(entry["reason"], entry["domain"]) for entry in entries] == protocol + own
 
 
 def test_details_tell_the_wrong_field_and_nothing_from_the_log() -> None:

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from gateway.a2a.naming import Alias, Naming
-from gateway.a2a.versions.version import Misfit
 from tests.table import for_each
 
 Decision = list[tuple[str, Alias]]
@@ -20,25 +17,6 @@ def task(name: str, state: str = "WORKING", **more: Any) -> dict[str, Any]:
     return {"task": {"id": name, "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}, **more}}
 
 
-def test_a_known_task_goes_by_the_agents_names() -> None:
-    names, met = naming(Alias("t-1", "c", "s"))
-    message = {"taskId": "mine", "contextId": "s"}
-    names.for_send(message)
-    assert message == {"taskId": "t-1", "contextId": "c"}
-    names.localise({"statusUpdate": {"taskId": "t-1", "contextId": "c", "status": {}}})
-    assert met == []
-
-
-def test_a_message_is_no_task_and_its_context_is_the_clients() -> None:
-    names, met = naming()
-    names.for_send({"taskId": "mine", "contextId": "s"})
-    answer: dict[str, Any] = {"message": {"messageId": "m", "taskId": "t-9", "contextId": "c"}}
-    names.localise(answer)
-    assert answer["message"]["contextId"] == "s"
-    assert answer["message"]["taskId"] == "mine"
-    assert met == []
-
-
 def test_who_speaks_a_later_generation_is_remembered_by_the_agents_name() -> None:
     names, met = naming(newer=True)
     message = {"taskId": "t-0", "contextId": "c"}
@@ -49,13 +27,6 @@ def test_who_speaks_a_later_generation_is_remembered_by_the_agents_name() -> Non
     params = {"id": "t-1"}
     naming(Alias("t-1", newer=True))[0].for_task(params, "id")
     assert params == {"id": "t-1"}
-
-
-@for_each(("field", "message"), [("id", {"taskId": "x" * 513}), ("sessionId", {"contextId": "x" * 513})])
-def test_an_id_that_is_too_long_to_remember_is_refused(field: str, message: dict[str, Any]) -> None:
-    with pytest.raises(Misfit) as caught:
-        naming()[0].for_send(message)
-    assert caught.value.field == field
 
 
 def test_an_agents_id_that_is_too_long_is_not_remembered() -> None:

@@ -78,21 +78,6 @@ def test_wrong_shapes_and_two_names_of_one_thing_are_refused(tree: object) -> No
         read(tree)
 
 
-@for_each(
-    "raw",
-    [
-        b'{"message":{"taskId":"a","taskId":"b"}}',
-        b'{"message":{"taskid":"a"}}',
-        b'{"configuration":{"taskPushNotificationConfig":{"tenant":"a","Tenant":"b"}}}',
-        b'{"configuration":{"taskPushNotificationConfig":{},"taskpushnotificationconfig":{}}}',
-        b'{"Message":{}}',
-    ],
-)
-def test_twins_are_refused_in_whatever_is_opened(raw: bytes) -> None:
-    with pytest.raises(DuplicateKey):
-        open_params(SEND, open_body(raw))
-
-
 PUSHING = (
     b' {"params": { "configuration":{"a":[1, 2],"pushNotificationConfig":{"url":"u"}} , "message":{"t\\u0061skId":""}}}'
 )

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.dialect import Version
@@ -130,58 +130,3 @@ def test_an_id_survives_its_spelling(value: str) -> None:
     assert decode_id(encode_id(value)) == value
     assert encode_id(decode_id(encode_id(value))) == encode_id(value)
     assert re.fullmatch(r"[A-Za-z0-9._~!$&'()*+,=:@%-]+", encode_id(value))
-
-
-# ---- A path is forwarded only if it equals its canonical form --------------------------------------------------------
-
-chunks = st.sampled_from(
-    ["/", "tasks", "v1", "message:send", ":cancel", ":subscribe", "pushNotificationConfigs", "subscribe", "a", "B", ":",
-     ".", "%3A", "%3a", "%61", "%20", "%C3%A4", "%2E", "%2F", "%25", "%00", "%ff", ";", "card", "extendedAgentCard"]
-)  # fmt: skip
-paths = st.lists(chunks, max_size=9).map(lambda parts: ("/" + "".join(parts)).encode()) | st.binary(max_size=20)
-
-
-# What clients may spell in two ways: encoders differ on these marks, and on the case of hex digits.
-_MARKS = "~!$&'()*+,=:@"
-
-
-def canonical(raw: bytes) -> str:
-    """A path in the one spelling that is forwarded, by another reading than the gateway's."""
-
-    def spelled(escape: re.Match[str]) -> str:
-        letter = chr(int(escape[1], 16))
-        return letter if letter in _MARKS else escape[0].upper()
-
-    return re.sub(r"%([0-9A-Fa-f]{2})", spelled, raw.decode("ascii")).removesuffix("/")
-
-
-def forwarded(call: PathCall, raw: bytes) -> str:
-    """The path that an agent gets, with what is the gateway's own put back: the tenant, and how 0.3 writes it."""
-    version = Version.V0_3 if call.prefixed else Version.V1_0
-    path = rest_path(call, version)
-    if call.operation == Operation.GET_EXTENDED_CARD and call.prefixed and raw.rstrip(b"/").endswith(b"Card"):
-        path = "/v1/extendedAgentCard"
-    if call.operation == Operation.SUBSCRIBE_TO_TASK and raw.rstrip(b"/").endswith(b"/subscribe"):
-        path = path.removesuffix(":subscribe") + "/subscribe"
-    if call.prefixed and b"/v1/task/" in raw:
-        path = path.replace("/v1/tasks/", "/v1/task/")
-    return path if call.tenant is None else f"/{call.tenant}{path}"
-
-
-def accepted(raw: bytes, method: str, *, tenanted: bool) -> PathCall | None:
-    """What a path that is forwarded says; None for one that is refused."""
-    try:
-        call = read_rest(method, segments(raw), tenanted=tenanted)
-    except BadRequest:
-        return None
-    assume(call is not None and call.operation is not None and call.card is None and not call.legacy_card)
-    assert call is not None
-    return call
-
-
-@given(raw=paths, method=st.sampled_from(["GET", "POST", "DELETE"]), tenanted=st.booleans())
-def test_a_path_is_forwarded_only_in_its_canonical_form(*, raw: bytes, method: str, tenanted: bool) -> None:
-    call = accepted(raw, method, tenanted=tenanted)
-    if call is None:
-        return
-    assert forwarded(call, raw) == canonical(raw)

@@ -1,12 +1,21 @@
 """What frames tell."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.a2a import notification
+from gateway.a2a.agent_frame import event_reader
 from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.call import Call
+from gateway.a2a.dialect import Binding, Dialect, Version
+from gateway.a2a.nested_ids import has_duplicates
+from gateway.a2a.operation import Operation
 from gateway.a2a.progress import NOTHING, Progress, read_bare, read_list
 from gateway.a2a.task_state import STATES
 from tests.a2a.sample import CONTEXT, TASK, VECTORS, vector
@@ -326,3 +335,201 @@ NO_ANSWERS = [
 @for_each("frame", NO_ANSWERS)
 def test_what_is_no_answer_is_refused(frame: bytes) -> None:
     assert read_progress(frame, void=True) is None
+
+
+# ---- The events of one stream are read as each would be read by itself -----------------------------------------------
+
+ENVELOPES = (
+    b'{"jsonrpc":"2.0","id":"call-1","result":%b}',
+    b'{"jsonrpc": "2.0", "id": "call-1", "result": %b}',
+    b'{"result":%b,"id":1,"jsonrpc":"2.0"}',
+    b"%b",
+)
+OBJECTS = (
+    b'{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":%b}}',
+    b'{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":%b,"append":true}}',
+    b'{"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": %b, "lastChunk": true}}',
+    b'{"artifactUpdate":{"artifact":%b,"taskId":"t","contextId":"c"}}',
+    b'{"artifactUpdate":{"taskId":"other","contextId":"c","artifact":%b}}',
+    b'{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{},"metadata":%b}}',
+    b'{"artifactUpdate":{"taskId":"t","contextId":"c","append":%b}}',
+    b'{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"},"metadata":%b}}',
+    b'{"kind":"artifact-update","taskId":"t","contextId":"c","artifact":%b}',
+    b'{"task":{"id":"t","contextId":"c","artifacts":[%b]}}',
+)
+ARTIFACTS = (
+    b'{"artifactId":"a","parts":[{"text":"one"}]}', b'{"artifactId":"a","parts":[{"text":"two, \\"artifact\\":{"}]}',
+    b"{}", b"null", b"1", b'"t"', b"true", b" {} ", b'{"x":"\xc3\xa4"}',
+    # What would leave the artifact, or is no value.
+    b"", b"{", b"{}}", b"{},", b'{},"taskId":"other"',
+    b'{}}},"result":{"artifactUpdate":{"taskId":"other","artifact":{}',
+    b'{"x":"\xff"}', b"NaN", b"{}{}", b'1,"contextId":"other","artifact":1', b"[" * 3000 + b"]" * 3000, b'"\\ud800"',
+)  # fmt: skip
+EVENTS = st.builds(
+    lambda envelope, members, artifact: envelope % (members % artifact),
+    st.sampled_from(ENVELOPES),
+    st.sampled_from(OBJECTS),
+    st.sampled_from(ARTIFACTS),
+)
+
+
+def call_over(binding: Binding) -> Call:
+    dialect = Dialect(binding, Version.V1_0)
+    return Call(Operation.SEND_STREAMING_MESSAGE, dialect, "", b"1", None, None, None, b"")
+
+
+CUT = st.tuples(EVENTS, st.integers(0, 200), st.integers(0, 3)).map(
+    lambda cut: cut[0][: cut[1]] + cut[0][cut[1] + cut[2] :]
+)
+
+
+@pytest.mark.parametrize(
+    ("binding", "alone"), [(Binding.JSONRPC, read_progress), (Binding.REST, read_bare)], ids=["jsonrpc", "rest"]
+)
+@given(events=st.lists(EVENTS | CUT, min_size=2, max_size=12))
+def test_an_event_tells_what_it_tells_alone(
+    binding: Binding, alone: Callable[[bytes], Progress | None], events: list[bytes]
+) -> None:
+    read = event_reader(call_over(binding))
+    assert [read(event) for event in events] == [alone(event) for event in events]
+
+
+def test_a_repeated_event_is_not_read_again() -> None:
+    read = event_reader(call_over(Binding.JSONRPC))
+    event = ENVELOPES[0] % OBJECTS[1]
+    first = read(event % ARTIFACTS[0])
+    assert first is not None
+    assert (first.task_id, first.context_id, first.event) == ("t", "c", "artifact")
+    assert read(event % ARTIFACTS[1]) is first
+
+
+# ---- An answer, an event or a notification in which a member stands twice where ids are looked for is none -----------
+
+WORKING_STATE = {"state": "TASK_STATE_WORKING"}
+WHOLE_MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "taskId": "t", "contextId": "c", "parts": [{"text": "hi"}]}
+WHOLE_TASK = {
+    "id": "t",
+    "contextId": "c",
+    "status": {**WORKING_STATE, "message": WHOLE_MESSAGE},
+    "history": [WHOLE_MESSAGE, WHOLE_MESSAGE],
+}
+NEWS = {"taskId": "t", "contextId": "c", "status": {**WORKING_STATE, "message": WHOLE_MESSAGE}}
+ARTIFACT = {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": [{"text": "hi"}]}}
+CONFIG = {"taskId": "t", "id": "p", "url": "https://example.com/"}
+
+TOLD: dict[str, Any] = {
+    "a task of 1.0": {"task": WHOLE_TASK},
+    "a task of 0.3": {"kind": "task", **WHOLE_TASK},
+    "a message of 1.0": {"message": WHOLE_MESSAGE},
+    "a message of 0.3": {"kind": "message", **WHOLE_MESSAGE},
+    "news of 1.0": {"statusUpdate": NEWS},
+    "news as in the schema": {"status_update": {"task_id": "t", "status": WORKING_STATE}},
+    "news of 0.3": {"kind": "status-update", **NEWS},
+    "an artifact of 1.0": {"artifactUpdate": ARTIFACT},
+    "an artifact of 0.3": {"kind": "artifact-update", **ARTIFACT},
+    "a message as in the schema": {"msg": WHOLE_MESSAGE},
+    "another case": {"Task": WHOLE_TASK},
+    "a configuration of 1.0": CONFIG,
+    "a configuration of 0.3": {"taskId": "t", "pushNotificationConfig": {"id": "p", "url": "https://example.com/"}},
+    "configurations": {"configs": [CONFIG, CONFIG]},
+}
+FREE = frozenset({"parts", "artifact", "artifacts", "metadata"})
+"""Members in which nobody looks for an id."""
+
+
+def doubled(tree: Any) -> list[Any]:
+    """The tree with each member of it in turn there twice, but in what is free; the twin's name ends in `~`."""
+    if isinstance(tree, list):
+        return [[*tree[:at], each, *tree[at + 1 :]] for at in range(len(tree)) for each in doubled(tree[at])]
+    if not isinstance(tree, dict):
+        return []
+    found: list[Any] = []
+    for name, value in tree.items():
+        found += [{f"{name}~": value, **tree}, {**tree, f"{name}~": "other"}, {**tree, f"{name}~": None}]
+        if name not in FREE:
+            found += [{**tree, name: each} for each in doubled(value)]
+    return found
+
+
+def written(tree: Any, *, spaced: bool = False, escaped: bool = False) -> bytes:
+    text = json.dumps(tree, separators=None if spaced else (",", ":"))
+    return text.replace('~"', '"').replace('"taskId"', '"t\\u0061skId"' if escaped else '"taskId"').encode()
+
+
+def answered(result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}"
+
+
+@for_each("spaced", [False, True])
+@for_each("escaped", [False, True])
+@for_each("told", TOLD)
+def test_no_member_stands_twice_where_ids_are_looked_for(told: str, *, spaced: bool, escaped: bool) -> None:
+    good = written(TOLD[told], spaced=spaced, escaped=escaped)
+    assert read_progress(answered(good)) is not None
+    assert read_bare(good) is not None
+    cases = doubled(TOLD[told])
+    assert len(cases) > 2
+    for case in cases:
+        frame = written(case, spaced=spaced, escaped=escaped)
+        assert read_progress(answered(frame)) is None, frame
+        assert read_bare(frame) is None, frame
+        assert notification.read(frame) is None, frame
+
+
+def test_a_list_of_configurations_is_looked_through() -> None:
+    assert read_list(b"[" + written(CONFIG) + b"]") is not None
+    for case in doubled([CONFIG, CONFIG]):
+        assert read_list(written(case)) is None
+        assert read_progress(answered(written(case))) is None
+
+
+@for_each(
+    "free",
+    [
+        {"task": {**WHOLE_TASK, "metadata": {"a": 1, "a~": 2}}},
+        {"task": {**WHOLE_TASK, "artifacts": [{"parts": [{"data": {"taskId": "t", "taskId~": "u"}}]}]}},
+        {"message": {**WHOLE_MESSAGE, "parts": [{"text": "a", "text~": "b"}]}},
+        {"artifactUpdate": {**ARTIFACT, "artifact": {"name": "a", "name~": "b"}}},
+        {"task": WHOLE_TASK, "x": {"task": WHOLE_TASK, "task~": WHOLE_TASK}},
+    ],
+)
+def test_what_is_free_is_not_looked_into(free: Any) -> None:
+    assert read_progress(answered(written(free))) is not None
+    assert read_bare(written(free)) is not None
+
+
+@for_each("raw", [b"5", b'"x"', b"null", b"[]", b"[5,[{}],null]", b"{}", b' { "a" : 1 } '])
+def test_what_has_no_members_has_no_twins(raw: bytes) -> None:
+    assert not has_duplicates(raw)
+    assert not has_duplicates(msgspec.Raw(raw.strip()))
+
+
+@for_each("raw", [b"", b"{", b"[1", b'{"a\xff":1}', b'{"\\ud800":1,"a":1}', b'{"a":' * 5000])
+def test_what_cannot_be_read_may_have_some(raw: bytes) -> None:
+    assert has_duplicates(raw)
+
+
+def test_how_deep_something_is_told_costs_no_more_than_its_length() -> None:
+    deep = b'{"status":' * 500 + b'{"a":1,"a":2}' + b"}" * 500
+    assert not has_duplicates(deep)
+
+
+# ---- Errors ----------------------------------------------------------------------------------------------------------
+
+ERROR = {"code": -32001, "message": "no", "data": [{"@type": "x", "metadata": {"taskId": "t"}}]}
+
+
+def test_no_member_of_an_error_stands_twice() -> None:
+    for case in doubled({**ERROR, "data": {"free": ERROR["data"]}}):
+        raw = written(case)
+        if b'"code":"other"' in raw or b'"code":null' in raw:
+            continue
+        assert read_progress(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None, raw
+        assert read_bare(b'{"error":' + raw + b"}") is None, raw
+    raw = b'{"code":1,"message":"a","data":{"metadata":{"taskId":"t","taskId":"u"}}}'
+    assert read_progress(b'{"jsonrpc":"2.0","id":1,"error":' + raw + b"}") is None
+    assert read_bare(b'{"error":' + raw + b"}") is None
+    for beside in (b'"x":1', b'"contextId":5'):
+        result = b"{" + beside + b',"error":' + raw + b"}"
+        assert read_progress(b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}") is None
+        assert read_bare(result) is None

@@ -1,22 +1,19 @@
 """Push configurations in calls and answers, in the hub's words."""
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a import push_config
-from gateway.a2a.fault import BadParams
+from gateway.a2a.dialect import Binding
+from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.json import Tree
-from gateway.a2a.operation import Operation
-from gateway.a2a.push_config import LONGEST_ID, LONGEST_TOKEN, PushConfig
+from gateway.a2a.push_config import LONGEST_ID, LONGEST_TOKEN, PushConfig, restore_tenant
 from tests.table import for_each
 
 URL = "https://hooks.example.net/a2a"
-WHOLE: Tree = {
-    "id": "cfg-1",
-    "taskId": "task-7",
-    "url": URL,
-    "token": "tok-123",
-    "authentication": {"scheme": "Bearer", "credentials": "s3cret"},
-}
 READ = PushConfig(URL, "cfg-1", "task-7", "tok-123", "Bearer", "s3cret")
 
 
@@ -50,28 +47,58 @@ def test_no_secret_and_no_url_is_in_what_is_printed() -> None:
     assert repr(READ) == "PushConfig(id='cfg-1', task_id='task-7')"
 
 
-@for_each("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
-def test_it_is_found_and_replaced_in_a_send(operation: Operation) -> None:
-    params: Tree = {"message": {}, "configuration": {"historyLength": 2, "taskPushNotificationConfig": dict(WHOLE)}}
-    assert push_config.asked(operation, params) == WHOLE
-    push_config.replace_asked(operation, params, {"url": "x"})
-    assert params["configuration"] == {"historyLength": 2, "taskPushNotificationConfig": {"url": "x"}}
+# ---- What an agent echoes of the tenant ------------------------------------------------------------------------------
+
+BINDINGS = (Binding.JSONRPC, Binding.REST)
 
 
-def test_those_of_an_answer_are_found_and_replaced() -> None:
-    one, other = dict(WHOLE), {"url": "x"}
-    for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
-        result = dict(one)
-        assert push_config.answered(operation, result) == [one]
-        push_config.replace_answered(operation, result, [other])
-        assert result == other
-        push_config.replace_answered(operation, result, [])
-        assert result == {}
-        assert push_config.answered(operation, result) == []
-    page: Tree = {"configs": [one, other], "nextPageToken": "n"}
-    assert push_config.answered(Operation.LIST_PUSH_CONFIGS, page) == [one, other]
-    push_config.replace_answered(Operation.LIST_PUSH_CONFIGS, page, [other])
-    assert page == {"configs": [other], "nextPageToken": "n"}
-    assert push_config.answered(Operation.LIST_PUSH_CONFIGS, {"configs": None}) == []
-    assert push_config.answered(Operation.DELETE_PUSH_CONFIG, {"url": "x"}) == []
-    assert push_config.answered(Operation.GET_TASK, {"url": "x"}) == []
+def restored(tree: object, binding: Binding, tenant: str | None) -> object:
+    return json.loads(restore_tenant(json.dumps(tree).encode(), binding, tenant))
+
+
+@for_each(
+    "body",
+    [
+        b"{}", b'{"configs":{"tenant":1}}', b'{"result":null}', b'{"result":[]}', b'{"result":"tenant"}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"x"}}', b'{"result":[null, 1,"tenant"]}',
+        b'{"result":{"configs":null}}', b'{ "result": {"configs":[ ] } }', b'{"id":1, "result": {"id": "c"}}',
+    ],
+)  # fmt: skip
+@for_each("binding", BINDINGS)
+def test_an_answer_of_another_shape_is_given_back_as_it_came(body: bytes, binding: Binding) -> None:
+    assert restore_tenant(body, binding, "acme") == body
+
+
+@for_each(
+    "result",
+    [b'{"tenant":"a","tenant":"b"}', b'{"tenant":"a","Tenant":"b"}', b'[{"tenant":"a","\\u0074enant":"b"}]',
+     b'{"configs":[{"tenant":"a","tenant":"b"}]}', b"[" * 300 + b"]" * 300],
+)  # fmt: skip
+def test_an_answer_that_could_be_read_in_two_ways_is_refused(result: bytes) -> None:
+    with pytest.raises(BadRequest):
+        restore_tenant(b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}", Binding.JSONRPC, "acme")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "tenant", "configs", "result"]), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "tenant", "configs", "result"]), json_values), st.sampled_from(BINDINGS))
+def test_nothing_but_tenants_changes(tree: object, binding: Binding) -> None:
+    kept = tree
+    if binding is Binding.JSONRPC and isinstance(tree, dict) and "result" in tree:
+        # What the envelope does not know may hold anything, and goes.
+        kept = {"result": tree["result"]}
+    assert _without(restored(tree, binding, "acme")) == _without(kept)
+
+
+def _without(tree: object) -> object:
+    if isinstance(tree, dict):
+        return {name: _without(value) for name, value in tree.items() if name != "tenant"}
+    return [_without(value) for value in tree] if isinstance(tree, list) else tree

@@ -1,11 +1,6 @@
 """Queries: one more place for a tenant, and bytes that must survive."""
 
-import re
-from urllib.parse import parse_qsl
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
@@ -107,44 +102,6 @@ def test_the_tenant_is_taken_out_and_the_rest_is_passed_byte_for_byte(
 def test_what_two_servers_could_read_in_two_ways_is_refused(query: bytes) -> None:
     with pytest.raises(BadRequest):
         split_query(query)
-
-
-pieces = st.sampled_from(
-    [
-        b"tenant",
-        b"Tenant",
-        b"id",
-        b"_",
-        b".",
-        b"tenant=x",
-        b"%74enant",
-        b"a",
-        b"=",
-        b"&",
-        b"+",
-        b";",
-        b"%26",
-        b"%3d",
-        b"%ff",
-        b"x",
-    ]
-)
-
-
-@given(st.lists(pieces, max_size=8).map(b"".join))
-def test_what_is_passed_on_names_no_tenant_to_anybody(query: bytes) -> None:
-    try:
-        tenant, passed = split_query(query)
-    except BadRequest:
-        return
-    before = parse_qsl(query.decode(), keep_blank_values=True)
-    after = parse_qsl(passed.decode(), keep_blank_values=True)
-    assert [pair for pair in before if pair[0] != "tenant"] == after
-    assert [value or None for name, value in before if name == "tenant"] in ([], [tenant])
-    # Nor to who takes another separator, or other names for it.
-    names = [name for separator in "&;" for name, _ in parse_qsl(passed.decode(), separator=separator)]
-    assert not [name for name in names if re.search(r"(?i)(?:^|\W)tenant(?:\W|$)", name)]
-    assert split_query(passed) == (None, passed)
 
 
 @for_each(

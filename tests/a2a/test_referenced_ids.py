@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,16 +11,16 @@ from msgspec.structs import replace
 
 from gateway.a2a.bindings import grpc, jsonrpc, rest
 from gateway.a2a.bindings.grpc_method import method_of
-from gateway.a2a.call import NO_IDS, Call, ReferencedIds, Webhook
+from gateway.a2a.call import MOST_REFERENCED_TASKS, NO_IDS, Call, ReferencedIds, Webhook
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadParams
-from gateway.a2a.ids import referenced_ids
+from gateway.a2a.fault import BadParams, BadRequest, DuplicateKey
+from gateway.a2a.ids import referenced_ids, with_context, with_task, without
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import NO_PARAMS
 from gateway.a2a.paths import PathCall, read_rest
 from gateway.a2a.translation import Translation
 from tests.a2a.bindings.grpc_sample import made
-from tests.a2a.dialects import DIALECTS, FILES, Case, call_of, pairs, vector
+from tests.a2a.dialects import DIALECTS, FILES, Case, asked, call_of, hub_params, pairs, vector
 from tests.a2a.sample import CONTEXT, TASK
 from tests.support.grpc_bytes import text_field
 from tests.table import for_each
@@ -408,3 +409,268 @@ def test_no_task_is_overlooked(places: list[tuple[str, str]], method: str) -> No
         return
     assert set(found.tasks) == expected
     assert found.tasks[len(found.tasks) - len(found.references) :] == found.references
+
+
+# ---- A call whose ids could be read in two ways, or not at all, is refused -------------------------------------------
+
+
+@for_each("wrong", [1, True, {}, [], ["t"], 1.5])
+@for_each("name", ["taskId", "task_id", "contextId", "context_id", "id", "sessionId", "session_id"])
+def test_what_is_no_string_where_an_id_stands_is_refused(name: str, wrong: object) -> None:
+    with pytest.raises(BadParams):
+        referenced_ids(rpc("message/send", {"message": SAID, name: wrong}))
+    with pytest.raises(BadParams):
+        referenced_ids(rpc("tasks/get", {"id": "t", name: wrong}))
+    if "ask" in name or "ontext" in name:
+        with pytest.raises(BadParams):
+            referenced_ids(rpc("message/send", {"message": {**SAID, name: wrong}}))
+        with pytest.raises(BadParams):
+            referenced_ids(rpc("tasks/send", {"id": "t", "message": {**SAID, name: wrong}}))
+
+
+@for_each("wrong", ["r", {}, [1], [None], ["r", {}], 1, True])
+@for_each("name", ["referenceTaskIds", "reference_task_ids"])
+def test_what_is_no_list_of_references_is_refused(name: str, wrong: object) -> None:
+    with pytest.raises(BadParams, match=name):
+        referenced_ids(rpc("message/send", {"message": {**SAID, name: wrong}}))
+
+
+def test_a_list_under_both_spellings_is_refused() -> None:
+    with pytest.raises(BadParams, match="two names"):
+        referenced_ids(
+            rpc("SendMessage", {"message": {**SAID, "referenceTaskIds": ["r"], "reference_task_ids": ["r"]}})
+        )
+
+
+@for_each(
+    "params",
+    [
+        {"message": {**SAID, "contextId": "c"}, "contextId": "d"},
+        {"message": {**SAID, "context_id": "c"}, "sessionId": "d"},
+        {"message": SAID, "sessionId": "c", "session_id": "d"},
+    ],
+)
+def test_two_places_that_name_two_contexts_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(BadParams, match="context"):
+        referenced_ids(rpc("SendMessage", params))
+    with pytest.raises(BadParams, match="context"):
+        referenced_ids(over_http("POST", "message:send", params))
+
+
+def test_a_query_that_names_another_context_is_refused() -> None:
+    with pytest.raises(BadParams, match="context"):
+        referenced_ids(rpc("SendMessage", {"message": {**SAID, "contextId": "c"}}, b"contextId=d"))
+
+
+@for_each("push", [{"url": 1}, {"url": HOOK, "token": []}, {"url": HOOK, "authentication": "s"}, {"taskId": 1}])
+def test_a_push_configuration_of_a_wrong_shape_is_refused(push: dict[str, Any]) -> None:
+    with pytest.raises(BadParams):
+        referenced_ids(rpc("SendMessage", {"message": SAID, "configuration": {"taskPushNotificationConfig": push}}))
+
+
+@for_each("name", ["URL", "Url", "uRl"])
+def test_a_webhook_in_another_case_is_refused(name: str) -> None:
+    """Parsers of Go take it."""
+    for push in ({"url": HOOK, name: "https://10.0.0.1"}, {name: "https://10.0.0.1"}):
+        with pytest.raises(BadRequest, match="name 'url' in another spelling"):
+            referenced_ids(rpc("SendMessage", {"message": SAID, "configuration": {"pushNotificationConfig": push}}))
+        with pytest.raises(BadRequest, match="name 'url' in another spelling"):
+            referenced_ids(rpc("CreateTaskPushNotificationConfig", {"taskId": "t", **push}))
+
+
+def test_no_request_names_too_many_tasks() -> None:
+    many = [f"r{number}" for number in range(MOST_REFERENCED_TASKS)]
+    assert (
+        len(referenced_ids(rpc("SendMessage", {"message": {**SAID, "referenceTaskIds": many * 2}})).tasks)
+        == MOST_REFERENCED_TASKS
+    )
+    with pytest.raises(BadParams, match="more than"):
+        referenced_ids(rpc("SendMessage", {"message": {**SAID, "taskId": "t", "referenceTaskIds": many}}))
+
+
+def test_twins_in_a_body_that_nobody_has_read_are_refused() -> None:
+    call = rpc("SendMessage", {"message": {**SAID, "taskId": "t"}})
+    body = call.body.replace(b'"taskId": "t"', b'"taskId": "t", "taskId": "u"')
+    with pytest.raises(DuplicateKey):
+        referenced_ids(replace(call, params=NO_PARAMS, body=body))
+
+
+# ---- Another id stands in place of one, in what is relayed and in what is translated, and nothing else chang----------
+
+MARK = "gw-0123abcd-"
+OTHER = MARK + CONTEXT
+NAMING = [(file, name) for file, name in VECTORS if file == "ListTasks" or file.startswith("Send")]
+
+
+def renamed(tree: Any, old: str, new: str) -> Any:
+    return json.loads(json.dumps(tree).replace(json.dumps(old), json.dumps(new)))
+
+
+# ---- Contexts --------------------------------------------------------------------------------------------------------
+
+
+@for_each(("file", "name"), NAMING)
+def test_another_context_is_relayed_and_translated_in_every_dialect(file: str, name: str) -> None:
+    call = call_of(vector(file)["request"][name], DIALECTS[name])
+    changed = with_context(call, OTHER)
+    assert changed.context_id == referenced_ids(changed).context == OTHER
+    assert referenced_ids(changed).tasks == referenced_ids(call).tasks
+    # The hub, and the agent of the same dialect.
+    assert hub_params(changed) == renamed(hub_params(call), CONTEXT, OTHER)
+    assert asked(changed).context_id == referenced_ids(asked(changed)).context == OTHER
+    # Back again it is what it was, but that gRPC orders its fields.
+    back = with_context(changed, CONTEXT)
+    assert hub_params(back) == hub_params(call)
+    if call.dialect.binding is not Binding.GRPC and call.body:
+        assert json.loads(back.body) == json.loads(call.body)
+
+
+@for_each("pair", pairs())
+def test_another_context_is_put_into_what_the_gateway_has_written(pair: list[Case]) -> None:
+    for case in pair:
+        _has_another_context(case)
+
+
+def _has_another_context(case: Case) -> None:
+    client = call_of(vector(case.file)["request"][case.ours], DIALECTS[case.ours])
+    call = Translation(client, DIALECTS[case.theirs], new_id="new", message_id="m").call
+    context = referenced_ids(call).context
+    changed = with_context(call, OTHER)
+    if context is None:
+        assert changed is call
+        return
+    assert referenced_ids(changed).context == changed.context_id == OTHER, case
+    assert referenced_ids(with_context(changed, context)) == referenced_ids(call), case
+    if call.dialect.binding is Binding.JSONRPC:
+        assert json.loads(changed.body) == renamed(json.loads(call.body), context, OTHER)
+
+
+def test_an_empty_twin_says_the_same_afterwards() -> None:
+    """A reader may look at either."""
+    call = rpc("SendMessage", {"message": {**SAID, "contextId": "", "context_id": "c"}, "sessionId": None})
+    tree = json.loads(with_context(call, "d").body)["params"]
+    assert (tree["message"]["contextId"], tree["message"]["context_id"], tree["sessionId"]) == ("d", "d", "d")
+
+
+@for_each(
+    "call",
+    [
+        rpc("SendMessage", {"message": SAID}),
+        rpc("SendMessage", {"message": {**SAID, "contextId": "", "context_id": None}, "metadata": {"contextId": "c"}}),
+        rpc("GetTask", {"id": "t"}, b"x=1"),
+        over_http("GET", "tasks", query=b"contextId=&status=c"),
+        over_http("POST", "tasks/t:cancel"),
+        over_grpc(Operation.SEND_MESSAGE, Version.V1_0, message={"task_id": "t"}),
+    ],
+)
+def test_a_call_that_names_no_context_stays_the_call_that_it_is(call: Call) -> None:
+    assert with_context(call, "d") is call
+
+
+contexts = st.dictionaries(st.sampled_from(["contextId", "context_id"]), st.just("c"), min_size=1)
+others = st.dictionaries(
+    st.sampled_from(["x", "metadata", "\u00e4", "parts"]), st.sampled_from([1, "c", [], {"contextId": "c"}])
+)
+styles = st.tuples(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t:  ")]), st.booleans())
+
+
+@given(contexts, others, others, styles, st.text(st.characters(codec="utf-8"), min_size=1, max_size=9))
+def test_any_body_has_the_other_context_where_it_had_one_and_nowhere_else(
+    pair_name: dict[str, str],
+    beside: dict[str, Any],
+    around: dict[str, Any],
+    style: tuple[tuple[str, str], bool],
+    context: str,
+) -> None:
+    tree = {"jsonrpc": "2.0", **around, "id": 1, "method": "SendMessage", "params": {**around, "message": {}}}
+    tree["params"]["message"] = {**beside, **pair_name}
+    body = json.dumps(tree, separators=style[0], ensure_ascii=style[1]).encode()
+    call = jsonrpc.read_call(jsonrpc.open_envelope(body), PathCall(), b"", None)
+    changed = with_context(call, context)
+    tree["params"]["message"] |= dict.fromkeys(pair_name, context)
+    assert json.loads(changed.body) == tree
+    unread = with_context(replace(call, params=NO_PARAMS), context)
+    assert (unread.body, unread.params) == (changed.body, NO_PARAMS)
+
+
+# ---- Tasks -----------------------------------------------------------------------------------------------------------
+
+
+@for_each(
+    ("method", "params", "places"),
+    [
+        ("tasks/send", {"id": "t", "message": {**SAID, "metadata": {"id": "t"}}}, ["id"]),
+        ("tasks/sendSubscribe", {"message": {**SAID, "taskId": "t"}, "id": "t", "taskId": "t"}, ["id", "taskId"]),
+        ("tasks/get", {"id": "t", "historyLength": 3}, ["id"]),
+        ("tasks/cancel", {"id": "t"}, ["id"]),
+        ("tasks/resubscribe", {"id": "t"}, ["id"]),
+        ("tasks/pushNotification/set", {"id": "t", "pushNotificationConfig": {"url": "t"}}, ["id"]),
+        ("tasks/pushNotification/get", {"id": "t"}, ["id"]),
+    ],
+)
+def test_a_task_that_its_client_named_is_another_to_the_agent(
+    method: str, params: dict[str, Any], places: list[str]
+) -> None:
+    call = rpc(method, params)
+    changed = with_task(call, MARK + "t")
+    expected = {**params, **dict.fromkeys(places, MARK + "t")}
+    if "taskId" in params.get("message", {}):
+        expected["message"] = {**params["message"], "taskId": MARK + "t"}
+    assert json.loads(changed.body)["params"] == expected
+    assert changed.task_id == MARK + "t"
+    assert referenced_ids(changed).tasks == (MARK + "t",)
+    assert json.loads(with_task(changed, "t").body) == json.loads(call.body)
+
+
+@for_each(
+    "call",
+    [
+        rpc("tasks/send", {"message": {**SAID, "referenceTaskIds": ["t"]}}),
+        rpc("ListTasks", {"contextId": "c"}),
+        over_http("GET", "tasks/t"),
+        over_grpc(Operation.GET_TASK, Version.V1_0, id="t"),
+    ],
+)
+def test_no_other_call_has_a_task_that_its_client_named(call: Call) -> None:
+    with pytest.raises(ValueError, match="no task"):
+        with_task(call, "u")
+
+
+# ---- Without a mark --------------------------------------------------------------------------------------------------
+
+
+@for_each("binding", [Binding.JSONRPC, Binding.REST])
+def test_a_mark_is_cut_out_of_json(binding: Binding) -> None:
+    tree = {"id": f"{MARK}t", MARK: [f"a{MARK}", f"{MARK}{MARK}"], "text": f"see {MARK}chat-1, \u00e4", "n": 1.5}
+    for frame in (json.dumps(tree, indent=1).encode(), json.dumps(tree, ensure_ascii=False).encode()):
+        found = without(frame, MARK.encode(), binding, version=Version.V1_0, operation=Operation.GET_TASK, event=False)
+        assert json.loads(found) == {"id": "t", "": ["a", ""], "text": "see chat-1, \u00e4", "n": 1.5}
+
+
+@for_each("binding", list(Binding))
+def test_a_frame_without_a_mark_is_the_frame(binding: Binding) -> None:
+    frame = made(Operation.GET_TASK, Version.V1_0, id="t") if binding is Binding.GRPC else b'{"id":"t"}'
+    assert (
+        without(frame, MARK.encode(), binding, version=Version.V1_0, operation=Operation.GET_TASK, event=False) is frame
+    )
+
+
+@given(st.recursive(st.text(max_size=5), lambda below: st.lists(below) | st.dictionaries(st.text(max_size=5), below)))
+def test_json_without_a_mark_is_json_all_the_same(tree: Any) -> None:
+    frame = msgspec.json.encode({"x": tree, "t": MARK})
+    found = without(
+        frame, MARK.encode(), Binding.JSONRPC, version=Version.V1_0, operation=Operation.GET_TASK, event=True
+    )
+    assert json.loads(found) == {"x": tree, "t": ""}
+
+
+def test_a_mark_is_cut_out_of_a_message_of_grpc() -> None:
+    # The answer has its message under the number that the request has.
+    answer, plain = (
+        over_grpc(Operation.SEND_MESSAGE, Version.V1_0, message={"context_id": context}).body
+        for context in (OTHER, CONTEXT)
+    )
+    found = without(
+        answer, MARK.encode(), Binding.GRPC, version=Version.V1_0, operation=Operation.SEND_MESSAGE, event=False
+    )
+    assert found == plain

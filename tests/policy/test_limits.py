@@ -2,11 +2,15 @@
 
 import asyncio
 import re
+from random import Random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.limits import OverRate, Permit, Quota, RateLimitState, ratelimit_headers
+from gateway.policy.limits import LimiterState, Limits, OverRate, Permit, Quota, RateLimitState, ratelimit_headers
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
 from tests.policy.simulated import now, run, settle
 from tests.table import for_each
@@ -120,17 +124,6 @@ def test_of_tenants_that_are_not_named_those_quiet_longest_are_forgotten_first()
         standing(made, "first", 0.0)
     assert standing(made, "second") is not None
     assert len(made.unnamed_tenants) == 2
-
-
-def test_a_tenant_with_a_call_under_way_is_not_forgotten() -> None:
-    made, _ = limits({"*": Quota(concurrency=1, queue=0)}, most_unnamed=2)
-    permit = admitted(made, "first")
-    for number in range(100):
-        admitted(made, f"tenant-{number}").release()
-        with pytest.raises(ConcurrencyLimited):
-            made.admit("first", CRM, stream=False, now=0.0)
-    assert len(made.unnamed_tenants) == 2
-    permit.release()
 
 
 def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
@@ -333,19 +326,6 @@ def test_a_call_can_be_cancelled_at_any_turn_of_the_loop(before: int, after: int
     run(main())
 
 
-def test_what_is_never_awaited_holds_nothing() -> None:
-    async def main() -> None:
-        made, _ = limits({ACME: Quota(concurrency=1, streams=1)}, clock=now)
-        permit = admitted(made)
-        unwanted = made.admit(ACME, CRM, stream=True, now=now())
-        assert asyncio.iscoroutine(unwanted)
-        unwanted.close()
-        permit.release()
-        assert made.tenants[ACME].idle
-
-    run(main())
-
-
 def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
     weights = {f"tenant-{number}": float(number % 4 + 1) for number in range(8)}
 
@@ -397,8 +377,283 @@ def test_of_several_processes_each_enforces_its_share() -> None:
         permit.release()
 
 
-def test_nothing_is_awaited_where_there_is_place() -> None:
-    made, _ = limits({ACME: Quota(requests=(5.0, 60.0), concurrency=4)}, {CRM: Quota(concurrency=4)})
-    # The helper drives the coroutine by hand: it must not suspend.
-    assert standing(made, ACME) is not None
+# ---- Streams and bytes: what is counted while it lasts, and what is owed afterwards ----------------------------------
+
+# ---- Streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_has_begun_leaves_its_place_to_the_next_call() -> None:
+    made, _ = limits({ACME: Quota(concurrency=1, queue=0)}, {CRM: Quota(concurrency=1, queue=0)})
+    streams = []
+    for _ in range(5):
+        permit = admitted(made, stream=True)
+        with pytest.raises(ConcurrencyLimited):
+            made.admit(ACME, CRM, stream=True, now=0.0)
+        permit.streaming()
+        streams.append(permit)
+    for permit in streams:
+        permit.release()
+    assert made.tenants[ACME].idle
+    assert made.agents[CRM].idle
+
+
+def test_as_many_streams_are_open_as_may_be_of_the_tenant_and_of_the_agent() -> None:
+    made, hits = limits({ACME: Quota(streams=1)}, {CRM: Quota(streams=2)})
+    first = admitted(made, stream=True)
+    first.streaming()
+    with pytest.raises(StreamsLimited) as refused:
+        made.admit(ACME, ERP, stream=True, now=0.0)
+    assert refused.value.retry_after == 5.0
+    second = admitted(made, GLOBEX, stream=True)
+    with pytest.raises(StreamsLimited):
+        made.admit("initech", CRM, stream=True, now=0.0)
+    assert hits == [("streams", "tenant", ACME), ("streams", "agent", CRM)]
+    # Calls that are none are not meant.
     admitted(made).release()
+    second.release()
+    admitted(made, "initech", stream=True).release()
+    first.release()
+    admitted(made, stream=True).release()
+
+
+def test_a_stream_counts_while_it_waits_for_its_place() -> None:
+    async def main() -> None:
+        made, _ = limits({ACME: Quota(concurrency=1, streams=1)}, clock=now)
+        permit = admitted(made)
+        call = waiting(made, stream=True)
+        await settle()
+        with pytest.raises(StreamsLimited):
+            made.admit(ACME, CRM, stream=True, now=now())
+        permit.release()
+        (await call).release()
+        assert made.tenants[ACME].open == 0
+
+    run(main())
+
+
+def test_a_call_that_turns_out_to_be_a_stream_is_one_of_them() -> None:
+    made, _ = limits({ACME: Quota(streams=1)})
+    permits = [admitted(made), admitted(made)]
+    for permit in permits:
+        # It cannot be refused any more.
+        permit.streaming()
+    with pytest.raises(StreamsLimited):
+        made.admit(ACME, CRM, stream=True, now=0.0)
+    permits[0].release()
+    with pytest.raises(StreamsLimited):
+        made.admit(ACME, CRM, stream=True, now=0.0)
+    permits[1].release()
+    admitted(made, stream=True).release()
+
+
+# ---- Bytes -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_moved_is_owed_before_the_next_request() -> None:
+    made, hits = limits({ACME: Quota(bandwidth=1000.0, requests=(10.0, 60.0))}, {CRM: Quota(bandwidth=500.0)})
+    made.spend(ACME, CRM, 3000, 0.0)
+    with pytest.raises(RateLimited) as refused:
+        standing(made, ACME, 0.0)
+    assert refused.value.retry_after == pytest.approx(2.0)
+    with pytest.raises(RateLimited) as refused:
+        made.admit(GLOBEX, CRM, stream=False, now=0.0)
+    assert refused.value.retry_after == pytest.approx(5.0)
+    assert hits == [("bandwidth", "tenant", ACME), ("bandwidth", "agent", CRM)]
+    # None of its requests was charged.
+    assert standing(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
+    assert made.admit(GLOBEX, CRM, stream=False, now=5.5) is None
+
+
+def test_what_is_not_limited_is_not_metered() -> None:
+    made, _ = limits({ACME: Quota(concurrency=1), GLOBEX: Quota(bandwidth=1.0)}, {CRM: Quota(concurrency=1)})
+    made.spend(ACME, CRM, 10**9, 0.0)
+    assert standing(made, ACME) is None
+    admitted(made).release()
+    made.configure({ACME: Quota(requests=(1.0, 60.0))}, {})
+    made.spend(GLOBEX, CRM, 10**9, 0.0)
+    assert standing(made, GLOBEX) is None
+
+
+# ---- Limits that change while calls are under way: new figures at once, nothing dropped, nothing forgotten -----------
+
+
+def configured(tenants: dict[str, Quota], agents: dict[str, Quota] | None = None) -> Limits:
+    limits = Limits(clock=lambda: 0.0)
+    limits.configure(tenants, agents or {})
+    return limits
+
+
+def passing(limits: Limits, tenant: str = ACME, at: float = 0.0) -> int:
+    """How many requests pass at once."""
+    passed = 0
+    while True:
+        try:
+            assert standing(limits, tenant, at) is not None
+        except OverRate:
+            return passed
+        passed += 1
+
+
+def test_a_reload_that_changes_nothing_gives_nobody_a_new_burst() -> None:
+    limits = configured({ACME: Quota(requests=(10.0, 60.0)), "*": Quota(requests=(5.0, 60.0))})
+    assert (passing(limits), passing(limits, "globex")) == (10, 5)
+    for _ in range(10):
+        limits.configure({ACME: Quota(requests=(10.0, 60.0)), "*": Quota(requests=(5.0, 60.0))}, {})
+        assert (passing(limits), passing(limits, "globex")) == (0, 0)
+
+
+def test_new_rates_hold_at_once() -> None:
+    limits = configured({ACME: Quota(requests=(10.0, 60.0)), "*": Quota(requests=(5.0, 60.0))})
+    assert (passing(limits), passing(limits, "globex")) == (10, 5)
+    limits.configure({ACME: Quota(requests=(600.0, 60.0)), "*": Quota(requests=(60.0, 60.0))}, {})
+    assert (passing(limits), passing(limits, "globex")) == (590, 55)
+    assert (passing(limits, at=1.0), passing(limits, "globex", 1.0)) == (10, 1)
+
+
+def test_what_was_spent_under_the_common_limit_is_spent_under_ones_own_and_back() -> None:
+    common = Quota(requests=(10.0, 60.0))
+    limits = configured({"*": common})
+    assert passing(limits) == 10
+    limits.configure({"*": common, ACME: Quota(requests=(12.0, 60.0))}, {})
+    assert passing(limits) == 2
+    limits.configure({"*": common}, {})
+    assert passing(limits) == 0
+    limits.configure({"*": Quota(requests=(11.0, 60.0))}, {})
+    assert passing(limits) == 1
+
+
+def test_the_name_in_counts_is_that_of_the_file_as_it_is_now() -> None:
+    hits: list[tuple[str, str, str]] = []
+    limits = Limits(clock=lambda: 0.0, on_hit=lambda *hit: hits.append(hit))
+    quota = Quota(requests=(1.0, 60.0))
+    for tenants in ({"*": quota}, {"*": quota, ACME: quota}, {"*": quota}):
+        limits.configure(tenants, {})
+        passing(limits)
+    assert [name for _, _, name in hits] == ["other", ACME, "other"]
+
+
+def test_calls_under_way_count_under_new_figures() -> None:
+    limits = configured({ACME: Quota(concurrency=2, queue=0, streams=2)}, {CRM: Quota(concurrency=2, queue=0)})
+    permits = [admitted(limits, stream=True), admitted(limits, stream=True)]
+    limits.configure({ACME: Quota(concurrency=3, queue=0, streams=3)}, {CRM: Quota(concurrency=3, queue=0)})
+    permits.append(admitted(limits, stream=True))
+    limits.configure({ACME: Quota(concurrency=1, queue=0, streams=9)}, {})
+    for permit in permits:
+        with pytest.raises(ConcurrencyLimited):
+            limits.admit(ACME, CRM, stream=True, now=0.0)
+        permit.release()
+    limits.configure({ACME: Quota(streams=1)}, {})
+    permit = admitted(limits, stream=True)
+    with pytest.raises(StreamsLimited):
+        limits.admit(ACME, CRM, stream=True, now=0.0)
+    permit.release()
+
+
+@for_each(
+    ("tenants", "agents"),
+    [
+        ({ACME: Quota(concurrency=5)}, {CRM: Quota(concurrency=5)}),
+        ({ACME: Quota()}, {CRM: Quota()}),
+        ({}, {}),
+        ({"*": Quota(concurrency=5)}, {}),
+    ],
+)
+def test_who_waits_is_let_in_as_soon_as_it_may_be(tenants: dict[str, Quota], agents: dict[str, Quota]) -> None:
+    async def main() -> None:
+        limits = Limits(clock=now)
+        limits.configure({ACME: Quota(concurrency=2)}, {CRM: Quota(concurrency=1)})
+        first = admitted(limits)
+        at_the_agents, at_the_tenants = waiting(limits), waiting(limits)
+        await settle()
+        limits.configure(tenants, agents)
+        await settle()
+        for call in (at_the_agents, at_the_tenants):
+            call.result().release()
+        first.release()
+        assert now() == 0.0
+        for account in (*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()):
+            assert account.idle
+
+    run(main())
+
+
+def test_permits_of_a_limit_that_is_gone_are_given_back_in_peace() -> None:
+    limits = configured({ACME: Quota(concurrency=1, queue=0)}, {CRM: Quota(concurrency=1, queue=0)})
+    permit = admitted(limits)
+    limits.configure({}, {})
+    assert limits.admit(ACME, CRM, stream=False, now=0.0) is None
+    limits.configure({ACME: Quota(concurrency=1, queue=0)}, {})
+    # Those that were counted by what was forgotten are not counted by what is new.
+    other = admitted(limits)
+    permit.release()
+    with pytest.raises(ConcurrencyLimited):
+        limits.admit(ACME, CRM, stream=False, now=0.0)
+    other.release()
+    admitted(limits).release()
+
+
+def test_a_new_number_of_processes_is_a_new_share() -> None:
+    limits = configured({ACME: Quota(requests=(10.0, 60.0)), "*": Quota(requests=(10.0, 60.0))})
+    limits.configure({ACME: Quota(requests=(10.0, 60.0)), "*": Quota(requests=(10.0, 60.0))}, {}, replicas=2)
+    assert (passing(limits), passing(limits, "globex")) == (5, 5)
+    limits.configure({ACME: Quota(requests=(10.0, 60.0)), "*": Quota(requests=(10.0, 60.0))}, {})
+    assert (passing(limits), passing(limits, "globex")) == (5, 5)
+
+
+quotas = st.builds(
+    Quota,
+    requests=st.one_of(st.none(), st.just((1000.0, 60.0))),
+    concurrency=st.one_of(st.none(), st.integers(1, 4)),
+    queue=st.integers(0, 4),
+    streams=st.one_of(st.none(), st.integers(1, 4)),
+    bandwidth=st.one_of(st.none(), st.just(1e9)),
+    weight=st.sampled_from([0.5, 1.0, 4.0]),
+)
+worlds = st.tuples(
+    st.dictionaries(st.sampled_from(["*", "acme", "globex"]), quotas, max_size=3),
+    st.dictionaries(st.sampled_from(["crm", "erp"]), quotas, max_size=2),
+)
+
+
+async def serve(limits: Limits, tenant: str, agent: str, chance: Random) -> None:
+    """One call, from its arrival to its end."""
+    stream = chance.random() < 0.5
+    try:
+        await limits.arrive(tenant, now())
+        permit = limits.admit(tenant, agent, stream=stream, now=now())
+        if permit is not None and not isinstance(permit, Permit):
+            permit = await permit
+    except RateLimited:
+        return
+    try:
+        await asyncio.sleep(chance.random())
+        if permit is not None and stream:
+            permit.streaming()
+            await asyncio.sleep(chance.random())
+        limits.spend(tenant, agent, 10, now())
+    finally:
+        if permit is not None:
+            permit.release()
+
+
+@given(worlds=st.lists(worlds, min_size=1, max_size=6), seed=st.integers(0, 2**32))
+def test_after_any_reloads_under_load_nothing_is_held_and_nobody_waits(worlds: list[Any], seed: int) -> None:
+    chance = Random(seed)
+
+    async def main() -> None:
+        limits = Limits(clock=now, most_unnamed=3)
+        accounts, calls = set[LimiterState](), list[asyncio.Task[None]]()
+        for tenants, agents in worlds:
+            limits.configure(tenants, agents)
+            for _ in range(12):
+                tenant, agent = chance.choice(["acme", "globex", "initech"]), chance.choice(["crm", "erp", "hr"])
+                calls.append(asyncio.get_running_loop().create_task(serve(limits, tenant, agent, chance)))
+                await asyncio.sleep(chance.random() * 0.2)
+                if chance.random() < 0.1:
+                    chance.choice(calls).cancel()
+                accounts |= {*limits.tenants.values(), *limits.unnamed_tenants.values(), *limits.agents.values()}
+        await asyncio.wait(calls)
+        assert all(call.cancelled() or call.exception() is None for call in calls)
+        assert all(account.idle for account in accounts)
+
+    run(main())

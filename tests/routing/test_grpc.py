@@ -84,16 +84,6 @@ def test_the_name_of_an_agent_stands_for_its_path_and_is_marked_as_that() -> Non
     assert answers(found) == answers(found, "nobody") == "no_route"
 
 
-def test_a_tenant_of_the_file_needs_no_name() -> None:
-    it = match("billing", "/a2a", tenant="invoices")
-    found = table(agent(it))
-    verdict = asked(found, "invoices")
-    assert verdict.rule is not None
-    assert not verdict.rule.addressed
-    assert found.grpc_address(it) == GrpcAddress("invoices")
-    assert answers(found, "billing") == "no_route"
-
-
 def test_a_match_without_a_path_asks_for_what_it_asked_for() -> None:
     root = match("status", "/")
     found = table(agent(root), agent(match("billing", tenant="invoices")))
@@ -220,13 +210,6 @@ def test_the_matches_of_one_agent_are_one_where_they_ask_for_the_same() -> None:
     assert found.grpc_address(one) == found.grpc_address(other) == GrpcAddress("billing")
 
 
-def test_a_name_that_is_the_agents_own_tenant_too_is_its_tenant() -> None:
-    found = table(agent(match("billing", "/a"), match("billing", "/b", tenant="billing", line=2)))
-    verdict = asked(found, "billing")
-    assert verdict.rule is not None
-    assert not verdict.rule.addressed
-
-
 @for_each("own", ["by_tenant", "require_tenant"])
 def test_no_name_stands_for_the_path_of_an_agent_with_tenants_of_its_own(own: str) -> None:
     def crm(*rules: Rule) -> AgentRules:
@@ -286,13 +269,6 @@ def test_a_host_is_lost_as_a_path_is_and_the_name_of_the_agent_stands_for_it() -
     assert answers(found, key="batch") == "crm"
     addresses = [found.grpc_address(rule) for rule in (alone, wild, keyed, named)]
     assert addresses == [GrpcAddress("acme"), GrpcAddress("billing"), GrpcAddress(None), GrpcAddress("t")]
-
-
-def test_a_tenant_at_two_hosts_is_neithers() -> None:
-    one, other = match("billing", tenant="t", host="a.example"), match("status", tenant="t", host="b.example")
-    found = table(agent(one), agent(other))
-    assert asked(found, "t").fault is RouteConflict
-    assert found.grpc_address(one) is found.grpc_address(other) is None
 
 
 def test_a_name_that_is_nobodys_is_not_the_general_agents() -> None:

@@ -1,9 +1,11 @@
 """Every combination of host, path, key, claim and tenant, and their conflicts."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a.fault import (
     AuthMissing,
@@ -16,11 +18,20 @@ from gateway.a2a.fault import (
     TenantDenied,
     TenantDeniedEndpoint,
 )
+from gateway.listener.request_parser import host_name
 from gateway.principal import Principal
-from gateway.routing.endpoint import claim_condition
+from gateway.routing.endpoint import (
+    HOST,
+    Condition,
+    claim_condition,
+    explain_conflict,
+    host_named,
+    patterns,
+)
 from gateway.routing.explain import explain
 from gateway.routing.route import AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
 from gateway.routing.table import Table
+from gateway.routing.token_claim import claim_values
 from tests.routing.tables import COMBINATIONS, EVERYTHING, KEYS, agent, knock, resolve, rule, table
 from tests.support.yardstick import growth
 from tests.table import for_each
@@ -327,3 +338,170 @@ def test_over_grpc_there_is_one_endpoint_and_it_is_resolved_as_any_other() -> No
     assert found.resolve(endpoint, knock(("host",))).route is None
     without = table(*agents)
     assert (without.grpc, without.grpc_endpoint, without.grpc_address(at_path)) == (False, None, None)
+
+
+# ---- What operators are told of every rule: that it is taken, or why it is not ---------------------------------------
+
+
+def test_every_candidate_is_explained_with_its_line() -> None:
+    found = table(agent("it", rule("it", ("path", "key"), 7)), agent("other", rule("other", ("path", "tenant"), 9)))
+    asked = knock(("path", "tenant"))
+    verdict = explain(found, found.locate(asked.host, asked.path), asked)
+    by_line = {candidate.rule.place.line: candidate for candidate in verdict.candidates}
+    assert by_line[9].taken
+    assert not by_line[7].taken
+    assert "API key 'batch'" in by_line[7].why
+    verdict = explain(found, None, knock(()), everything=True)
+    assert {candidate.rule.agent for candidate in verdict.candidates} == {"it", "other"}
+    assert all("is at /a2a" in candidate.why for candidate in verdict.candidates)
+
+
+def explained(found: Table, asked: RoutingInput) -> dict[str, str]:
+    verdict = explain(found, found.locate(asked.host, asked.path), asked, everything=True)
+    return {candidate.rule.agent: candidate.why for candidate in verdict.candidates}
+
+
+def at(name: str, host: str | None, *path: str, conditions: Iterable[tuple[object, ...]] = ()) -> AgentRules:
+    return agent(name, Rule(name, host, path, frozenset(conditions), Place("f", 1)))
+
+
+def test_a_rule_elsewhere_is_told_with_what_is_true_of_it() -> None:
+    found = table(
+        at("root", None),
+        at("short", None, "a"),
+        at("long", None, "a", "b"),
+        at("exact", "h.example", "a"),
+        at("pattern", "*.example", "a"),
+    )
+    assert explained(found, RoutingInput(("a", "b"), "", None, Principal("acme"))) == {
+        "root": "is at /, but /a/b is a longer path",
+        "short": "is at /a, but /a/b is a longer path",
+        "long": "all it asks for holds",
+        "exact": "is at h.example/a, and the request names no host",
+        "pattern": "is at *.example/a, and the request names no host",
+    }
+    assert explained(found, RoutingInput(("a", "b"), "h.example", None, Principal("acme"))) == {
+        "root": "is at /, but h.example/a has a more exact host",
+        "short": "is at /a, but h.example/a has a more exact host",
+        "long": "is at /a/b, but h.example/a has a more exact host",
+        "exact": "all it asks for holds",
+        "pattern": "is at *.example/a, but h.example/a has a more exact host",
+    }
+    assert explained(found, RoutingInput(("x",), "other.test", None, Principal("acme"))) == {
+        "root": "all it asks for holds",
+        "short": "is at /a",
+        "long": "is at /a/b",
+        "exact": "is at h.example/a",
+        "pattern": "is at *.example/a",
+    }
+
+
+def test_a_rule_that_holds_and_does_not_win_is_told_why() -> None:
+    key, tenant = ("key", "batch"), ("tenant", "t")
+    found = table(
+        at("general", None, "a"),
+        at("keyed", None, "a", conditions=[key]),
+        at("named", None, "a", conditions=[tenant]),
+        at("own", None, "own"),
+        acme=Reach(frozenset({"general", "keyed", "named"})),
+    )
+    both = explained(found, RoutingInput(("a",), "", "t", Principal("acme", key="batch")))
+    assert both["general"].endswith("asks for all of it and more")
+    assert both["keyed"] == "holds, but so does what 'named' asks for, and neither asks for all that the other does"
+    assert explained(found, RoutingInput(("a",), "", "t", Principal("acme")))["general"] == (
+        "holds, but 'named' asks for all of it and more"
+    )
+    assert explained(found, RoutingInput(("a",), "", None, None))["general"] == (
+        "holds, but a stranger may call nothing: it shows no credential"
+    )
+    assert explained(found, RoutingInput(("a",), "", None, Principal("nobody", method="jwt")))["general"] == (
+        "holds, but the tenant 'nobody' is not admitted"
+    )
+    assert explained(found, RoutingInput(("own",), "", None, Principal("acme")))["own"] == (
+        "all it asks for holds, but 'acme' may not call it"
+    )
+    narrowed = Principal("acme", key="batch", narrowed=frozenset({"keyed"}))
+    assert explained(found, RoutingInput(("a",), "", "t", narrowed))["named"].startswith("holds")
+    narrowed = Principal("acme", key="other", narrowed=frozenset({"keyed"}))
+    assert explained(found, RoutingInput(("a",), "", "t", narrowed))["named"] == (
+        "all it asks for holds, but the key 'other' may not call it"
+    )
+
+
+def test_a_private_card_is_explained_to_operators_as_it_is() -> None:
+    rule = Rule("own", None, ("own",), frozenset(), Place("f", 1))
+    found, hidden = table(agent("own", rule)), table(agent("own", rule, public=False))
+    asked = RoutingInput(("own",))
+    [candidate] = explain(hidden, hidden.locate("", ("own",)), asked, card=True).candidates
+    assert (candidate.taken, candidate.why) == (False, "all it asks for holds, but a stranger may not call it")
+    [candidate] = explain(found, found.locate("", ("own",)), asked, card=True).candidates
+    assert candidate.taken
+
+
+def test_the_explained_verdict_is_the_one_that_traffic_gets() -> None:
+    for one, other in itertools.combinations(COMBINATIONS, 2):
+        found = table(agent("it", rule("it", one)), agent("other", rule("other", other)))
+        for shown in COMBINATIONS:
+            asked = knock(shown)
+            explained = explain(found, found.locate(asked.host, asked.path), asked)
+            assert (explained.route, explained.fault) == (resolve(found, asked).route, resolve(found, asked).fault)
+
+
+# ---- One place where clients knock: which rules are looked at there, and which of them wins --------------------------
+
+
+def test_a_host_is_looked_for_from_the_most_exact_pattern_on() -> None:
+    assert list(patterns("a.b.example")) == ["a.b.example", "*.b.example", "*.example"]
+    assert list(patterns("localhost")) == ["localhost"]
+
+
+@given(st.text(st.characters(max_codepoint=255)) | st.from_regex(r"[A-Za-z0-9._\[\]:-]{0,30}", fullmatch=True))
+def test_a_host_that_is_named_is_the_one_that_traffic_reads(text: str) -> None:
+    read = host_name(text.encode("latin-1"))
+    expected = read if read is not None and HOST.fullmatch(read) is not None else None
+    assert host_named(text) == ("" if not text else expected)
+
+
+def test_true_is_not_one() -> None:
+    assert claim_condition("x", True) != claim_condition("x", 1)
+    assert claim_values({"x": True}, "x") == (claim_condition("x", True)[2],)
+
+
+KEY: Condition = ("key", "batch")
+TENANT: Condition = ("tenant", "billing")
+TEAM, ROLE, OTHER_ROLE = claim_condition("team", "red"), claim_condition("role", "a"), claim_condition("role", "b")
+
+
+def contender(agent: str, *conditions: Condition) -> Rule:
+    return Rule(agent, None, ("a2a",), frozenset(conditions), Place("gateway.yaml", 1))
+
+
+@for_each(
+    ("one", "other", "words"),
+    [
+        ((KEY,), (TENANT,), "two agents, one by its API key and one by its tenant"),
+        ((TENANT,), (KEY,), "two agents, one by its API key and one by its tenant"),
+        ((TEAM,), (TENANT,), "two agents, one by the claim 'team' and one by its tenant"),
+        ((TEAM,), (ROLE,), "two agents, one by the claim 'role' and one by the claim 'team'"),
+        ((ROLE,), (OTHER_ROLE,), "two agents, both by the claim 'role'"),
+        # What both ask for picks neither.
+        ((TENANT, TEAM), (TENANT, ROLE), "two agents, one by the claim 'role' and one by the claim 'team'"),
+        ((TEAM, ROLE), (TENANT,), "two agents, one by the claim 'role' and the claim 'team' and one by its tenant"),
+        ((TENANT,), (TENANT,), "two agents that only their paths tell apart, and gRPC has no paths"),
+    ],
+)
+def test_the_sources_are_those_that_differ(
+    one: tuple[Condition, ...], other: tuple[Condition, ...], words: str
+) -> None:
+    assert explain_conflict((contender("one", *one), contender("other", *other))) == f"the request names {words}"
+
+
+def test_of_several_the_one_of_another_agent_that_asks_for_most_is_told() -> None:
+    contenders = (
+        contender("one", TEAM, ROLE),
+        contender("one", KEY),
+        contender("other", KEY),
+        contender("third", TENANT, KEY),
+    )
+    told = explain_conflict(contenders)
+    assert told.endswith("one by its API key and its tenant and one by the claim 'role' and the claim 'team'")

@@ -117,14 +117,6 @@ async def test_where_neither_tells_it_is_the_generation_in_which_the_caller_made
         assert generation_of(await about(gateway, method, OLDER)) == "0.3"
 
 
-@for_each("speaks", GENERATIONS)
-async def test_a_client_of_0_3_gets_0_3_throughout(speaks: str) -> None:
-    async with facing(speaks) as (gateway, _):
-        assert generation_of(await asked(gateway, "message/send", PURE)) == "0.3"
-        for method in ABOUT_A_TASK:
-            assert generation_of(await about(gateway, method)) == "0.3"
-
-
 async def test_a_list_is_in_the_generation_of_the_version_or_of_what_the_caller_sent_last() -> None:
     async with facing("1.0") as (gateway, backend):
 

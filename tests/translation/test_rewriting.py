@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import JSON, RESULT, card_of, fronted
+from tests.support.gateway import JSON, card_of, fronted
 from tests.support.scripted import (
     Wire,
     answers,
-    chunked,
     whole,
 )
 from tests.table import for_each
@@ -193,9 +192,3 @@ async def test_an_extended_card_that_is_too_long_is_refused() -> None:
     async with fronted(ExtendedAgent(long), card=card_of("http://127.0.0.1/", *DIALECTS)) as (gateway, _):
         answer = await gateway.post("/echo", b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}')
         assert answer.json["error"]["code"] == -32006
-
-
-async def test_an_answer_in_chunks_is_passed_whole() -> None:
-    async with fronted(answers(chunked([RESULT[:10], RESULT[10:]]))) as (gateway, _):
-        answer = await gateway.post("/echo")
-        assert (answer.body, answer.header("content-length")) == (RESULT, str(len(RESULT)))

@@ -4,13 +4,12 @@ import asyncio
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from tests.support.gateway import Scripted
-from tests.support.scripted import Received, Wire, chunk, head
+from tests.support.scripted import Wire, chunk, head
 from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
@@ -47,24 +46,6 @@ async def test_a_good_answer_of_1_0_is_of_a_type_that_its_client_reads(
     async with agent(plays(result(TASK_0_3)), tmp_path, "jsonrpc 0.3") as (gateway, client):
         answer = await client.get(gateway.url + "/tasks/t", headers={"a2a-version": "1.0", "accept": accept})
     assert answer.headers["content-type"] == expected
-
-
-async def test_numbers_keep_every_digit_on_the_way(tmp_path: Path) -> None:
-    numbers = '{"big": 123456789012345678901234567890, "whole": 1.0, "small": 1e-7, "int": 3}'
-
-    def answer(request: Received) -> bytes:
-        task = json.dumps(TASK_0_3)[:-1] + ', "metadata": ' + numbers + "}"
-        body = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (
-            json.dumps(json.loads(request.body)["id"]).encode(),
-            task.encode(),
-        )
-        return head(b"content-length: %d" % len(body)) + body
-
-    async with agent(plays(answer), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        said = await client.get(gateway.url + "/tasks/t", headers={"a2a-version": "1.0"})
-    assert b'"big":123456789012345678901234567890' in said.content
-    assert b'"whole":1.0,' in said.content
-    assert b'"int":3}' in said.content
 
 
 async def test_an_answer_that_is_too_long_to_be_translated_is_refused(tmp_path: Path) -> None:
@@ -125,34 +106,6 @@ async def test_only_an_event_that_may_be_the_last_waits_for_the_next(tmp_path: P
         "completed",
     ]
     assert [json.loads(line[6:])["result"]["final"] for line in rest] == [False, False, True]
-
-
-async def test_the_last_status_is_told_also_where_the_stream_breaks_off_behind_it(tmp_path: Path) -> None:
-    done = {**STATUS_1_0, "status": {"state": "TASK_STATE_COMPLETED"}}
-
-    async def script(wire: Wire) -> None:
-        request = await wire.request()
-        await wire.send(stream(rpc_event(request, {"statusUpdate": done}), whole=False))
-
-    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": MESSAGE_0_3}}
-    async with agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client):
-        answer = await client.post(gateway.url, json=body)
-    told, broken = events(answer.content)
-    assert told["result"]["status"]["state"] == "completed"
-    assert broken["error"]["code"] == -32603
-
-
-async def test_where_the_dialect_has_no_event_for_an_error_the_stream_breaks_off(tmp_path: Path) -> None:
-    def answer(request: Received) -> bytes:
-        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
-        return stream(
-            rpc_event(request, {"statusUpdate": STATUS_1_0}), b"data: " + json.dumps(error).encode() + b"\n\n"
-        )
-
-    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        body = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}]}}
-        with pytest.raises(httpx.RemoteProtocolError):
-            await client.post(gateway.url + "/v1/message:stream", json=body)
 
 
 async def test_an_agent_that_answers_a_streaming_call_with_one_frame_has_one_event(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.scripted import Received, head, whole
+from tests.support.scripted import whole
 from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
@@ -85,23 +85,6 @@ async def test_an_error_before_the_first_event_is_an_event_to_clients_that_hear_
         assert (said.status_code, said.headers["content-type"]) == (200, "text/event-stream")
         [event] = events(said.content)
         assert (event["id"], event["error"]["code"]) == ("a", code)
-
-
-async def test_a_page_of_the_agents_is_no_answer_in_any_dialect(tmp_path: Path) -> None:
-    def page(_: Received) -> bytes:
-        return head(b"content-length: 6", status=b"500 Oops", content_type=b"text/html") + b"<html>"
-
-    async with agent(plays(page), tmp_path, "rest 0.3") as (gateway, client):
-        answer = await call(client, gateway, "GetTask", {"id": "t-1"})
-    assert answer["error"]["code"] == -32006
-    assert "html" not in json.dumps(answer)
-
-
-async def test_an_agent_challenges_nobody_through_the_gateway(tmp_path: Path) -> None:
-    """-32007 is AuthenticationRequired in 0.1, and what the agent does not accept is what the gateway showed."""
-    async with agent(plays(complaint(-32007, "who are you")), tmp_path, "jsonrpc 0.1") as (gateway, client):
-        answer = await call(client, gateway, "GetTask", {"id": "t-1"})
-    assert answer["error"]["code"] == -32006
 
 
 @pytest.mark.parametrize(
@@ -185,26 +168,6 @@ async def test_an_agents_error_over_http_json_counts_as_one(tmp_path: Path) -> N
         await gateway.stop()
     [line] = gateway.access
     assert (line["status"], line["rpc_code"], line["outcome"]) == (200, -32603, "upstream_error")
-
-
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({"message": {**MESSAGE_1_0, "parts": [{"text": 7}]}}, "message.parts[0].text"),
-        ({"message": {**MESSAGE_1_0, "parts": []}}, "message.parts"),
-        ({"message": {"role": "ROLE_USER", "parts": [{"text": "x"}]}}, "message.messageId"),
-        ({"message": {**MESSAGE_1_0, "role": "user"}}, "message.role"),
-        ({"message": MESSAGE_1_0, "configuration": {"historyLength": -1}}, "configuration.historyLength"),
-    ],
-)
-async def test_a_message_of_1_0_is_checked_between_its_two_bindings_as_well(
-    params: Any, field: str, tmp_path: Path
-) -> None:
-    async with agent(plays(plain({"task": TASK_1_0})), tmp_path, "rest 1.0") as (gateway, client):
-        answer = await call(client, gateway, "SendMessage", params)
-        assert gateway.backend.requests == []
-    assert answer["error"]["code"] == -32602
-    assert field in answer["error"]["message"]
 
 
 async def test_a_json_rpc_agent_that_does_not_know_a_method_of_http_is_asked_once(tmp_path: Path) -> None:

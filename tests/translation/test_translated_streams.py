@@ -215,18 +215,6 @@ async def test_an_error_in_a_stream_over_http_json_counts_as_one(tmp_path: Path)
     assert (line["rpc_code"], line["outcome"]) == (-32603, "upstream_error")
 
 
-async def test_nothing_is_the_last_behind_an_error(tmp_path: Path) -> None:
-    def answer(request: Received) -> bytes:
-        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
-        last = b"data: " + json.dumps(error).encode() + b"\n\n"
-        return stream(rpc_event(request, status("COMPLETED")), last)
-
-    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        held, error = events((await client.post(gateway.url, json=OLD_STREAM)).content)
-    assert (held["result"]["status"]["state"], held["result"]["final"]) == ("completed", False)
-    assert error["error"]["message"] == "broken"
-
-
 async def test_no_line_that_ends_in_cr_alone_swallows_the_event_behind_it(tmp_path: Path) -> None:
     """A bare CR ends a line (WHATWG), and clients of JavaScript do not know it; nor does splitting at LF."""
 

@@ -25,12 +25,9 @@ from tests.support.translated import (
     agent,
     call,
     complaint,
-    events,
     plain,
     plays,
     result,
-    rpc_event,
-    stream,
 )
 from tests.table import for_each
 from tests.translation.test_traps_dialect import HOOK, MODERN
@@ -116,15 +113,6 @@ async def test_a_file_goes_to_agents_as_most_of_them_read_it(tmp_path: Path) -> 
     assert part["file"]["fileWithBytes"] == encoded(b"\x00\xff", 2)
 
 
-async def test_a_relayed_file_keeps_every_layer(tmp_path: Path) -> None:
-    """Trap 15: where both sides speak alike nobody counts."""
-    body = {"message": message_with({"file": {"fileWithBytes": encoded(b"hello", 3)}})}
-    async with telling({"task": TASK_1_0}, tmp_path, "rest 0.3") as (gateway, client):
-        await client.post(gateway.url + "/v1/message:send", json=body)
-        [request] = gateway.backend.requests
-    assert json.loads(request.body) == body
-
-
 # ---- Spellings -------------------------------------------------------------------------------------------------------
 
 SPELLINGS = {
@@ -150,14 +138,6 @@ async def test_a_message_of_0_3_over_http_json_is_read_in_each_of_its_spellings(
     assert params["message"] == {**MESSAGE_1_0, "contextId": "c-1"}
     assert params["configuration"]["historyLength"] == 2
     assert answer.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-
-
-async def test_a_relay_leaves_the_spelling_to_the_agent(tmp_path: Path) -> None:
-    """Trap 16: what both sides call 0.3 is theirs to read."""
-    async with telling({"task": TASK_1_0}, tmp_path, "rest 0.3") as (gateway, client):
-        for body in SPELLINGS.values():
-            await client.post(gateway.url + "/v1/message:send", json=body)
-        assert [json.loads(request.body) for request in gateway.backend.requests] == list(SPELLINGS.values())
 
 
 async def test_a_strict_agent_of_0_3_gets_nothing_that_its_protobuf_does_not_know(tmp_path: Path) -> None:
@@ -212,16 +192,6 @@ async def test_findings_without_a_type_are_kept_in_one(tmp_path: Path) -> None:
     assert path.json()["error"]["details"][1] == findings
     error = {"code": -32602, "message": "Invalid params", "data": found}
     assert relayed == {"jsonrpc": "2.0", "id": 7, "error": error}
-
-
-async def test_a_stream_that_begins_with_a_status_and_never_holds_a_task_gets_one(tmp_path: Path) -> None:
-    """Trap 17a: 1.0 begins with a task or a message, and agents of 0.3 with what they like."""
-    update = {"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": "working"}}
-    done = {**update, "status": {"state": "completed"}, "final": True}
-    script = plays(lambda request: stream(rpc_event(request, update), rpc_event(request, done)))
-    async with agent(script, tmp_path, "jsonrpc 0.3") as (gateway, client):
-        answer = await client.post(gateway.url + "/message:stream", json={"message": MESSAGE_1_0}, headers=MODERN)
-    assert [list(event) for event in events(answer.content)] == [["task"], ["statusUpdate"]]
 
 
 CREATIONS = [

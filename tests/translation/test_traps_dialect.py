@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.sdk import open_http
 from tests.support.gateway import Scripted, scripted
-from tests.support.scripted import Received, Script
+from tests.support.scripted import Script
 from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
@@ -100,19 +100,6 @@ async def test_an_agent_is_subscribed_to_by_the_verb_that_its_sdks_know(
         assert "result" in events(answer.content)[0]
 
 
-@for_each("verb", ["GET", "POST"])
-async def test_a_relayed_subscription_keeps_its_verb_and_its_answer(verb: str, tmp_path: Path) -> None:
-    """Trap 1: where both sides speak alike, what the agent does not know is the client's to hear."""
-    refused = plays(
-        plain({"error": {"code": 405, "status": "UNIMPLEMENTED", "message": "no"}}, b"405 Method Not Allowed")
-    )
-    async with agent(refused, tmp_path, "rest 1.0") as (gateway, client):
-        answer = await client.request(verb, gateway.url + "/tasks/t-1:subscribe", headers=MODERN)
-        [request] = gateway.backend.requests
-    assert request.method == verb.encode()
-    assert (answer.status_code, answer.json()["error"]["message"]) == (405, "no")
-
-
 @for_each("state", ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED", "TASK_STATE_COMPLETED"])
 async def test_a_stream_ends_where_the_agent_ends_it_and_nowhere_before(state: str, tmp_path: Path) -> None:
     """Trap 2: one place of the text ends streams with the task alone, another also where the task waits."""
@@ -184,23 +171,6 @@ async def test_an_empty_list_is_a_list_though_the_agent_left_it_out(speaks: str,
     assert configs == {"configs": []}
 
 
-async def test_a_push_configuration_is_created_from_the_wrapper_and_from_the_flat_form(tmp_path: Path) -> None:
-    """Trap 5: the flat configuration is 1.0's body, and a wrapper around it was that of 0.3 and of the candidates."""
-    flat = {"taskId": "t-1", "id": "c-1", "url": HOOK}
-    async with agent(plays(result(flat)), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        modern = await client.post(
-            gateway.url + "/tasks/t-1/pushNotificationConfigs", json={"id": "c-1", "url": HOOK}, headers=MODERN
-        )
-        wrapped = await client.post(
-            gateway.url + "/v1/tasks/t-1/pushNotificationConfigs",
-            json={"parent": "tasks/t-1", "configId": "c-1", "config": {"pushNotificationConfig": {"url": HOOK}}},
-        )
-        asked = [json.loads(request.body)["params"] for request in gateway.backend.requests]
-    assert asked == [flat, flat]
-    assert modern.json() == flat
-    assert wrapped.json()["pushNotificationConfig"] == {"id": "c-1", "url": HOOK}
-
-
 async def test_the_wrapper_of_a_candidate_of_1_0_is_left_to_agents_that_know_it(tmp_path: Path) -> None:
     """Trap 5: 1.0 itself has no such members, so it is relayed, and is no configuration to who translates."""
     body = {"configId": "c-1", "config": {"url": HOOK}}
@@ -211,17 +181,6 @@ async def test_the_wrapper_of_a_candidate_of_1_0_is_left_to_agents_that_know_it(
             asked = [json.loads(request.body) for request in gateway.backend.requests]
         assert answer.status_code == status
         assert asked == ([body] if status == 200 else [])
-
-
-@for_each("method", ["ListTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"])
-async def test_the_list_of_push_configurations_has_two_names(method: str, tmp_path: Path) -> None:
-    """Trap 6: candidates of 1.0 and the prose of 0.3 have a name each that became another."""
-    configs = {"configs": [{"taskId": "t-1", "id": "c-1", "url": HOOK}]}
-    async with agent(plays(plain(configs)), tmp_path, "rest 1.0") as (gateway, client):
-        answer = await call(client, gateway, method, {"taskId": "t-1"})
-        [request] = gateway.backend.requests
-    assert answer["result"] == configs
-    assert request.target == b"/tasks/t-1/pushNotificationConfigs"
 
 
 @for_each("speaks", ["rest 0.3", "rest 1.0", "jsonrpc 0.3"])
@@ -261,25 +220,6 @@ async def test_the_id_of_a_push_configuration_of_0_3_may_stand_in_the_query(
     assert asked.get("pushNotificationConfig", asked)["id"] == "c-9"
 
 
-async def test_files_are_called_as_the_schema_of_each_binding_has_it(tmp_path: Path) -> None:
-    """Trap 7: the text of 1.0 ascribes to JSON-RPC of 0.3 the names that only its protobuf had."""
-    parts = [{"raw": "aGk=", "mediaType": "text/plain"}, {"url": "https://files.example.net/a"}]
-    message = {**MESSAGE_1_0, "parts": parts}
-    async with agent(plays(result(TASK_0_3)), tmp_path, "jsonrpc 0.3") as (gateway, client):
-        await call(client, gateway, "SendMessage", {"message": message})
-        [request] = gateway.backend.requests
-    assert [part["file"] for part in json.loads(request.body)["params"]["message"]["parts"]] == [
-        {"bytes": "aGk=", "mimeType": "text/plain"},
-        {"uri": "https://files.example.net/a"},
-    ]
-    async with agent(plays(plain({"task": TASK_1_0})), tmp_path, "rest 0.3") as (gateway, client):
-        await call(client, gateway, "SendMessage", {"message": message})
-        [request] = gateway.backend.requests
-    first, second = json.loads(request.body)["message"]["content"]
-    assert set(first["file"]) == {"fileWithBytes", "mimeType"}
-    assert second["file"] == {"fileWithUri": "https://files.example.net/a"}
-
-
 async def test_an_artifact_event_with_an_index_is_an_artifact_event(tmp_path: Path) -> None:
     """Trap 8: the announcement of 1.0 has a member of artifact events that its protobuf lacks."""
     artifact = {"artifactId": "a-1", "parts": [{"text": "x"}]}
@@ -295,14 +235,6 @@ async def test_an_artifact_event_with_an_index_is_an_artifact_event(tmp_path: Pa
 
 
 # ---- Version and dialect ---------------------------------------------------------------------------------------------
-
-
-async def test_a_translated_call_says_the_version_that_its_client_did_not(tmp_path: Path) -> None:
-    """Trap 10: without the header servers take a call of 1.0 for one of 0.3 and refuse it, and many clients omit it."""
-    async with agent(plays(plain(TASK_1_0)), tmp_path, "rest 1.0") as (gateway, client):
-        await call(client, gateway, "GetTask", {"id": "t-1"})
-        [request] = gateway.backend.requests
-    assert request.header(b"a2a-version") == b"1.0"
 
 
 @for_each("said", [None, "1.0", "1.0.0"])
@@ -417,21 +349,6 @@ async def test_objects_of_1_0_under_a_name_of_0_3_are_told_by_themselves(header:
         assert (answer["kind"], answer["status"]["state"]) == ("task", "completed")
     else:
         assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-
-
-@for_each("method", ["tasks/subscribe", "tasks/resubscribe"])
-async def test_a_subscription_of_0_3_has_two_names(method: str, tmp_path: Path) -> None:
-    """Trap 14: the other one is met in the wild."""
-
-    def answer(request: Received) -> bytes:
-        return stream(bare_event({"task": WORKING_1_0}))
-
-    async with agent(plays(answer), tmp_path, "rest 1.0") as (gateway, client):
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": "t-14"}}
-        said = await client.post(gateway.url, json=body)
-        [request] = gateway.backend.requests
-    assert request.target == b"/tasks/t-14:subscribe"
-    assert events(said.content)[0]["result"]["kind"] == "task"
 
 
 async def test_an_agent_of_0_3_gets_objects_that_fit_the_name(tmp_path: Path) -> None:

@@ -16,18 +16,6 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_FIRST_PAUSE", 0.0)
 
 
-async def test_work_that_returns_is_over() -> None:
-    keeper, ran = Background(), 0
-
-    async def work() -> None:
-        nonlocal ran
-        ran += 1
-
-    await keeper.start("once", work)
-    assert ran == 1
-    await keeper.aclose()
-
-
 async def test_work_that_raises_is_logged_by_name_and_started_again(caplog: pytest.LogCaptureFixture) -> None:
     keeper, ran = Background(), 0
 
@@ -77,21 +65,6 @@ async def test_closing_cancels_every_task_and_waits_for_its_end() -> None:
     await started.wait()
     await keeper.aclose()
     assert (ended, first.cancelled(), second.cancelled()) == (["clean"] * 2, True, True)
-
-
-async def test_a_task_can_be_ended_by_itself_and_bears_its_name() -> None:
-    keeper = Background()
-
-    async def work() -> None:
-        await asyncio.Event().wait()
-
-    task = keeper.start("watch", work)
-    assert task.get_name() == "watch"
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await keeper.aclose()
 
 
 async def test_work_that_fails_as_it_is_ended_is_not_started_again(caplog: pytest.LogCaptureFixture) -> None:

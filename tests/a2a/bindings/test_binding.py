@@ -5,16 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.types import a2a_pb2 as new
 
 from gateway.a2a.bindings import binding
-from gateway.a2a.bindings.grpc_message import request_class
-from gateway.a2a.bindings.grpc_method import BY_PATH, SCOPE_FIELD, method_of
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BadParams, BadRequest, ParseFailed, UpstreamProtocol
-from gateway.a2a.json import BOUNDS, BodyBounds
+from gateway.a2a.fault import ParseFailed, UpstreamProtocol
 from gateway.a2a.operation import Operation
 from gateway.a2a.paths import rest_path
 from tests.table import for_each
@@ -36,21 +32,6 @@ def made(operation: Operation, dialect: Dialect, identity: bytes = b"null") -> C
 
 
 # ---- Calls -----------------------------------------------------------------------------------------------------------
-
-
-@for_each("dialect", [GRPC, GRPC_0_3])
-def test_a_call_over_grpc_is_read_within_its_bounds(dialect: Dialect) -> None:
-    method = method_of(Operation.GET_TASK, dialect.version)
-    message = request_class(method)(**({"id": "t"} if dialect is GRPC else {"name": "tasks/t"})).SerializeToString()
-    call = binding.grpc_binding().read_call(method, message, scope_field=SCOPE_FIELD, bounds=BOUNDS)
-    assert (call.operation, call.dialect, call.task_id, call.body) == (Operation.GET_TASK, dialect, "t", message)
-    assert binding.of(call.dialect).read_params(call) == {"id": "t"}
-    with pytest.raises(ParseFailed):
-        binding.grpc_binding().read_call(method, b"\x0a\x01\xff\x12\x01\xff", scope_field=SCOPE_FIELD, bounds=BOUNDS)
-    with pytest.raises(BadRequest):
-        binding.grpc_binding().read_call(
-            method, message, scope_field=SCOPE_FIELD, bounds=BodyBounds(members=0, elements=0)
-        )
 
 
 def asked(operation: Operation, theirs: Dialect, params: dict[str, Any], tenant: str | None = "acme") -> Call:
@@ -88,30 +69,6 @@ def test_over_http_json_the_path_says_the_tenant_and_1_0_repeats_it_where_its_sd
     assert b"tenant" not in older.body + older.query
     assert older.tenant == "acme"
     assert (call.id, older.id) == (b"null", b"null")
-
-
-def test_over_grpc_1_0_has_a_field_for_the_tenant_and_0_3_none() -> None:
-    call = asked(Operation.SEND_MESSAGE, GRPC, {**SEND})
-    request = new.SendMessageRequest.FromString(call.body)
-    assert (request.tenant, request.message.message_id, call.method) == (
-        "acme",
-        "m",
-        "/lf.a2a.v1.A2AService/SendMessage",
-    )
-    assert (call.tenant, call.in_body, call.id) == ("acme", True, b"null")
-    older = asked(Operation.SEND_MESSAGE, GRPC_0_3, {**SEND_0_3})
-    assert old.SendMessageRequest.FromString(older.body).request.message_id == "m"
-    assert (older.tenant, older.method) == ("acme", "/a2a.v1.A2AService/SendMessage")
-    for each in (call, older):
-        assert BY_PATH[each.method].version is each.dialect.version
-
-
-def test_what_a_schema_has_no_place_for_is_refused() -> None:
-    for version, params in ((GRPC, {"message": {"messageId": 5}}), (GRPC_0_3, {"message": {"taskId": 5}})):
-        with pytest.raises(BadParams):
-            asked(Operation.SEND_MESSAGE, version, params)
-    with pytest.raises(BadParams):
-        asked(Operation.GET_TASK, REST, {"id": "a/b"})
 
 
 # ---- Answers and events ----------------------------------------------------------------------------------------------

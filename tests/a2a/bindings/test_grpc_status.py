@@ -2,24 +2,40 @@
 
 import base64
 import json
-import subprocess
-import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import grpc  # type: ignore[import-untyped]  # it ships no types
 import pytest
-from google.protobuf import (  # type: ignore[import-untyped]  # it ships none
+from a2a.client.client import ClientCallContext
+from a2a.client.errors import A2AClientError
+from a2a.client.transports.grpc import GrpcTransport
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
+from a2a.types import a2a_pb2
+from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
+from google.protobuf import (  # type: ignore[import-untyped]  # it ships none  # type: ignore[import-untyped]  # it ships none
     any_pb2,
+    duration_pb2,
     json_format,
+    struct_pb2,
 )
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # it ships none
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.a2a import fault as faults
-from gateway.a2a.agent_error import LONGEST_MESSAGE, NOT_ACCEPTED, STRUCT, AgentError, read_jsonrpc, write_rest
+from gateway.a2a.agent_error import (
+    LONGEST_DETAILS,
+    LONGEST_MESSAGE,
+    MOST_DETAILS,
+    NOT_ACCEPTED,
+    STRUCT,
+    AgentError,
+    read_jsonrpc,
+    write_rest,
+)
 from gateway.a2a.bindings.grpc_status import (
     CODES,
     LONGEST_TRAILERS,
@@ -36,16 +52,18 @@ from gateway.a2a.fault import (
     A2A_DOMAIN,
     BAD_REQUEST,
     BODY_TOO_LARGE,
+    BY_REASON,
     ERROR_INFO,
+    GATEWAY_DOMAIN,
     KINDS,
     RATE_LIMIT_EXCEEDED,
     TASK_NOT_FOUND,
     ErrorKind,
 )
+from gateway.a2a.json import write
 from tests.a2a.sample import vector
 from tests.table import for_each
 
-ROOT = Path(__file__).parents[3]
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 VERSIONS = [V0_3, V1_0]
 
@@ -336,6 +354,219 @@ def test_what_there_is_room_for_goes_and_the_reason_before_all() -> None:
     assert LONGEST_TRAILERS // 2 < size(status) <= LONGEST_TRAILERS
 
 
-def test_who_has_no_grpc_does_not_pay_for_protobuf() -> None:
-    script = "import sys, gateway.a2a.bindings.grpc_status; sys.exit(any(name == 'google' for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
+# ---- Statuses of agents that mean no good: nothing raises, nothing is long, and what is written says what wa----------
+
+
+def pack(message: Any) -> Any:
+    whole = any_pb2.Any()
+    whole.Pack(message)
+    return whole
+
+
+def bounded(error: AgentError) -> None:
+    assert len(error.message) <= LONGEST_MESSAGE
+    assert len(error.details) <= MOST_DETAILS
+    assert sum(len(write(detail)) for detail in error.details) <= LONGEST_DETAILS
+    for version in VERSIONS:
+        status = of_error(error, version)
+        assert size(status) <= LONGEST_TRAILERS
+        for name, value in trailers(status):
+            assert name.islower()
+            assert value.isascii()
+            assert value.decode().isprintable()
+        back = read(status, version)
+        assert (back.code, back.reason) == (
+            (error.code, error.reason) if not error.challenges else (NOT_ACCEPTED.code, NOT_ACCEPTED.reason)
+        )
+
+
+infos = st.builds(
+    error_details_pb2.ErrorInfo,
+    reason=st.sampled_from(sorted(BY_REASON)) | st.text(max_size=5) | st.just("BODY_TOO_LARGE"),
+    domain=st.sampled_from(["", A2A_DOMAIN, GATEWAY_DOMAIN, "x"]),
+    metadata=st.dictionaries(
+        st.text(max_size=3) | st.just("jsonrpcCode"), st.text(max_size=9) | st.sampled_from(["-32050", "-32001"])
+    ),
+)
+types = [
+    "google.rpc.ErrorInfo", "google.rpc.BadRequest", "google.rpc.RetryInfo", "google.rpc.Status", "google.rpc.Help",
+    "google.protobuf.Any", "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue",
+    "google.protobuf.Duration", "google.protobuf.Timestamp", "google.protobuf.FieldMask", "google.protobuf.Empty",
+    "google.protobuf.BytesValue", "google.protobuf.DoubleValue", "google.protobuf.StringValue",
+    "google.protobuf.FileDescriptorProto", "no.such.Type", "",
+]  # fmt: skip
+anys = st.builds(
+    any_pb2.Any,
+    type_url=st.tuples(
+        st.sampled_from(["type.googleapis.com/", "x/", "", "/"]), st.sampled_from(types) | st.text(max_size=4)
+    ).map("".join),
+    value=st.binary(max_size=30) | infos.map(lambda info: info.SerializeToString()),
+)
+told_details = st.lists(anys | infos.map(pack), max_size=5).map(
+    lambda details: status_pb2.Status(details=details).SerializeToString()
+)
+TOO_LARGE = status_pb2.Status(
+    details=[pack(error_details_pb2.ErrorInfo(reason="BODY_TOO_LARGE", domain=GATEWAY_DOMAIN))]
+).SerializeToString()
+
+
+@given(
+    st.builds(
+        Status,
+        st.integers(min_value=-2, max_value=20) | st.integers(),
+        st.text() | st.sampled_from([kind.name + ": so" for kind in KINDS]) | st.just("\ud800%00"),
+        st.binary() | told_details,
+    ),
+    st.sampled_from(Version),
+)
+@example(Status(8, "RateLimitExceededError: so", TOO_LARGE), Version.V0_3)
+def test_nothing_that_an_agent_sends_raises(status: Status, version: Version) -> None:
+    bounded(read(status, version))
+    trailers(status)
+
+
+@for_each(
+    "details",
+    [
+        b"\xff" * 1000,
+        b"\x1a\xff\xff\xff\xff\x0f",
+        status_pb2.Status(code=5).SerializeToString() + b"\x12\x02\xff\xfe",
+        status_pb2.Status(message="x" * 1_000_000).SerializeToString(),
+        b"\x1a\x00" * 100_000,
+        b"{}",
+    ],
+)
+def test_details_that_are_none_leave_code_and_message(details: bytes) -> None:
+    found = read(Status(5, "so", details), V1_0)
+    assert (found.reason, found.message) == ("TASK_NOT_FOUND", "so")
+    bounded(found)
+
+
+def test_the_reason_is_found_behind_details_that_are_too_many_or_too_long() -> None:
+    flood = error_details_pb2.DebugInfo(stack_entries=["x" * 1000] * 12)
+    many = [error_details_pb2.LocalizedMessage(message=str(number)) for number in range(60)]
+    for status in (
+        packed(flood, flood, own("TASK_NOT_FOUND")),
+        packed(*many, own("TASK_NOT_FOUND")),
+        packed(own("NO_SUCH_REASON", x="y" * 20_000), own("TASK_NOT_FOUND")),
+    ):
+        found = read(status, V1_0)
+        assert found.reason == "TASK_NOT_FOUND"
+        bounded(found)
+
+
+def test_depth_costs_nothing() -> None:
+    value = struct_pb2.Value(string_value="x")
+    for _ in range(45):
+        value = struct_pb2.Value(list_value=struct_pb2.ListValue(values=[value]))
+    whole = pack(own("TASK_NOT_FOUND"))
+    for _ in range(300):
+        whole = pack(whole)
+    for status in (packed(struct_pb2.Struct(fields={"a": value})), with_any(whole), with_any(whole, whole)):
+        found = read(status, V1_0)
+        assert found.reason == "INTERNAL_ERROR"
+        assert len(found.details) == 1
+        bounded(found)
+
+
+def test_values_that_json_has_no_word_for_are_told_as_bytes() -> None:
+    endless = struct_pb2.Struct(fields={"x": struct_pb2.Value(number_value=float("inf"))})
+    for odd in (endless, duration_pb2.Duration(seconds=2**62)):
+        found = read(packed(odd), V1_0)
+        assert found.details[1]["value"]["@type"] == pack(odd).type_url
+        bounded(found)
+
+
+# ---- Statuses as the clients of a2a-sdk hear them: which exception they raise, with which words ----------------------
+
+pytestmark = pytest.mark.anyio
+
+GRPC_CODES = {code.value[0]: code for code in grpc.StatusCode}
+BY_NAME = {kind.__name__: kind for kind in JSON_RPC_ERROR_CODE_MAP}
+
+
+class Failing(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
+    """A service whose answer to every call is this status and nothing else."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def service(self, _: Any) -> Any:
+        async def fail(_request: bytes, context: Any) -> None:
+            told = self._status
+            behind = (("grpc-status-details-bin", told.details),) if told.details else ()
+            await context.abort(GRPC_CODES[told.code], told.message, behind)
+
+        return grpc.unary_unary_rpc_method_handler(fail)
+
+
+@asynccontextmanager
+async def failing(status: Status) -> AsyncIterator[Any]:
+    """A channel to such a server."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Failing(status),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        await server.stop(None)
+
+
+async def heard(status: Status, version: Version) -> Exception:
+    """What the SDK's client of this version raises."""
+    kind = GrpcTransport if version is V1_0 else CompatGrpcTransport
+    async with failing(status) as channel:
+        transport = kind(channel, a2a_pb2.AgentCard())
+        with pytest.raises((A2AError, A2AClientError)) as caught:
+            await transport.get_task(a2a_pb2.GetTaskRequest(id="t"), context=ClientCallContext())
+    return caught.value
+
+
+async def raw(status: Status) -> tuple[int, str, bytes]:
+    """Code, message and details as any client of gRPC hears them, that of a2a-sdk 0.3 among them."""
+    async with failing(status) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary("/a2a.v1.A2AService/GetTask")(b"")
+    found = caught.value
+    told = dict(found.trailing_metadata() or ())
+    return found.code().value[0], found.details() or "", told.get("grpc-status-details-bin", b"")
+
+
+# What only HTTP or go has a word for, and JSON-RPC's of which the SDK does not know the reason.
+NAMELESS = {kind.name for kind in KINDS if kind.name not in BY_NAME}
+WITHOUT_REASON = "JSONParseError"
+
+
+@for_each("kind", ALL_KINDS)
+async def test_an_agents_error_is_the_exception_of_that_name(kind: ErrorKind) -> None:
+    if kind.challenges:
+        return
+    for version in VERSIONS:
+        found = await heard(of_error(error_of(kind.code), version), version)
+        if kind.name in NAMELESS or (kind.name == WITHOUT_REASON and version is V1_0):
+            assert type(found) is A2AClientError
+            assert f"gRPC Error {kind.grpc_status}: " in str(found)
+            assert str(found).endswith("so")
+        else:
+            assert type(found) is BY_NAME[kind.name]
+            assert str(found) == "so"
+
+
+async def test_beside_other_reasons_the_exception_is_that_of_a2as() -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "domain": "a2a-protocol.org"}
+    details = [{**info, "reason": "TASK_NOT_FOUND"}, {**info, "reason": "NO_SUCH"}, {**info, "domain": "example.com"}]
+    found = await heard(of_error(error_of(-32603, data=details), V1_0), V1_0)
+    assert type(found) is BY_NAME["TaskNotFoundError"]
+
+
+async def test_in_0_3_the_words_begin_with_the_name() -> None:
+    code, message, _ = await raw(of_error(AgentError(-32001, "TASK_NOT_FOUND", "no such task"), V0_3))
+    assert (grpc.StatusCode.NOT_FOUND.value[0], "TaskNotFoundError: no such task") == (code, message)
+
+
+async def test_all_that_is_written_fits_what_clients_take() -> None:
+    details = [{"@type": "t", "x": letter * 1000} for letter in "abcdefghij"]
+    status = of_error(error_of(-32001, "%" * 10_000, data=details), V1_0)
+    assert await raw(status) == (status.code, status.message, status.details)

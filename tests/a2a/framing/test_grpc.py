@@ -73,14 +73,6 @@ def test_chunk_borders_do_not_matter(given_: list[bytes], cuts: list[int]) -> No
     assert decoder.refused is None
 
 
-@for_each("message", [b"", b"x", b"x" * 10])
-def test_a_chunk_that_is_one_message_is_read_at_once(message: bytes) -> None:
-    decoder = FrameDecoder(10)
-    assert decoder.only(frame(message)) == event(message)
-    assert decoder.feed(frame(message)) == [event(message)]
-    assert decoder.last is None
-
-
 def test_a_message_reads_as_an_event_without_a_name() -> None:
     [found] = FrameDecoder(10).feed(frame(b"data: x"))
     assert found.read() == ("message", b"data: x")

@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_1 import ALL_HISTORY, FORM
-from gateway.a2a.versions.version import Form, Memo, Misfit
-from tests.support.ancient import Tree, insist
+from gateway.a2a.versions.version import Memo, Misfit
+from tests.a2a.versions import ancient_trees as trees
+from tests.support.ancient import PARAMS, Tree, insist
 from tests.table import for_each
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -21,7 +24,6 @@ SEND = Operation.SEND_MESSAGE
 STREAM = Operation.SEND_STREAMING_MESSAGE
 GET = Operation.GET_TASK
 CANCEL = Operation.CANCEL_TASK
-SUBSCRIBE = Operation.SUBSCRIBE_TO_TASK
 SET_PUSH = Operation.CREATE_PUSH_CONFIG
 GET_PUSH = Operation.GET_PUSH_CONFIG
 
@@ -45,24 +47,9 @@ def called() -> Memo:
     return Memo(task_id="t", context_id="c", message_id="m-1", new_id="new")
 
 
-def result(name: str, dialect: str) -> Tree:
-    tree: Tree = vector(name)["response"][dialect]["http"]["body"]["result"]
-    tree.pop("tenant", None)
-    return tree
-
-
-def events(name: str, dialect: str) -> list[Tree]:
-    return [event[dialect]["sse_data"]["result"] for event in vector(name)["events"]]
-
-
 def lift_event(event: Tree, remembered: Memo) -> Tree:
     # Trees are consumed, and these are not the test's alone.
     return FORM.lift_event(deepcopy(event), remembered)
-
-
-def test_it_is_a_form() -> None:
-    form: Form = FORM
-    assert form.answers == {SEND, STREAM, GET, CANCEL, SUBSCRIBE, SET_PUSH, GET_PUSH}
 
 
 # ---- Parameters ----------------------------------------------------------------------------------------------------
@@ -126,25 +113,7 @@ def test_members_of_0_1_get_no_meaning_on_the_way_down() -> None:
     assert lowered == {"id": "task-7", "sessionId": "task-7", "message": {**HELLO, "metadata": kept}}
 
 
-# ---- Results -------------------------------------------------------------------------------------------------------
-
-
-def test_a_message_for_an_answer_is_a_completed_task() -> None:
-    answer = result("SendMessage_direct_message", "v1.0-jsonrpc")
-    task = FORM.lower_result(SEND, answer, Memo(task_id="mine", context_id="c-1"))
-    insist("Task", task)
-    assert (task["id"], task["sessionId"], task["status"]["state"]) == ("mine", "ctx-42", "completed")
-    assert [part["type"] for part in task["status"]["message"]["parts"]] == ["text", "file", "file", "data"]
-
-
 # ---- Events --------------------------------------------------------------------------------------------------------
-
-
-def test_a_message_alone_is_a_final_event() -> None:
-    (event,) = events("SendStreamingMessage_message_only", "v1.0-jsonrpc")
-    (lowered,) = FORM.lower_event(event, Memo(task_id="mine"), last=True)
-    insist("Event", lowered)
-    assert (lowered["id"], lowered["status"]["state"], lowered["final"]) == ("mine", "completed", True)
 
 
 def told(state: str, *, last: bool) -> list[object]:
@@ -189,15 +158,6 @@ def test_what_an_agent_must_not_stream_is_told_by_its_place(event: Tree, field: 
 
 
 # ---- Parts and messages --------------------------------------------------------------------------------------------
-
-CASES = vector("parts")["cases"]
-NAMES = [case["case"] for case in CASES]
-
-
-def case(name: str) -> tuple[Tree, Tree]:
-    """A part in the hub and in 0.1."""
-    found = deepcopy(CASES[NAMES.index(name)])
-    return found["v1.0"], found["v0.1"]
 
 
 def lift_sent_message(message: Tree) -> Tree:
@@ -446,3 +406,121 @@ def test_an_artifact_of_a_wrong_shape_is_told_by_its_place(wrong: Tree, field: s
     with pytest.raises(Misfit) as caught:
         lift_task(task(artifacts=[{"parts": [], **wrong}]), Memo())
     assert caught.value.field == f"artifacts[0].{field}"
+
+
+# ---- 0.1 and the hub: what comes back of a round trip, and whatever strangers send -----------------------------------
+
+# ---- There and back ------------------------------------------------------------------------------------------------
+
+
+@given(trees.SENDS, st.sampled_from((SEND, STREAM)))
+def test_a_send_of_0_1_survives_the_hub(params: Tree, operation: Operation) -> None:
+    lowered = FORM.lower_params(operation, FORM.lift_params(operation, deepcopy(params), memo()), memo())
+    metadata = lowered["message"]["metadata"]
+    assert metadata.pop("message_id_compat") == "m-1"
+    if not metadata:
+        del lowered["message"]["metadata"]
+    assert lowered == params
+
+
+@given(trees.TASKS, st.sampled_from((SEND, GET, CANCEL)))
+def test_a_task_of_0_1_survives_the_hub(task: Tree, operation: Operation) -> None:
+    assert FORM.lower_result(operation, FORM.lift_result(operation, deepcopy(task), memo()), memo()) == task
+
+
+@given(trees.STATUS_EVENTS | trees.ARTIFACT_EVENTS)
+def test_an_event_of_0_1_survives_the_hub(event: Tree) -> None:
+    lifted = FORM.lift_event(deepcopy(event), memo())
+    assert FORM.lower_event(lifted, memo(), last=event.get("final", False)) == (event,)
+
+
+@given(trees.TASK_PUSHES)
+def test_a_push_configuration_of_0_1_survives_the_hub(push: Tree) -> None:
+    assert FORM.lower_params(SET_PUSH, FORM.lift_params(SET_PUSH, deepcopy(push), memo()), memo()) == push
+    assert FORM.lower_result(GET_PUSH, FORM.lift_result(GET_PUSH, deepcopy(push), memo()), memo()) == push
+
+
+def without_ids(tree: Any) -> Any:
+    """A tree of the hub without the ids of messages, which 0.1 does not tell."""
+    if isinstance(tree, list):
+        return [without_ids(value) for value in tree]
+    if not isinstance(tree, dict):
+        return tree
+    left_out = {"messageId"} if "parts" in tree and "role" in tree else set()
+    return {name: without_ids(value) for name, value in tree.items() if name not in left_out}
+
+
+@given(trees.HUB_TASKS)
+def test_a_task_of_the_hub_survives_0_1_but_for_ids_of_messages(task: Tree) -> None:
+    lowered = FORM.lower_result(GET, deepcopy(task), called())
+    insist("Task", lowered)
+    assert without_ids(FORM.lift_result(GET, lowered, called())) == without_ids(task)
+
+
+@given(trees.HUB_SENDS, st.sampled_from((SEND, STREAM)))
+def test_a_message_of_the_hub_survives_0_1(params: Tree, operation: Operation) -> None:
+    lowered = FORM.lower_params(operation, deepcopy(params), called())
+    insist("TaskSendParams", lowered)
+    lifted = FORM.lift_params(operation, lowered, called())
+    assert lifted["message"] == params["message"]
+    assert lifted.get("metadata") == params.get("metadata")
+
+
+@given(trees.HUB_EVENTS, st.booleans())
+def test_whatever_the_hub_streams_is_0_1_and_final_at_most_once_at_the_end(event: Tree, last: bool) -> None:  # noqa: FBT001 - drawn
+    lowered = FORM.lower_event(deepcopy(event), called(), last=last)
+    for told_event in lowered:
+        insist("Event", told_event)
+    assert not any(told_event.get("final") for told_event in lowered[:-1])
+    lifted = [FORM.lift_event(told_event, called()) for told_event in lowered]
+    if "statusUpdate" in event or "artifactUpdate" in event:
+        assert without_ids(lifted) == without_ids([event])
+
+
+# ---- Strangers -----------------------------------------------------------------------------------------------------
+
+_ANY_TREE = st.dictionaries(
+    st.sampled_from(("id", "message", "status", "artifact", "sessionId", "parts", "pushNotificationConfig", "final")),
+    trees.ANYTHING,
+    max_size=4,
+)
+
+
+@given(_ANY_TREE | trees.spoilt(trees.SENDS), st.sampled_from(sorted(FORM.answers)))
+def test_parameters_of_any_shape_are_lifted_or_a_misfit(params: Tree, operation: Operation) -> None:
+    try:
+        lifted = FORM.lift_params(operation, params, memo())
+    except Misfit:
+        return
+    # What has been lifted is good enough to be said again.
+    insist(_PARAMS_OF[operation], FORM.lower_params(operation, lifted, memo()))
+
+
+@given(trees.ANYTHING | _ANY_TREE | trees.spoilt(trees.TASKS), st.sampled_from(sorted(FORM.answers)))
+def test_results_of_any_shape_are_lifted_or_a_misfit(answer: object, operation: Operation) -> None:
+    try:
+        lifted = FORM.lift_result(operation, answer, memo())
+    except Misfit:
+        return
+    FORM.lower_result(operation, lifted, memo())
+
+
+@given(trees.spoilt(trees.STATUS_EVENTS) | trees.spoilt(trees.ARTIFACT_EVENTS))
+def test_a_spoilt_event_is_a_misfit_or_0_1_when_said_again(event: Tree) -> None:
+    try:
+        lifted = FORM.lift_event(event, memo())
+    except Misfit:
+        return
+    for lowered in FORM.lower_event(lifted, memo(), last=False):
+        insist("Event", lowered)
+
+
+_PARAMS_OF = {
+    SEND: PARAMS["tasks/send"],
+    STREAM: PARAMS["tasks/sendSubscribe"],
+    GET: PARAMS["tasks/get"],
+    CANCEL: PARAMS["tasks/cancel"],
+    Operation.SUBSCRIBE_TO_TASK: PARAMS["tasks/resubscribe"],
+    SET_PUSH: PARAMS["tasks/pushNotification/set"],
+    GET_PUSH: PARAMS["tasks/pushNotification/get"],
+}

@@ -1,11 +1,8 @@
 """0.3 over JSON-RPC and 1.0 say the same: by the vectors, there and back, and whatever outsiders send."""
 
 from copy import deepcopy
-from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from gateway.a2a.json import Tree
@@ -13,31 +10,6 @@ from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v0_3 import FORM
 from gateway.a2a.versions.version import Memo, Misfit
 from tests.table import for_each
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-OURS, HUBS = "v0.3-jsonrpc", "v1.0-jsonrpc"
-
-
-def decode(text: bytes) -> Any:
-    return msgspec.json.Decoder(float_hook=Decimal).decode(text)
-
-
-def vector(name: str) -> Tree:
-    return dict(decode((VECTORS / f"{name}.json").read_bytes()))
-
-
-def params(name: str, dialect: str) -> Tree:
-    """The parameters of a vector; without the tenant, which the forms never see."""
-    found: Tree = vector(name)["request"][dialect]["http"]["body"]["params"]
-    found.pop("tenant", None)
-    return found
-
-
-def result(name: str, dialect: str) -> Any:
-    found = vector(name)["response"][dialect]["http"]["body"]["result"]
-    for config in (found.get("configs", [found]) if isinstance(found, dict) else []) if dialect == HUBS else []:
-        config.pop("tenant", None)
-    return found
 
 
 def memo() -> Memo:
@@ -67,9 +39,6 @@ def refused(operation: Operation, sent: Tree) -> str:
     with pytest.raises(Misfit) as caught:
         FORM.lift_params(operation, sent, memo())
     return caught.value.field
-
-
-# ---- Vectors ---------------------------------------------------------------------------------------------------------
 
 
 # ---- Parameters ------------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gateway.a2a.json import Tree
-from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.operation import Operation
 from gateway.a2a.versions.v1_0 import FORM
-from gateway.a2a.versions.version import Form, Memo, Misfit
+from gateway.a2a.versions.version import Memo, Misfit
 from tests.table import for_each
 
 SEND, GET, LIST = Operation.SEND_MESSAGE, Operation.GET_TASK, Operation.LIST_TASKS
@@ -43,14 +43,6 @@ def misfit(operation: Operation, params: Tree) -> str:
     with pytest.raises(Misfit) as caught:
         lifted(operation, params)
     return caught.value.field
-
-
-def test_it_is_a_form() -> None:
-    form: Form = FORM
-    assert form.answers == set(CALLABLE)
-
-
-# ---- What is right passes as it is ---------------------------------------------------------------------------------
 
 
 # ---- Spellings -------------------------------------------------------------------------------------------------------
