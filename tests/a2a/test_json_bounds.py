@@ -23,11 +23,6 @@ def within(body: bytes, narrow: BodyBounds = NARROW) -> bool:
     return True
 
 
-def test_a_string_is_one_quote_whatever_it_says() -> None:
-    body = rb'{"a":"[{:,","b\"}":["\\","\\\"]", "\u0022{"],"c":""}'
-    assert skeleton(body, BOUNDS) == b'{":",":[",", "],":"}'
-
-
 def members(number: int) -> bytes:
     return b'{"a":[{' + b"},{".join(b'"k%d":":{"' % index for index in range(number - 1)) + b"}]}"
 

@@ -86,13 +86,6 @@ async def test_gateways_together_give_what_one_would(server: RedisServer) -> Non
 
 @needs_redis
 @pytest.mark.anyio
-async def test_what_is_left_is_told_with_each_answer(server: RedisServer) -> None:
-    async with gateway(server) as here:
-        assert [round(left, 2) for _, left in [await here.take() for _ in range(11)]] == [*range(9, -1, -1), 0]
-
-
-@needs_redis
-@pytest.mark.anyio
 async def test_time_brings_requests_back_up_to_the_burst(server: RedisServer) -> None:
     async with gateway(server) as here:
         assert await here.taken() == 10

@@ -110,6 +110,9 @@ def test_a_credential_that_picks_one_agent_and_a_name_that_picks_another_are_ref
     found = table(agent(match("billing", "", KEY)), agent(match("status", "/status")))
     assert asked(found, "status", key="batch").fault is RouteConflict
     assert asked(found, "nobody", key="batch").fault is NoRoute
+    found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "", KEY)))
+    assert asked(found, key="batch").fault is RouteConflict
+    assert answers(found, "billing", key="batch") == "billing"
 
 
 def test_a_credential_at_a_path_picks_its_agent_only_where_no_tenant_is_named() -> None:
@@ -151,12 +154,6 @@ def test_whoever_is_answered_without_a_tenant_needs_none() -> None:
                 if verdict.route is not None and verdict.rule is not None:
                     address = found.grpc_address(verdict.rule)
                     assert address is None or address.tenant is None
-
-
-def test_a_credential_of_a_path_and_one_without_contend() -> None:
-    found = table(agent(match("billing", "/a2a", KEY)), agent(match("status", "", KEY)))
-    assert asked(found, key="batch").fault is RouteConflict
-    assert answers(found, "billing", key="batch") == "billing"
 
 
 def test_a_credential_that_two_paths_told_apart_needs_the_name() -> None:

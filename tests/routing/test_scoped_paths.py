@@ -5,6 +5,7 @@ A path has three readings (protocol §3). `/{scope}/v1/…` is the proposal, whi
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -206,16 +207,27 @@ async def test_a_card_tells_the_address_with_the_scope(target: str) -> None:
                 assert urls == {(f"{base}/", "acme"), (base, "acme"), (f"{base}/acme", None)}
 
 
-# ---- What 1.0 made of it ---------------------------------------------------------------------------------------------
+# ---- What 1.0 made of it, and the draft in between -------------------------------------------------------------------
+
+OF_1_0 = [
+    # Without the `v1`, and with it where the client says 1.0.
+    (modern, "", ()),
+    (modern, "", (SAYS_1_0,)),
+    (str, "", (SAYS_1_0,)),
+    (str, "?A2A-Version=1.0", ()),
+]
 
 
-@for_each("headers", [(), (SAYS_1_0,)])
+@for_each(("form", "query", "headers"), OF_1_0)
 @for_each("path", PROPOSED)
-async def test_without_the_v1_it_is_1_0(path: str, headers: Pairs) -> None:
+async def test_without_the_v1_or_from_a_client_that_says_1_0_it_is_1_0(
+    path: str, form: Callable[[str], str], query: str, headers: Pairs
+) -> None:
     async with scoped(V1_0) as (gateway, backend):
-        answer = await ask(gateway, modern(path), V1_0, headers)
+        answer = await ask(gateway, form(path), V1_0, headers, query=query)
         [request] = backend.requests
-        assert (request.method.decode(), request.target.decode()) == unscoped(modern(path))
+        method, target = unscoped(modern(path))
+        assert (request.method.decode(), request.target.decode()) == (method, target + query)
         assert json.loads(request.body or b"null") == json.loads(said(operation_of(path), V1_0) or b"null")
         check_answer(answer, operation_of(path), V1_0, relayed=True)
         assert await logged(gateway) == line_of(operation_of(path), Version.V1_0)
@@ -228,24 +240,6 @@ async def test_a_client_that_says_0_3_is_believed_without_the_v1() -> None:
             assert answer.status == 200
         targets = [f"{request.method.decode()} {request.target.decode()}" for request in backend.requests]
         assert targets == [" ".join(unscoped(path)) for path in PROPOSED]
-
-
-# ---- The draft in between --------------------------------------------------------------------------------------------
-
-INTERIM = [("", (SAYS_1_0,)), ("?A2A-Version=1.0", ())]
-
-
-@for_each(("query", "headers"), INTERIM)
-@for_each("path", PROPOSED)
-async def test_with_the_v1_from_a_client_that_says_1_0_it_is_1_0_too(path: str, query: str, headers: Pairs) -> None:
-    async with scoped(V1_0) as (gateway, backend):
-        answer = await ask(gateway, path, V1_0, headers, query=query)
-        [request] = backend.requests
-        method, target = unscoped(modern(path))
-        assert (request.method.decode(), request.target.decode()) == (method, target + query)
-        assert json.loads(request.body or b"null") == json.loads(said(operation_of(path), V1_0) or b"null")
-        check_answer(answer, operation_of(path), V1_0, relayed=True)
-        assert await logged(gateway) == line_of(operation_of(path), Version.V1_0)
 
 
 @for_each("path", PROPOSED)
@@ -277,8 +271,6 @@ async def test_a_list_of_tasks_is_there_in_each_reading() -> None:
             assert (await gateway.get(target, headers)).status == 200
         assert [request.target.decode() for request in backend.requests] == ["/tasks"] * 3
 
-
-# ---- Whose the scope of a path is, and what is none: through a whole gateway, and when its file is loaded ------------
 
 # ---- Whose it is -----------------------------------------------------------------------------------------------------
 

@@ -87,21 +87,24 @@ async def test_an_error_before_the_first_event_is_an_event_to_clients_that_hear_
         assert (event["id"], event["error"]["code"]) == ("a", code)
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "field"),
-    [
-        ("SendMessage", {"message": {"role": "ROLE_USER", "parts": [{"text": "x"}]}}, "message.messageId"),
-        ("SendMessage", {"message": {**MESSAGE_1_0, "parts": [{"text": 7}]}}, "message.parts[0].text"),
-        ("message/send", {"message": {**MESSAGE_0_3, "parts": [{"kind": "text"}]}}, "message.parts[0].text"),
-        ("message/send", {"message": {**MESSAGE_0_3, "role": "nobody"}}, "message.role"),
-        ("tasks/send", {"id": "x", "message": {"role": "user", "parts": [{"text": "x"}]}}, "message.parts[0]"),
-        ("GetTask", {"id": "t-1", "historyLength": "many"}, "historyLength"),
-    ],
-)
+WRONG = [
+    ("rest 0.3", "SendMessage", {"message": {"role": "ROLE_USER", "parts": [{"text": "x"}]}}, "message.messageId"),
+    ("rest 0.3", "SendMessage", {"message": {**MESSAGE_1_0, "parts": [{"text": 7}]}}, "message.parts[0].text"),
+    ("rest 1.0", "message/send", {"message": {**MESSAGE_0_3, "parts": [{"kind": "text"}]}}, "message.parts[0].text"),
+    ("rest 1.0", "message/send", {"message": {**MESSAGE_0_3, "role": "nobody"}}, "message.role"),
+    ("rest 1.0", "tasks/send", {"id": "x", "message": {"role": "user", "parts": [{"text": "x"}]}}, "message.parts[0]"),
+    ("rest 0.3", "GetTask", {"id": "t-1", "historyLength": "many"}, "historyLength"),
+    # 1.0 is checked between its two bindings as well.
+    ("rest 1.0", "SendMessage", {"message": {**MESSAGE_1_0, "parts": []}}, "message.parts"),
+    ("rest 1.0", "SendMessage", {"message": {**MESSAGE_1_0, "role": "user"}}, "message.role"),
+    ("rest 1.0", "SendMessage", {"message": MESSAGE_1_0, "configuration": {"historyLength": -1}}, "historyLength"),
+]
+
+
+@pytest.mark.parametrize(("speaks", "method", "params", "field"), WRONG)
 async def test_a_message_that_is_wrong_in_its_own_dialect_is_refused_with_its_field_and_goes_nowhere(
-    method: str, params: Any, field: str, tmp_path: Path
+    speaks: str, method: str, params: Any, field: str, tmp_path: Path
 ) -> None:
-    speaks = "rest 0.3" if method[0].isupper() else "rest 1.0"
     async with agent(plays(plain({"task": TASK_1_0})), tmp_path, speaks) as (gateway, client):
         answer = await call(client, gateway, method, params)
         assert gateway.backend.requests == []

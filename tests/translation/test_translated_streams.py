@@ -58,18 +58,27 @@ async def test_an_event_is_not_held_back_for_ever_where_the_agent_keeps_its_stre
 
 
 @pytest.mark.parametrize(
-    "after",
-    [b"data: garbage\n\n", b'data: {"jsonrpc":"2.0","id":"another","result":{}}\n\n'],
-    ids=["garbage", "another's"],
+    ("after", "whole"),
+    [
+        (b"data: garbage\n\n", True),
+        (b'data: {"jsonrpc":"2.0","id":"another","result":{}}\n\n', True),
+        (b"data: ERROR\n\n", True),
+        (b"", False),
+    ],
+    ids=["garbage", "another's", "an error", "the stream breaks off"],
 )
-async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, tmp_path: Path) -> None:
-    def answer(request: Received) -> bytes:
-        return stream(rpc_event(request, status("COMPLETED")), after)
+async def test_what_was_held_back_goes_out_before_what_is_wrong(after: bytes, *, whole: bool, tmp_path: Path) -> None:
+    async def script(wire: Wire) -> None:
+        request = await wire.request()
+        error = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": {"code": -32603, "message": "broken"}}
+        behind = after.replace(b"ERROR", json.dumps(error).encode())
+        await wire.send(stream(rpc_event(request, status("COMPLETED")), *([behind] if after else []), whole=whole))
 
-    async with agent(plays(answer), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        said = events((await client.post(gateway.url, json=OLD_STREAM)).content)
-    assert [event.get("result", {}).get("status", {}).get("state") for event in said] == ["completed", None]
-    assert said[1]["error"]["code"] == -32603
+    async with agent(script, tmp_path, "jsonrpc 1.0") as (gateway, client):
+        held, wrong = events((await client.post(gateway.url, json=OLD_STREAM)).content)
+    # Nothing is the last behind an error of the agent.
+    assert (held["result"]["status"]["state"], held["result"]["final"]) == ("completed", b"ERROR" not in after)
+    assert wrong["error"]["code"] == -32603
 
 
 async def test_what_was_held_back_goes_out_when_the_gateway_stops(tmp_path: Path) -> None:

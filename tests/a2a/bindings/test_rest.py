@@ -204,10 +204,19 @@ def test_the_path_names_the_task_whatever_the_body_calls_it() -> None:
     assert params == {"taskId": "t"}
 
 
-@for_each("params", [{}, {"id": None}, {"id": 7}, {"id": ""}, {"id": msgspec.Raw(b"[]")}, {"id": "a/b"}])
-def test_an_id_that_a_path_cannot_carry_is_refused(params: dict[str, Any]) -> None:
+@for_each(
+    "value",
+    [
+        None, 7, msgspec.Raw(b"[]"), "a/b", "a%2Fb", "100%", "a\\b", ".", "..", "", " a", "a ", "a\nb", "a\0", "\u2028",
+        "x:cancel", "x:Subscribe", "i" * 513, "\ud800",
+    ],
+)  # fmt: skip
+def test_an_id_that_a_path_cannot_carry_is_refused_by_its_name(value: object) -> None:
+    with pytest.raises(BadParams, match=r"^id ") as caught:
+        asked_for(Operation.CANCEL_TASK, Version.V1_0, {"id": value})
+    assert caught.value.field == "id"
     with pytest.raises(BadParams, match="id"):
-        asked_for(Operation.GET_TASK, Version.V1_0, params)
+        asked_for(Operation.CANCEL_TASK, Version.V1_0, {})
 
 
 TEXTS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12)

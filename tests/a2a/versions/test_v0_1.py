@@ -1,5 +1,6 @@
 """0.1 and the hub: every vector both ways, and what nobody may send."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from decimal import Decimal
 from pathlib import Path
@@ -136,27 +137,6 @@ def test_a_task_in_a_stream_is_a_status_and_its_artifacts_and_the_final_status_c
     assert told("TASK_STATE_AUTH_REQUIRED", last=True) == [0, 1, True]
 
 
-@for_each(
-    ("event", "field"),
-    [
-        ({}, "id"),
-        ({"id": "t"}, "status"),
-        ({"status": OVER}, "id"),
-        ({"id": "t", "status": OVER, "artifact": {"parts": []}}, ""),
-        ({"id": "t", "status": {"state": "done"}}, "status.state"),
-        ({"id": "t", "artifact": {}}, "artifact.parts"),
-        ({"id": "t", "artifact": {"parts": [], "append": 1}}, "artifact.append"),
-        ({"id": "t", "artifact": {"parts": [], "index": "0"}}, "artifact.index"),
-        ({"id": "t", "artifact": {"parts": [{}]}}, "artifact.parts[0].type"),
-        ({"id": "t", "artifact": []}, "artifact"),
-    ],
-)
-def test_what_an_agent_must_not_stream_is_told_by_its_place(event: Tree, field: str) -> None:
-    with pytest.raises(Misfit) as caught:
-        FORM.lift_event(deepcopy(event), memo())
-    assert caught.value.field == field
-
-
 # ---- Parts and messages --------------------------------------------------------------------------------------------
 
 
@@ -194,34 +174,6 @@ def test_an_agents_part_may_leave_its_type_out_and_a_clients_may_not() -> None:
         with pytest.raises(Misfit) as caught:
             lift_sent_part(part)
         assert caught.value.field == "message.parts[0].type"
-
-
-@for_each(
-    ("part", "field"),
-    [
-        ({}, "type"),
-        ({"type": "image", "image": "x"}, "type"),
-        ({"type": 1, "text": "x"}, "type"),
-        ({"type": "text"}, "text"),
-        ({"type": "text", "text": 1}, "text"),
-        ({"type": "text", "text": "x", "metadata": "x"}, "metadata"),
-        ({"type": "file"}, "file"),
-        ({"type": "file", "file": {}}, "file"),
-        ({"type": "file", "file": {"bytes": "AA==", "uri": "u"}}, "file"),
-        ({"type": "file", "file": {"bytes": 1}}, "file.bytes"),
-        ({"type": "file", "file": {"uri": "u", "mimeType": 1}}, "file.mimeType"),
-        ({"type": "file", "file": {"uri": "u"}, "metadata": 1}, "metadata"),
-        ({"type": "data"}, "data"),
-        ({"type": "data", "data": [1]}, "data"),
-        ({"type": "data", "data": {}, "metadata": 1}, "metadata"),
-    ],
-)
-def test_a_part_of_a_wrong_shape_is_told_by_its_place(part: Tree, field: str) -> None:
-    with pytest.raises(Misfit) as caught:
-        lift_sent_part(deepcopy(part))
-    assert caught.value.field == f"message.parts[0].{field}"
-    with pytest.raises(Misfit):
-        lift_heard_part(deepcopy(part))
 
 
 def test_a_part_never_becomes_two_things() -> None:
@@ -275,23 +227,6 @@ def test_ids_of_task_and_context_are_those_of_the_task() -> None:
     heard = hear(taskId="x", contextId=1, task_id="y", metadata={"taskId": "z"})
     assert (heard["taskId"], heard["contextId"]) == ("t", "c")
     assert "task_id" not in heard
-
-
-@for_each(
-    ("message", "field"),
-    [
-        ({"parts": []}, "role"),
-        ({"role": "system", "parts": []}, "role"),
-        ({"role": "user"}, "parts"),
-        ({"role": "user", "parts": {}}, "parts"),
-        ({"role": "user", "parts": ["hi"]}, "parts[0]"),
-        ({"role": "user", "parts": [], "metadata": []}, "metadata"),
-    ],
-)
-def test_a_message_of_a_wrong_shape_is_told_by_its_place(message: Tree, field: str) -> None:
-    with pytest.raises(Misfit) as caught:
-        lift_sent_message(message)
-    assert caught.value.field == f"message.{field}"
 
 
 # ---- Tasks, artifacts and push configurations ----------------------------------------------------------------------
@@ -354,28 +289,6 @@ def test_a_state_that_0_1_does_not_have_is_the_next_it_has(state: str | None, lo
     assert lower_task({"id": "t", "status": {"state": state}}, memo())["status"]["state"] == lowered
 
 
-@for_each(
-    ("wrong", "field"),
-    [
-        ({"id": ""}, "id"),
-        ({"id": None}, "id"),
-        ({"sessionId": 1}, "sessionId"),
-        ({"status": None}, "status"),
-        ({"status": "working"}, "status"),
-        ({"status": {"state": "TASK_STATE_WORKING"}}, "status.state"),
-        ({"status": {"state": "working", "message": {"role": "agent"}}}, "status.message.parts"),
-        ({"artifacts": {}}, "artifacts"),
-        ({"artifacts": [{"parts": [{"type": "text"}]}]}, "artifacts[0].parts[0].text"),
-        ({"history": ["hi"]}, "history[0]"),
-        ({"metadata": 1}, "metadata"),
-    ],
-)
-def test_a_task_of_a_wrong_shape_is_told_by_its_place(wrong: Tree, field: str) -> None:
-    with pytest.raises(Misfit) as caught:
-        lift_task(task(**wrong), Memo())
-    assert caught.value.field == field
-
-
 def test_what_is_remembered_of_artifacts_has_a_bound() -> None:
     memo = Memo()
     long = "a" * 1_000_000
@@ -389,23 +302,87 @@ def test_what_is_remembered_of_artifacts_has_a_bound() -> None:
     assert lower_artifact({"artifactId": "beyond"}, memo)["index"] == 10_000
 
 
+# ---- Wrong shapes, told by their place -------------------------------------------------------------------------------
+
+WRONG_PARTS: list[tuple[Tree, str]] = [
+    ({}, "type"),
+    ({"type": "image", "image": "x"}, "type"),
+    ({"type": 1, "text": "x"}, "type"),
+    ({"type": "text"}, "text"),
+    ({"type": "text", "text": 1}, "text"),
+    ({"type": "text", "text": "x", "metadata": "x"}, "metadata"),
+    ({"type": "file"}, "file"),
+    ({"type": "file", "file": {}}, "file"),
+    ({"type": "file", "file": {"bytes": "AA==", "uri": "u"}}, "file"),
+    ({"type": "file", "file": {"bytes": 1}}, "file.bytes"),
+    ({"type": "file", "file": {"uri": "u", "mimeType": 1}}, "file.mimeType"),
+    ({"type": "file", "file": {"uri": "u"}, "metadata": 1}, "metadata"),
+    ({"type": "data"}, "data"),
+    ({"type": "data", "data": [1]}, "data"),
+    ({"type": "data", "data": {}, "metadata": 1}, "metadata"),
+]
+WRONG_MESSAGES: list[tuple[Tree, str]] = [
+    ({"parts": []}, "role"),
+    ({"role": "system", "parts": []}, "role"),
+    ({"role": "user"}, "parts"),
+    ({"role": "user", "parts": {}}, "parts"),
+    ({"role": "user", "parts": ["hi"]}, "parts[0]"),
+    ({"role": "user", "parts": [], "metadata": []}, "metadata"),
+]
+WRONG_TASKS: list[tuple[Tree, str]] = [
+    ({"id": ""}, "id"),
+    ({"id": None}, "id"),
+    ({"sessionId": 1}, "sessionId"),
+    ({"status": None}, "status"),
+    ({"status": "working"}, "status"),
+    ({"status": {"state": "TASK_STATE_WORKING"}}, "status.state"),
+    ({"status": {"state": "working", "message": {"role": "agent"}}}, "status.message.parts"),
+    ({"artifacts": {}}, "artifacts"),
+    ({"artifacts": [{"parts": [{"type": "text"}]}]}, "artifacts[0].parts[0].text"),
+    ({"history": ["hi"]}, "history[0]"),
+    ({"metadata": 1}, "metadata"),
+]
+WRONG_ARTIFACTS: list[tuple[Tree, str]] = [
+    ({"parts": None}, "parts"),
+    ({"index": True}, "index"),
+    ({"index": 2**31}, "index"),
+    ({"name": 1}, "name"),
+    ({"description": []}, "description"),
+    ({"append": "yes"}, "append"),
+    ({"lastChunk": 1}, "lastChunk"),
+    ({"metadata": "x"}, "metadata"),
+]
+WRONG_EVENTS: list[tuple[Tree, str]] = [
+    ({}, "id"),
+    ({"id": "t"}, "status"),
+    ({"status": OVER}, "id"),
+    ({"id": "t", "status": OVER, "artifact": {"parts": []}}, ""),
+    ({"id": "t", "status": {"state": "done"}}, "status.state"),
+    ({"id": "t", "artifact": {}}, "artifact.parts"),
+    ({"id": "t", "artifact": {"parts": [], "append": 1}}, "artifact.append"),
+    ({"id": "t", "artifact": {"parts": [], "index": "0"}}, "artifact.index"),
+    ({"id": "t", "artifact": {"parts": [{}]}}, "artifact.parts[0].type"),
+    ({"id": "t", "artifact": []}, "artifact"),
+]
+
+
 @for_each(
-    ("wrong", "field"),
+    ("lift", "wrong", "field"),
     [
-        ({"parts": None}, "parts"),
-        ({"index": True}, "index"),
-        ({"index": 2**31}, "index"),
-        ({"name": 1}, "name"),
-        ({"description": []}, "description"),
-        ({"append": "yes"}, "append"),
-        ({"lastChunk": 1}, "lastChunk"),
-        ({"metadata": "x"}, "metadata"),
+        *[(lift_sent_part, part, f"message.parts[0].{field}") for part, field in WRONG_PARTS],
+        *[(lift_sent_message, message, f"message.{field}") for message, field in WRONG_MESSAGES],
+        *[(lift_task, task(**wrong), field) for wrong, field in WRONG_TASKS],
+        *[
+            (lift_task, task(artifacts=[{"parts": [], **wrong}]), f"artifacts[0].{field}")
+            for wrong, field in WRONG_ARTIFACTS
+        ],
+        *[(lift_event, event, field) for event, field in WRONG_EVENTS],
     ],
 )
-def test_an_artifact_of_a_wrong_shape_is_told_by_its_place(wrong: Tree, field: str) -> None:
+def test_a_wrong_shape_is_told_by_its_place(lift: Callable[..., Tree], wrong: Tree, field: str) -> None:
     with pytest.raises(Misfit) as caught:
-        lift_task(task(artifacts=[{"parts": [], **wrong}]), Memo())
-    assert caught.value.field == f"artifacts[0].{field}"
+        lift(deepcopy(wrong), *([memo()] if lift in (lift_task, lift_event) else []))
+    assert caught.value.field == field
 
 
 # ---- 0.1 and the hub: what comes back of a round trip, and whatever strangers send -----------------------------------
