@@ -84,7 +84,7 @@ _OF_LIBRARIES = {
     "e2e/test_proxies_in_front.py": {"_card"},
     "e2e/test_stdio.py": {"_card"},
     # How SDKs read an error, without a server that sends it.
-    "a2a/test_agent_error_sdk.py": {"_create_jsonrpc_error", "_handle_http_error"},
+    "a2a/test_agent_error.py": {"_create_jsonrpc_error", "_handle_http_error"},
     # An agent waits until everybody listens to its queue.
     "conformance/agents/a2a_sdk_0_3.py": {"_getters"},
     # A host of asyncio's that is killed closes a pipe without a word.
