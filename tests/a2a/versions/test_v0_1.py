@@ -385,7 +385,6 @@ def test_a_wrong_shape_is_told_by_its_place(lift: Callable[..., Tree], wrong: Tr
     assert caught.value.field == field
 
 
-# ---- 0.1 and the hub: what comes back of a round trip, and whatever strangers send -----------------------------------
 
 # ---- There and back ------------------------------------------------------------------------------------------------
 
