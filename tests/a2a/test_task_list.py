@@ -67,6 +67,12 @@ def test_a_token_of_the_agents_that_no_query_can_carry_is_the_agents_fault(token
         TaskListing(listed(), REST).ask(token, 50)
 
 
+def test_a_context_that_no_query_can_carry_is_the_clients_fault() -> None:
+    with pytest.raises(BadParams) as caught:
+        TaskListing(listed(contextId="a\nb"), REST).ask("", 50)
+    assert caught.value.field == "contextId"
+
+
 def test_a_dialect_without_lists_cannot_be_asked() -> None:
     oldest = Dialect(Binding.JSONRPC, Version.V0_1)
     grpc_0_3 = Dialect(Binding.GRPC, Version.V0_3)

@@ -164,6 +164,41 @@ def test_who_is_cancelled_leaves_nothing_behind() -> None:
     run(main())
 
 
+def test_a_refusal_that_arrives_with_the_cancellation_is_a_cancellation() -> None:
+    async def main() -> None:
+        gate = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(gate, ACME)
+        calls = [waiting(gate, ACME), waiting(gate, ACME)]
+        await settle()
+        other = waiting(gate, GLOBEX)
+        await asyncio.sleep(0)
+        calls[1].cancel()
+        await settle()
+        assert calls[1].cancelled()
+        calls[0].cancel()
+        place.leave()
+        (await other).leave()
+        assert at_rest(gate)
+
+    run(main())
+
+
+def test_room_that_a_cancelled_call_still_takes_is_taken_from_it() -> None:
+    async def main() -> None:
+        gate = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(gate, ACME)
+        calls = [waiting(gate, ACME), waiting(gate, ACME)]
+        await settle()
+        # It comes before the task that is cancelled has run.
+        other = waiting(gate, GLOBEX)
+        calls[1].cancel()
+        await settle()
+        assert [call.done() for call in (*calls, other)] == [False, True, False]
+        await _end(gate, place, [*calls, other])
+
+    run(main())
+
+
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
 
 

@@ -377,7 +377,6 @@ def test_of_several_processes_each_enforces_its_share() -> None:
         permit.release()
 
 
-
 # ---- Streams ---------------------------------------------------------------------------------------------------------
 
 

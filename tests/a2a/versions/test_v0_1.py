@@ -377,13 +377,13 @@ WRONG_EVENTS: list[tuple[Tree, str]] = [
             for wrong, field in WRONG_ARTIFACTS
         ],
         *[(lift_event, event, field) for event, field in WRONG_EVENTS],
+        (lift_event, [], ""),
     ],
 )
 def test_a_wrong_shape_is_told_by_its_place(lift: Callable[..., Tree], wrong: Tree, field: str) -> None:
     with pytest.raises(Misfit) as caught:
         lift(deepcopy(wrong), *([memo()] if lift in (lift_task, lift_event) else []))
     assert caught.value.field == field
-
 
 
 # ---- There and back ------------------------------------------------------------------------------------------------

@@ -109,6 +109,7 @@ def test_a_part_of_null_data_stays() -> None:
         (SEND, {"message": {**MESSAGE, "parts": [{}]}}, "message.parts[0]"),
         (SEND, {"message": {**MESSAGE, "parts": [{"text": "a"}, {"text": "a", "url": "b"}]}}, "message.parts[1]"),
         (SEND, {"message": {**MESSAGE, "parts": [{"text": 1}]}}, "message.parts[0].text"),
+        (SEND, {"message": {**MESSAGE, "parts": [{"raw": "A"}]}}, "message.parts[0].raw"),
         (SEND, {"message": {**MESSAGE, "parts": [{"kind": "file", "file": {}}]}}, "message.parts[0]"),
         (SEND, {"message": {**MESSAGE, "extensions": ["a", 1]}}, "message.extensions[1]"),
         (SEND, {"message": MESSAGE, "metadata": "x"}, "metadata"),
