@@ -10,10 +10,18 @@ from gateway.a2a import push_config
 from gateway.a2a.dialect import Binding
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.json import Tree
+from gateway.a2a.operation import Operation
 from gateway.a2a.push_config import LONGEST_ID, LONGEST_TOKEN, PushConfig, restore_tenant
 from tests.table import for_each
 
 URL = "https://hooks.example.net/a2a"
+WHOLE: Tree = {
+    "id": "cfg-1",
+    "taskId": "task-7",
+    "url": URL,
+    "token": "tok-123",
+    "authentication": {"scheme": "Bearer", "credentials": "s3cret"},
+}
 READ = PushConfig(URL, "cfg-1", "task-7", "tok-123", "Bearer", "s3cret")
 
 
@@ -41,6 +49,25 @@ def test_what_no_header_could_hold_is_refused_without_repeating_it(wrong: Tree) 
         push_config.read(wrong)
     for value in ("elsewhere", "schlüssel", "x" * 20):
         assert value not in refused.value.message
+
+
+def test_those_of_an_answer_are_found_and_replaced() -> None:
+    one, other = dict(WHOLE), {"url": "x"}
+    for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
+        result = dict(one)
+        assert push_config.answered(operation, result) == [one]
+        push_config.replace_answered(operation, result, [other])
+        assert result == other
+        push_config.replace_answered(operation, result, [])
+        assert result == {}
+        assert push_config.answered(operation, result) == []
+    page: Tree = {"configs": [one, other], "nextPageToken": "n"}
+    assert push_config.answered(Operation.LIST_PUSH_CONFIGS, page) == [one, other]
+    push_config.replace_answered(Operation.LIST_PUSH_CONFIGS, page, [other])
+    assert page == {"configs": [other], "nextPageToken": "n"}
+    assert push_config.answered(Operation.LIST_PUSH_CONFIGS, {"configs": None}) == []
+    assert push_config.answered(Operation.DELETE_PUSH_CONFIG, {"url": "x"}) == []
+    assert push_config.answered(Operation.GET_TASK, {"url": "x"}) == []
 
 
 def test_no_secret_and_no_url_is_in_what_is_printed() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.a2a.fault import ConcurrencyLimited, RateLimited, StreamsLimited
+from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
 from gateway.policy.limits import LimiterState, Limits, OverRate, Permit, Quota, RateLimitState, ratelimit_headers
 from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
 from tests.policy.simulated import now, run, settle
@@ -445,6 +445,18 @@ def test_a_call_that_turns_out_to_be_a_stream_is_one_of_them() -> None:
 
 
 # ---- Bytes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_is_as_long_as_the_tenant_and_the_agent_allow() -> None:
+    made, hits = limits({ACME: Quota(body=1000)}, {CRM: Quota(body=500)})
+    made.refuse_body(ACME, ERP, 1000)
+    made.refuse_body(GLOBEX, ERP, 10**9)
+    made.refuse_body(ACME, CRM, 500)
+    with pytest.raises(BodyTooLarge, match="1000 bytes"):
+        made.refuse_body(ACME, ERP, 1001)
+    with pytest.raises(BodyTooLarge, match="500 bytes"):
+        made.refuse_body(ACME, CRM, 501)
+    assert hits == [("body", "tenant", ACME), ("body", "agent", CRM)]
 
 
 def test_what_was_moved_is_owed_before_the_next_request() -> None:

@@ -326,6 +326,24 @@ def test_every_state_has_its_word(version: Version) -> None:
 
 
 @for_each("version", VERSIONS)
+def test_each_kind_of_event_is_told(version: Version) -> None:
+    schema = new if version is Version.V1_0 else old
+    name = "message" if version is Version.V1_0 else "msg"
+    of_task = {"task_id": "t", "context_id": "c"}
+    for held, expected in (
+        ({"task": {"id": "t", "context_id": "c"}}, Progress(task_id="t", context_id="c", event="task")),
+        ({"status_update": of_task}, Progress(task_id="t", context_id="c", event="status")),
+        ({"status_update": {**of_task, "status": {}}}, Progress(b"", "t", "c", "unknown", "status")),
+        ({"artifact_update": of_task}, Progress(task_id="t", context_id="c", event="artifact")),
+        ({name: {**of_task, "message_id": "m"}}, Progress(task_id="t", context_id="c", event="message")),
+        ({}, NOTHING),
+    ):
+        event = schema.StreamResponse(**held).SerializeToString()
+        for operation in STREAMS:
+            assert grpc_fields.read_progress(operation, version, event) == expected
+
+
+@for_each("version", VERSIONS)
 def test_push_configurations_tell_whose_they_are(version: Version) -> None:
     schema = new if version is Version.V1_0 else old
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,8 +11,27 @@ from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.translation import FORMS
 from gateway.a2a.versions import schema as rules
 from gateway.a2a.versions import v0_1, v0_3, v0_3_proto, v1_0
-from gateway.a2a.versions.version import INTERRUPTED, TERMINAL
+from gateway.a2a.versions.schema import called, exact, need, schema
+from gateway.a2a.versions.version import INTERRUPTED, TERMINAL, Memo, Misfit
 from tests.table import for_each
+
+
+def test_two_spellings_of_one_member_agree() -> None:
+    known = schema({"theMember": rules.COUNT})
+    assert known({"the_member": "1", "theMember": 1}, Memo()) == {"theMember": 1}
+    assert known({"the_member": None, "theMember": 1}, Memo()) == {"theMember": 1}
+    with pytest.raises(Misfit) as caught:
+        known({"the_member": 1, "theMember": 2}, Memo())
+    assert caught.value.field == "the_member"
+
+
+def test_members_swap_their_names_and_a_closed_object_has_no_others() -> None:
+    swap = {"id": need(called("taskId", rules.ID)), "configId": called("id", rules.ID)}
+    assert exact(swap, closed=True)({"configId": "c", "more": 1, "id": "t"}, Memo()) == {"taskId": "t", "id": "c"}
+    assert schema(swap)({"id": "t", "more": 1}, Memo()) == {"taskId": "t", "more": 1}
+    with pytest.raises(Misfit, match="id: is required"):
+        schema(swap)({"id": ""}, Memo())
+
 
 # ---- Timestamps ------------------------------------------------------------------------------------------------------
 
