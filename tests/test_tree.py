@@ -82,7 +82,6 @@ _OF_LIBRARIES = {
     "e2e/sdk.py": {"_card"},
     "e2e/test_mtls.py": {"_card"},
     "e2e/test_proxies_in_front.py": {"_card"},
-    "e2e/test_stdio.py": {"_card"},
     # How SDKs read an error, without a server that sends it.
     "a2a/test_agent_error.py": {"_create_jsonrpc_error", "_handle_http_error"},
     # An agent waits until everybody listens to its queue.

@@ -1,7 +1,7 @@
 """Two tenants that share agents, and a client of either generation over any binding for each of them."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -165,25 +165,6 @@ def only(card: AgentCard, version: str) -> None:
     """Leave the interfaces of one generation on a card; the client of 1.3 has one for each."""
     for interface in [each for each in card.supported_interfaces if not each.protocol_version.startswith(version)]:
         card.supported_interfaces.remove(interface)
-
-
-def key_of(agent: str, tenant: str = "acme") -> str:
-    """The API key of a tenant that picks an agent by itself; see `picked`."""
-    return f"a2a_{tenant}-{agent}"
-
-
-def picked(agents: Iterable[str], tenants: Iterable[str] = ("acme",)) -> dict[str, Any]:
-    """API keys that pick an agent each: calls of 0.3 over gRPC have neither a path nor a tenant."""
-    return {
-        f"{tenant}-{agent}": {"sha256": sha256(key_of(agent, tenant).encode()), "tenant": tenant}
-        for agent in agents
-        for tenant in tenants
-    }
-
-
-def found_by_key(agent: str, tenants: Iterable[str] = ("acme",)) -> list[dict[str, str]]:
-    """The matches of an agent: its path, and each key that picks it."""
-    return [{"path": f"/{agent}"}, *({"key": f"{tenant}-{agent}"} for tenant in tenants)]
 
 
 class Showing(ClientCallInterceptor):

@@ -73,43 +73,6 @@ async def test_wherever_an_interface_points_clients_see_the_gateway_and_calls_go
         assert b"evil" not in call.target
 
 
-async def test_an_interface_on_the_gateway_leads_to_no_other_agent() -> None:
-    async with ScriptedBackend(agent(answers(whole(RESULT)))) as victim:
-        spoken: list[bytes] = []
-
-        async def hostile(wire: Wire) -> None:
-            await wire.received(len(b"GET /.well-known/"))
-            await agent(answers(whole(RESULT)), spoken[0])(wire)
-
-        async with ScriptedBackend(hostile) as backend:
-            listens = 'gateway: { listen: "127.0.0.1:0", admin: "127.0.0.1:0", public_url: "http://gw.test" }'
-            spoken.append(offering("http://gw.test/victim"))
-            text = f"{listens}\nagents:\n  echo: {backend.url}\n  victim: {victim.url}\n"
-            async with running(text) as gateway:
-                for name in (WELL_KNOWN, OLD):
-                    assert urls((await gateway.get(name)).json) == {"http://gw.test/echo"}
-                await gateway.post("/echo")
-                assert [call.target for call in backend.requests] == [b"/"]
-                assert victim.requests == []
-
-
-async def test_an_agent_below_a_path_leads_to_none_of_its_neighbours() -> None:
-    spoken: list[bytes] = []
-
-    async def shared(wire: Wire) -> None:
-        while True:
-            received = await wire.request()
-            await wire.send(whole(spoken[0] if received.method == b"GET" else RESULT))
-
-    async with ScriptedBackend(shared) as backend:
-        spoken.append(offering(f"{backend.url}/globex"))
-        text = f"agents:\n  echo: {{ backend: {backend.url}/acme, upstream_auth: {{ bearer: of-acme }} }}\n"
-        async with running(text) as gateway:
-            backend.requests.clear()
-            await gateway.post("/echo")
-            assert [call.target for call in backend.requests] == [b"/acme"]
-
-
 async def test_what_a_card_says_of_tenants_schemes_and_signatures_is_not_repeated() -> None:
     schemes = {
         EVIL: {
@@ -224,21 +187,6 @@ async def test_a_good_card_outlives_a_bad_one(what: str) -> None:
         assert source.error is not None
         after = await gateway.get(WELL_KNOWN)
         assert (after.status, after.body) == (200, before.body)
-
-
-async def test_how_long_a_good_card_outlives_a_bad_one_is_the_operators_to_say() -> None:
-    card = {"now": card_of("http://127.0.0.1/", "JSONRPC 1.0", name="Good")}
-
-    async def turning(wire: Wire) -> None:
-        await agent(answers(whole(RESULT)), card["now"])(wire)
-
-    async with ScriptedBackend(turning) as backend:
-        text = f"agents: {{ echo: {backend.url} }}\ndefaults: {{ cards: {{ keep: 0s, size: 1KiB }} }}\n"
-        async with running(text) as gateway:
-            assert (await gateway.get(WELL_KNOWN)).status == 200
-            card["now"] = card_of("http://127.0.0.1/", "JSONRPC 1.0", description="x" * 1024)
-            await gateway.gateway.snapshot.backends["echo"].source.refresh()
-            assert (await gateway.get(WELL_KNOWN)).status == 502
 
 
 # ---- Who asks ------------------------------------------------------------------------------------------------------

@@ -102,19 +102,6 @@ async def test_they_serve_one_address_and_tell_of_one_gateway(fleet: str, tmp_pa
         assert all(f"\n{name} " in text for name in ("process_resident_memory_bytes", "process_cpu_seconds_total"))
 
 
-@pytest.mark.long
-async def test_one_that_stands_still_is_replaced_and_those_that_work_are_not(fleet: str, tmp_path: Path) -> None:
-    async with workers(fleet, tmp_path) as process:
-        before = pids(process)
-        os.kill(before[0], signal.SIGSTOP)
-        async with asyncio.timeout(120), client() as http:
-            while len(pids(process)) < 2 or before[0] in pids(process):  # noqa: ASYNC110 - it tells nobody
-                await asyncio.sleep(0.05)
-            assert before[1] in pids(process)
-            assert f"worker {before[0]} answered no ping for 30 s" in process.log_text
-            assert (await http.post(process.url + "/echo", json=SEND)).status_code == 200
-
-
 async def test_one_that_is_killed_is_replaced_and_its_counts_stay(fleet: str, tmp_path: Path) -> None:
     async with workers(fleet, tmp_path) as process, client() as http:
         for _ in range(20):
@@ -239,26 +226,6 @@ async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_t
             assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
 
 
-# It is waited for; `tests/reload/test_reload_refused.py` has what is told without that.
-@pytest.mark.long
-async def test_a_worker_that_is_not_heard_of_is_told_of(
-    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    async with workers(fleet, tmp_path) as process, client() as http:
-        stopped = pids(process)[0]
-        os.kill(stopped, signal.SIGSTOP)
-        try:
-            write(site(fleet, "late"), tmp_path)
-            async with asyncio.timeout(60):
-                # Connections that the other has taken, and never answers, are not the point.
-                answer = await http.post(process.admin + "/-/reload", timeout=50)
-        finally:
-            os.kill(stopped, signal.SIGCONT)
-        told = answer.json()
-        assert (answer.status_code, told["result"], told["workers"], told["unheard"]) == (202, "applied", [], 1)
-
-
 async def test_the_manager_is_told_that_it_was_read_when_all_have(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,55 +265,11 @@ async def test_they_serve_on_and_end_well_when_temporary_files_are_cleaned(
         assert await asyncio.to_thread(process.wait) == 0
 
 
-@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.long), ("--workers", "2")])
-def test_a_sighup_that_comes_while_they_start_is_heard_once_they_serve(
-    fleet: str, tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    # From its first moment: what a process blocks is blocked in those that it starts.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    try:
-        process = GatewayProcess(write(site(fleet), tmp_path), *options)
-        process.signal(signal.SIGHUP)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    try:
-        process.await_serving()
-        process.said("2 workers serve" if options else "configuration reloaded")
-        if options:
-            for pid in pids(process):
-                os.kill(pid, signal.SIGHUP)
-            process.said("configuration reloaded")
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
-    finally:
-        process.close()
-
-
-async def test_who_kills_the_parent_ends_the_workers(fleet: str, tmp_path: Path) -> None:
-    async with workers(fleet, tmp_path) as process:
-        own = pids(process)
-        process.signal(signal.SIGKILL)
-        async with asyncio.timeout(30):
-            while any(_runs(pid) for pid in own):  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0.05)
-
-
 def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def test_tasks_that_each_would_remember_for_itself_are_refused(fleet: str, tmp_path: Path) -> None:
-    text = {**site(fleet), "defaults": {"isolation": "tenant"}}
-    text["gateway"]["state"] = "memory"
-    process = GatewayProcess(write(text, tmp_path), "--workers", "2", forked=True)
-    try:
-        assert process.wait() == 1
-    finally:
-        process.close()
-    assert "2 workers would each keep a ledger of their own" in process.log_text
 
 
 @pytest.mark.parametrize("key", ["listen", "listen_grpc"])

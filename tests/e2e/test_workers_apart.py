@@ -17,7 +17,7 @@ from tests.e2e.agents.agent import Agent, Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.foreign import check_apart, tasks_of
 from tests.e2e.shared_site import ACME, GLOBEX, Speech, party
-from tests.e2e.sharing import COUNT, Caller, callers, configuration, only, pids, workers
+from tests.e2e.sharing import Caller, callers, configuration, only, pids, workers
 from tests.program import run
 from tests.support.scripted import Received, ScriptedBackend, Wire, whole
 
@@ -127,18 +127,6 @@ async def test_each_gives_a_share_of_what_a_tenant_may_ask_and_says_so(agent: Ag
                 assert 1100 < int(refused.headers["retry-after"]) <= 1200
                 assert "the 3 in 3600 s" in refused.text
                 assert (await globex.send("hello")).status_code == 200
-
-
-async def test_whatever_the_spread_no_more_is_given_than_all_shares_and_no_less_than_one(
-    agent: Agent, tmp_path: Path
-) -> None:
-    file = configuration(agent, tmp_path)
-    file["tenants"]["acme"] = {"agents": ["*"], "limits": {"requests": "15/h"}}
-    async with workers(file, tmp_path) as process, callers(process, ACME) as (acme,):
-        answers = await asyncio.gather(*(acme.send("hello") for _ in range(60)))
-        good = sum(answer.status_code == 200 for answer in answers)
-        assert 8 <= good <= 16
-        assert {answer.status_code for answer in answers} <= {200, 429}
 
 
 async def test_calls_and_streams_have_shares_and_open_tasks_are_counted_together(agent: Agent, tmp_path: Path) -> None:
@@ -313,17 +301,3 @@ async def test_events_of_the_audit_are_whole_lines_and_none_is_missing(agent: Ag
     events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events].count("task_denied") == 200
     assert len({event["request_id"] for event in events if event["event"] == "task_denied"}) == 200
-
-
-async def test_a_message_that_comes_twice_reaches_the_agent_from_each_at_most_once(
-    agent: Agent, tmp_path: Path
-) -> None:
-    file = configuration(agent, tmp_path)
-    file["agents"] = {"shared": {"backend": agent.url, "message_id_idempotent": True}}
-    async with workers(file, tmp_path) as process, callers(process, ACME) as (acme,):
-        said = {"message": {"messageId": "once", "role": "ROLE_USER", "parts": [{"text": "twice told"}]}}
-        for pid in pids(process):
-            with only(process, pid):
-                for _ in range(2):
-                    assert (await acme.call("SendMessage", said)).status_code == 200
-        assert sum(b"twice told" in call.body for call in agent.calls) == COUNT
