@@ -78,8 +78,6 @@ _OF_LIBRARIES = {
     # Clients of SDKs keep their card and transport to themselves.
     "cards/test_serve_sdks.py": {"_transport", "_base", "_tenant"},
     "demo/test_fleet.py": {"_transport"},
-    "e2e/grpc_site.py": {"_card"},
-    "e2e/sdk.py": {"_card"},
     "e2e/test_mtls.py": {"_card"},
     "e2e/test_proxies_in_front.py": {"_card"},
     # How SDKs read an error, without a server that sends it.

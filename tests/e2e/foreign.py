@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
 import pytest
 from a2a.client.errors import A2AClientError
 from a2a.types import (
@@ -21,8 +20,9 @@ from a2a.types import (
 )
 from a2a.utils.errors import A2AError, TaskNotFoundError
 
+from tests.e2e.agents.agent import Agent
 from tests.e2e.sdk import send
-from tests.e2e.shared_site import Heard, Party, Speech, Witness, asking, calls, hook, new_id
+from tests.e2e.shared_site import Heard, Party, asking, calls, hook, new_id
 from tests.e2e.site import HOOK
 
 Attempt = Callable[[Party, str], Awaitable[Any]]
@@ -105,14 +105,14 @@ ENDING = ("goes on", "goes on with a webhook", "goes on as a stream", "cancels")
 """What its owner does with a task of its own each, which asks back."""
 
 
-def attempts(party: Party, asked_in: Speech) -> dict[str, Attempt]:
-    """Those that a client has a call for, and an agent an answer, each on the SDK of its generation."""
+def attempts(party: Party) -> dict[str, Attempt]:
+    """Those that a client has a call for."""
     lacking = set()
     if party.speech.version == "0.3":
-        # The webhook of a send has no task there, and only JSON-RPC has references.
-        lacking |= {"names it in a webhook"} | (set() if party.speech.binding == "JSONRPC" else {"refers"})
-    if party.speech == Speech("0.3", "HTTP+JSON") or (asked_in.version == "0.3" and asked_in.binding != "JSONRPC"):
-        lacking |= {"lists webhooks", "deletes a webhook"}
+        # The webhook of a send has no task there, and only JSON-RPC has references and lists.
+        lacking = {"names it in a webhook"}
+        if party.speech.binding != "JSONRPC":
+            lacking |= {"refers", "lists webhooks", "deletes a webhook"}
     return {name: attempt for name, attempt in ATTEMPTS.items() if name not in lacking}
 
 
@@ -122,7 +122,7 @@ class Refusal:
 
     Attributes:
         error: What the SDK makes of it.
-        told: What came: status, headers and body, or what gRPC has for them.
+        told: What came: status, headers and body.
     """
 
     error: type[Exception]
@@ -135,20 +135,9 @@ async def refusal(party: Party, attempt: Attempt, task: str) -> Refusal:
     before = len(party.answers)
     with pytest.raises((A2AError, A2AClientError)) as caught:
         await attempt(party, task)
-    cause = caught.value.__cause__
-    if isinstance(cause, grpc.aio.AioRpcError):
-        request_id = str(dict(cause.trailing_metadata())["x-request-id"])
-        metadata = [
-            (name, value.replace(request_id.encode(), b"-") if isinstance(value, bytes) else value)
-            for name, value in cause.trailing_metadata()
-            if name != "x-request-id"
-        ]
-        told: tuple[Any, ...] = (cause.code(), cause.details(), cause.initial_metadata(), metadata)
-    else:
-        [heard] = party.answers[before:]
-        request_id = heard.answer.headers["x-request-id"]
-        told = _told(heard, request_id)
-    return Refusal(type(caught.value), str(caught.value).replace(request_id, "-"), told)
+    [heard] = party.answers[before:]
+    request_id = heard.answer.headers["x-request-id"]
+    return Refusal(type(caught.value), str(caught.value).replace(request_id, "-"), _told(heard, request_id))
 
 
 def _told(heard: Heard, request_id: str) -> tuple[Any, ...]:
@@ -166,18 +155,15 @@ async def tasks_of(owner: Party) -> list[Task]:
     return [working, *[await owner.send("ask") for _ in ENDING]]
 
 
-async def check_apart(
-    owner: Party, stranger: Party, agent: Witness, asked_in: Speech, tasks: list[Task] | None = None
-) -> None:
+async def check_apart(owner: Party, stranger: Party, agent: Agent, tasks: list[Task] | None = None) -> None:
     """To a stranger a task is one that never was, the agent is not asked for it, and its owner is kept from nothing.
 
     Args:
-        asked_in: What the gateway asks the agent in.
         tasks: The owner's from `tasks_of`; new ones where it is left out.
     """
     tasks = await tasks_of(owner) if tasks is None else tasks
     before = await calls(owner, agent)
-    tried = attempts(stranger, Speech("1.0", "JSONRPC"))
+    tried = attempts(stranger)
     for name, attempt in tried.items():
         missing = await refusal(stranger, attempt, new_id())
         assert missing.error is TaskNotFoundError, name
@@ -185,17 +171,17 @@ async def check_apart(
         for task in tasks if name in ENDING else tasks[:2]:
             assert await refusal(stranger, attempt, task.id) == missing, name
     assert await calls(owner, agent) == before + 1
-    await check_owned(owner, tasks, asked_in)
+    await check_owned(owner, tasks)
 
 
-async def check_owned(owner: Party, tasks: list[Task], asked_in: Speech) -> None:
+async def check_owned(owner: Party, tasks: list[Task]) -> None:
     """The owner of tasks, fresh from `tasks_of`, can do all there is to be done with them."""
     working, *asking_back = tasks
     for task in tasks:
         found = await _gets(owner, task.id)
         assert (found.id, found.context_id) == (task.id, task.context_id)
     made = {name: task.id for name, task in zip(ENDING, asking_back, strict=True)}
-    tried = attempts(owner, asked_in)
+    tried = attempts(owner)
     told = {name: await attempt(owner, made.get(name, working.id)) for name, attempt in tried.items()}
     assert (told["sets a webhook"].url, told["gets a webhook"].task_id) == (HOOK, working.id)
     if "lists webhooks" in told:

@@ -1,15 +1,13 @@
-"""Two tenants that share agents, and a client of either generation over any binding for each of them."""
+"""Two tenants that share agents, and a client of either generation, over JSON-RPC or HTTP+JSON, for each of them."""
 
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import grpc.aio  # type: ignore[import-untyped]  # grpcio ships no stubs
 import httpx
-from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientCallInterceptor, ClientConfig, ClientFactory
-from a2a.client.interceptors import AfterArgs, BeforeArgs
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
     AgentCard,
     Message,
@@ -21,6 +19,7 @@ from a2a.types import (
     TaskPushNotificationConfig,
 )
 
+from tests.e2e.agents.agent import Agent
 from tests.e2e.sdk import send
 from tests.e2e.site import ACME_KEY, GLOBEX_KEY, HOOK, HOOKS, api_key
 from tests.identity.issuance import sha256
@@ -39,19 +38,6 @@ def tenancy() -> dict[str, Any]:
         "tenants": {tenant: ["*"] for tenant in ("acme", "globex")},
         "push": HOOKS,
     }
-
-
-class Witness(Protocol):
-    """An agent that remembers what it was asked."""
-
-    def seen(self, text: str) -> int:
-        """How many calls it received up to the first one that holds a text."""
-
-    def call(self, text: str) -> str:
-        """The first call that holds a text."""
-
-    def knows(self, text: str) -> bool:
-        """Whether any call that it received held a text; what it did not answer yet may not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,70 +103,36 @@ class Party:
 
 
 @asynccontextmanager
-async def party(
-    url: str, agent: str, shown: Mapping[str, str], speech: Speech, grpc_at: str = ""
-) -> AsyncIterator[Party]:
+async def party(url: str, agent: str, shown: Mapping[str, str], speech: Speech) -> AsyncIterator[Party]:
     """A caller that has found an agent by its name behind the gateway.
 
     Args:
         url: The gateway's.
         shown: The credential.
-        grpc_at: Host and port where the gateway is called over gRPC.
     """
-    over_grpc = speech.binding == "GRPC"
-    # Calls of 0.3 over gRPC say neither a path nor a tenant, so there the agent is at the root.
-    at_root = over_grpc and speech.version == "0.3"
-    async with AsyncExitStack() as stack:
-        ear, showing = Ear(), Showing(shown)
-        http = await stack.enter_async_context(httpx.AsyncClient(transport=ear, timeout=20, headers=shown))
-        card = await A2ACardResolver(http, url if at_root else f"{url}/{agent}").get_agent_card()
+    ear = Ear()
+    async with httpx.AsyncClient(transport=ear, timeout=20, headers=shown) as http:
+        card = await A2ACardResolver(http, f"{url}/{agent}").get_agent_card()
         only(card, speech.version)
 
-        def channel(_address: str) -> grpc.aio.Channel:
-            return grpc.aio.insecure_channel(grpc_at)
-
-        async def made(**more: Any) -> Client:
-            config = ClientConfig(
-                httpx_client=http,
-                supported_protocol_bindings=[speech.binding],
-                grpc_channel_factory=channel,
-                **more,
-            )
-            client = ClientFactory(config).create(card, [showing] if over_grpc else None)
-            if over_grpc:
-                stack.push_async_callback(client.close)
-            return client
+        def made(**more: Any) -> Client:
+            config = ClientConfig(httpx_client=http, supported_protocol_bindings=[speech.binding], **more)
+            return ClientFactory(config).create(card)
 
         yield Party(
             speech=speech,
-            streaming=await made(),
-            unary=await made(streaming=False),
-            polling=await made(streaming=False, polling=True),
+            streaming=made(),
+            unary=made(streaming=False),
+            polling=made(streaming=False, polling=True),
             answers=ear.answers,
         )
-        assert not any(map(shows_mark, (*showing.answers, *(heard.body for heard in ear.answers))))
+        assert not any(shows_mark(heard.body) for heard in ear.answers)
 
 
 def only(card: AgentCard, version: str) -> None:
     """Leave the interfaces of one generation on a card; the client of 1.3 has one for each."""
     for interface in [each for each in card.supported_interfaces if not each.protocol_version.startswith(version)]:
         card.supported_interfaces.remove(interface)
-
-
-class Showing(ClientCallInterceptor):
-    """Shows a credential with every call over gRPC, and remembers what came back."""
-
-    def __init__(self, shown: Mapping[str, str]) -> None:
-        super().__init__()
-        self._shown = shown
-        self.answers: list[bytes] = []
-
-    async def before(self, args: BeforeArgs) -> None:
-        args.context = ClientCallContext(service_parameters=dict(self._shown))
-
-    async def after(self, args: AfterArgs) -> None:
-        if args.result is not None:
-            self.answers.append(args.result.SerializeToString())
 
 
 def asking(
@@ -218,7 +170,7 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-async def calls(party: Party, agent: Witness) -> int:
+async def calls(party: Party, agent: Agent) -> int:
     """How many calls an agent has received up to now, which a new one of the caller's tells."""
     word = f"mark {uuid.uuid4()}"
     await party.send(word)

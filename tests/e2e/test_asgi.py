@@ -1,6 +1,7 @@
 """The gateway as an ASGI application: under the servers that people run, mounted, and called without sockets."""
 
 import asyncio
+import hashlib
 import json
 import os
 import socket
@@ -24,7 +25,7 @@ from gateway.asgi import app as of_environment
 from gateway.config.model import Config
 from tests.e2e.process import ROOT, WAIT
 from tests.e2e.sdk import saying
-from tests.support.gateway import CALL, RESULT, Client, agent, keys, request, secret
+from tests.support.gateway import CALL, RESULT, Client, agent, card_of, request, secret
 from tests.support.scripted import ScriptedBackend, Wire, answers, chunk, head, whole
 from tests.table import cells
 
@@ -33,42 +34,61 @@ pytestmark = pytest.mark.anyio
 PROMPT = 0.2
 """Seconds within which an agent must be told that its client has left."""
 JSON = {"content-type": "application/json", "a2a-version": "1.0"}
-CARD = {
-    "name": "echo",
-    "description": "",
-    "version": "1",
-    "capabilities": {"streaming": True},
-    "defaultInputModes": ["text/plain"],
-    "defaultOutputModes": ["text/plain"],
-    "skills": [],
-}
-
-
-def card_of(url: str) -> dict[str, Any]:
-    interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    return {**CARD, "supportedInterfaces": [interface]}
 
 
 def written(backend: str, folder: Path, **gateway: Any) -> dict[str, Any]:
     """A configuration in front of one agent whose card is a file."""
-    (folder / "card.json").write_text(json.dumps(card_of(backend)))
+    (folder / "card.json").write_bytes(card_of(backend, "JSONRPC 1.0", name="echo", capabilities={"streaming": True}))
     card = str(folder / "card.json")
     return {"gateway": {"state": "memory", **gateway}, "agents": {"echo": {"backend": backend, "card": card}}}
 
 
 @asynccontextmanager
-async def transport(app: Any, base: str = "http://gw.test") -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base) as client:
+async def transport(app: Any) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gw.test") as client:
         yield client
+
+
+async def told_by(app: Any, scope: dict[str, Any], message: dict[str, Any] | None, *, deaf: bool = False) -> list[Any]:
+    """All that an application says to one message of its server; without one it waits for ever.
+
+    Args:
+        deaf: Whether what it says is never taken.
+    """
+    told: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        nonlocal message
+        if message is None:
+            await asyncio.Event().wait()
+        assert message is not None
+        given, message = message, None
+        return given
+
+    async def tell(said: Any) -> None:
+        if deaf:
+            await asyncio.Event().wait()
+        told.append(said)
+
+    async with asyncio.timeout(WAIT):
+        await app(scope, receive, tell)
+    return told
+
+
+def lines(log: BytesIO) -> list[Any]:
+    return [json.loads(each) for each in log.getvalue().splitlines()]
 
 
 # ---- Without sockets -------------------------------------------------------------------------------------------------
 
 
-async def test_a_mapping_is_served_without_a_socket(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checked", [False, True])
+async def test_a_mapping_or_a_config_is_served_without_a_socket(tmp_path: Path, *, checked: bool) -> None:
     log = BytesIO()
-    async with ScriptedBackend(answers(whole(RESULT))) as backend:
-        app = create_app(written(backend.url, tmp_path, public_url="http://gw.test"), access_stream=log)
+    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
+        mapping = written(backend.url, tmp_path, public_url="http://gw.test")
+        config = Config.model_validate({"version": 1, **mapping}) if checked else mapping
+        app = create_app(config, access_stream=log)
         async with app, transport(app) as client:
             answer = await client.post("/echo", content=CALL, headers=JSON)
             assert (answer.status_code, answer.json()) == (200, json.loads(RESULT))
@@ -76,7 +96,7 @@ async def test_a_mapping_is_served_without_a_socket(tmp_path: Path) -> None:
             assert {each["url"] for each in card["supportedInterfaces"]} == {"http://gw.test/echo"}
             assert (await client.get("/-/ready")).text == "ok\n"
             assert (await client.post("/nobody", content=CALL, headers=JSON)).status_code == 404
-    assert [json.loads(line)["outcome"] for line in log.getvalue().splitlines()].count("ok") == 2
+    assert [line["outcome"] for line in lines(log)].count("ok") == 2
 
 
 async def test_without_a_lifespan_it_starts_with_the_first_request(tmp_path: Path) -> None:
@@ -92,29 +112,13 @@ async def test_two_gateways_in_one_process_know_nothing_of_each_other(tmp_path: 
     async with ScriptedBackend(answers(whole(RESULT))) as backend:
         apps = []
         for name in ("one", "two"):
-            written_ = written(backend.url, tmp_path)
-            written_["auth"] = {"api_keys": {name: {"sha256": keys_of(name), "tenant": name}}}
-            written_["tenants"] = {name: ["echo"]}
-            apps.append(create_app(written_, access_stream=BytesIO()))
+            key = {"sha256": hashlib.sha256(secret(name)).hexdigest(), "tenant": name}
+            more = {"auth": {"api_keys": {name: key}}, "tenants": {name: ["echo"]}}
+            apps.append(create_app({**written(backend.url, tmp_path), **more}, access_stream=BytesIO()))
         async with apps[0], apps[1], transport(apps[0]) as one, transport(apps[1]) as two:
             shown = {**JSON, "authorization": f"Bearer {secret('one').decode()}"}
             assert (await one.post("/echo", content=CALL, headers=shown)).status_code == 200
             assert (await two.post("/echo", content=CALL, headers=shown)).status_code == 401
-
-
-def keys_of(name: str) -> str:
-    return keys(**{name: name}).partition("sha256: ")[2].partition(",")[0]
-
-
-async def test_a_config_is_served_as_it_is(tmp_path: Path) -> None:
-    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
-        config = Config.model_validate({"version": 1, **written(backend.url, tmp_path)})
-        app = create_app(config, access_stream=BytesIO())
-        async with app, transport(app) as client:
-            assert (await client.post("/echo", content=CALL, headers=JSON)).status_code == 200
-
-
-# ---- Mounted ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("framework", "public_url"), cells(("starlette", "fastapi"), ("", "http://gw.test/agents")))
@@ -137,28 +141,9 @@ async def test_it_is_mounted_at_a_path(tmp_path: Path, framework: str, public_ur
             assert {each["url"] for each in card["supportedInterfaces"]} == {expected}
 
 
-# ---- Mistakes --------------------------------------------------------------------------------------------------------
-
-
-def test_a_configuration_with_a_mistake_is_refused_with_its_place(tmp_path: Path) -> None:
-    file = tmp_path / "gateway.yaml"
-    file.write_text("version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n")
-    with pytest.raises(ConfigurationError, match=r"gateway\.yaml:2:19  agents\.echo\.backnd: unknown key"):
-        create_app(file)
-    with pytest.raises(ConfigurationError, match="there is no agent"):
-        create_app({"agents": {}})
-
-
 async def test_a_websocket_is_refused() -> None:
-    told: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "websocket.connect"}
-
-    async def tell(message: Any) -> None:
-        told.append(message)
-
-    await create_app({"agents": {"echo": "http://127.0.0.1:9"}})({"type": "websocket"}, receive, tell)
+    app = create_app({"agents": {"echo": "http://127.0.0.1:9"}})
+    told = await told_by(app, {"type": "websocket"}, {"type": "websocket.connect"})
     assert [each["type"] for each in told] == ["websocket.close"]
 
 
@@ -177,63 +162,71 @@ async def test_a_websocket_is_refused() -> None:
 async def test_a_head_that_serve_refuses_is_refused(
     headers: list[tuple[bytes, bytes]], target: bytes, status: int
 ) -> None:
-    told: list[Any] = []
     log = BytesIO()
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def tell(message: Any) -> None:
-        told.append(message)
-
     scope = {"type": "http", "method": "POST", "path": "/", "raw_path": target, "query_string": b"", "headers": headers}
     app = create_app({"agents": {"echo": "http://127.0.0.1:9"}, "gateway": {"state": "memory"}}, access_stream=log)
     async with app:
-        await app(scope, receive, tell)
+        told = await told_by(app, scope, {"type": "http.request", "body": b"", "more_body": False})
     assert told[0]["status"] == status
-    [line] = [json.loads(each) for each in log.getvalue().splitlines()]
+    [line] = lines(log)
     assert (line["status"], line["outcome"], line["reason"]) == (status, "client_error", "bad_request")
     assert (b"x-request-id", line["request_id"].encode()) in told[0]["headers"]
 
 
 @pytest.mark.parametrize(
-    ("bounds", "status"), [({"body_idle": "50ms"}, 408), ({"write_stall": "50ms"}, None), ({}, 200)]
+    ("bounds", "statuses", "reason"),
+    [
+        ({"body_idle": "50ms"}, [408], "bad_request"),
+        ({"write_stall": "50ms"}, [], "client_gone"),
+        ({}, [200], None),
+    ],
 )
 async def test_a_client_that_does_nothing_is_not_waited_for(
-    bounds: dict[str, str], status: int | None, tmp_path: Path
+    bounds: dict[str, str], statuses: list[int], reason: str | None, tmp_path: Path
 ) -> None:
     """The body of one does not come, the other reads nothing; a third, of HTTP/1.0, names no host."""
-    told: list[Any] = []
     log = BytesIO()
-    came = asyncio.Event()
-    if "body_idle" not in bounds:
-        came.set()
-
-    async def receive() -> dict[str, Any]:
-        await came.wait()
-        came.clear()
-        return {"type": "http.request", "body": CALL, "more_body": False}
-
-    async def tell(message: Any) -> None:
-        if "write_stall" in bounds:
-            await asyncio.Event().wait()
-        told.append(message)
-
     headers = [(b"content-type", b"application/json"), (b"a2a-version", b"1.0")]
-    scope = {
-        "type": "http", "method": "POST", "path": "/echo", "headers": headers, "http_version": "1.0",
-    }  # fmt: skip
+    scope = {"type": "http", "method": "POST", "path": "/echo", "headers": headers, "http_version": "1.0"}
+    body = None if "body_idle" in bounds else {"type": "http.request", "body": CALL, "more_body": False}
     async with ScriptedBackend(answers(whole(RESULT))) as backend:
         app = create_app(written(backend.url, tmp_path, http=bounds), access_stream=log)
-        async with app, asyncio.timeout(WAIT):
-            await app(scope, receive, tell)
-    assert [each["status"] for each in told if "status" in each] == ([] if status is None else [status])
-    [line] = [json.loads(each) for each in log.getvalue().splitlines()]
-    expected = {408: "bad_request", None: "client_gone", 200: None}[status]
-    assert line.get("reason") == expected
+        async with app:
+            told = await told_by(app, scope, body, deaf="write_stall" in bounds)
+    assert [each["status"] for each in told if "status" in each] == statuses
+    [line] = lines(log)
+    assert line.get("reason") == reason
 
 
-# ---- What it listens to itself ---------------------------------------------------------------------------------------
+# ---- What it is made from, and listens to itself ---------------------------------------------------------------------
+
+MISTAKE = "version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n"
+
+
+def test_a_configuration_with_a_mistake_is_refused_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(MISTAKE)
+    with pytest.raises(ConfigurationError, match=r"gateway\.yaml:2:19  agents\.echo\.backnd: unknown key"):
+        create_app(file)
+    with pytest.raises(ConfigurationError, match="there is no agent"):
+        create_app({"agents": {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "A2A_GATEWAY_CONFIG is not set"), (MISTAKE, "gateway.yaml:2:19  agents.echo.backnd")],
+)
+async def test_a_file_with_a_mistake_fails_the_start_of_its_server(
+    text: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "gateway.yaml"
+    monkeypatch.delenv("A2A_GATEWAY_CONFIG", raising=False)
+    if text is not None:
+        file.write_text(text)
+        monkeypatch.setenv("A2A_GATEWAY_CONFIG", str(file))
+    told = await told_by(of_environment, {"type": "lifespan"}, {"type": "lifespan.startup"})
+    assert [each["type"] for each in told] == ["lifespan.startup.failed"]
+    assert why in told[0]["message"]
 
 
 async def test_operators_and_grpc_have_addresses_only_where_the_file_says_so(
@@ -250,34 +243,6 @@ async def test_operators_and_grpc_have_addresses_only_where_the_file_says_so(
             async with httpx.AsyncClient() as client:
                 assert (await client.get(f"{app.gateway.admin_url}/-/agents")).status_code == 200
             assert app.gateway.grpc_address
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (None, "A2A_GATEWAY_CONFIG is not set"),
-        ("version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n", "gateway.yaml:2:19  agents.echo.backnd"),
-    ],
-)
-async def test_a_file_with_a_mistake_fails_the_start_of_its_server(
-    text: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "gateway.yaml"
-    monkeypatch.delenv("A2A_GATEWAY_CONFIG", raising=False)
-    if text is not None:
-        file.write_text(text)
-        monkeypatch.setenv("A2A_GATEWAY_CONFIG", str(file))
-    told: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "lifespan.startup"}
-
-    async def tell(message: Any) -> None:
-        told.append(message)
-
-    await of_environment({"type": "lifespan"}, receive, tell)
-    assert [each["type"] for each in told] == ["lifespan.startup.failed"]
-    assert why in told[0]["message"]
 
 
 # ---- Under servers ---------------------------------------------------------------------------------------------------

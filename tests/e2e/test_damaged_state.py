@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.agents.agent import Shape
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.process import gateway_process
 from tests.e2e.sdk import open_http
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_damaged_file_is_an_error_at_the_start_and_makes_the_gateway_not_ready(
     ground: Grounds, tmp_path: Path
 ) -> None:
-    agent = ground.agent(Shape("kept"))
+    agent = ground.agent("kept")
     file, state = configuration(agent, tmp_path), tmp_path / "state.db"
     with gateway_process(file, tmp_path) as gateway:
         async with open_http({**V1, **ACME}) as http:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.agents.agent import Agent, Shape
+from tests.e2e.agents.agent import Agent
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.process import GatewayProcess, gateway_process, write
 from tests.e2e.sdk import open_http
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def agent(ground: Grounds) -> Agent:
-    return ground.agent(Shape("steady"))
+    return ground.agent("steady")
 
 
 def configuration(agent: Agent, **gateway: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The official client with a certificate of its own, over every binding, in front of agents of every binding."""
+"""The official client with a certificate of its own, over every binding."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from a2a.client.errors import A2AClientError
 from a2a.types import AgentCard, GetTaskRequest
 from a2a.utils.errors import A2AError, TaskNotFoundError
 
-from tests.e2e.grpc_site import BINDINGS, Site, site
+from tests.e2e.grpc_site import AGENT, Site, site
 from tests.e2e.sdk import COMPLETED, saying, send
 from tests.support.certificates import SERVER, Authority, Shown, showing
 
@@ -46,16 +46,14 @@ class Party:
                     "clients": {"mesh": {"uri": "spiffe://mesh.test/ns/{tenant}/sa/*"}},
                 }
             },
-            "tenants": {"acme": [*BINDINGS], "globex": [*BINDINGS]},
+            "tenants": {"acme": [AGENT], "globex": [AGENT]},
         }
 
     def tls(self, shown: Shown | None) -> ssl.SSLContext:
         return showing(self.folder, shown, self.site)
 
     @asynccontextmanager
-    async def calling(
-        self, here: Site, shown: Shown | None, path: str, binding: str
-    ) -> AsyncIterator[tuple[Client, AgentCard]]:
+    async def calling(self, here: Site, shown: Shown | None, binding: str) -> AsyncIterator[tuple[Client, AgentCard]]:
         """A client that waits for whole answers, and the card that it found."""
         channel = grpc.ssl_channel_credentials(
             self.site.pem, None if shown is None else shown.key, None if shown is None else shown.chain
@@ -67,7 +65,7 @@ class Party:
                 supported_protocol_bindings=[binding],
                 grpc_channel_factory=lambda address: grpc.aio.secure_channel(address, channel),
             )
-            streaming = await ClientFactory(config).create_from_url(f"{here.url}/{path}")
+            streaming = await ClientFactory(config).create_from_url(f"{here.url}/{AGENT}")
             card: AgentCard = streaming._card  # type: ignore[attr-defined]  # the factory gives it to nobody
             client = ClientFactory(replace(config, streaming=False)).create(card)
             try:
@@ -77,24 +75,23 @@ class Party:
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
-@pytest.mark.parametrize("name", BINDINGS)
-async def test_the_official_client_calls_with_its_certificate(tmp_path: Path, name: str, binding: str) -> None:
+async def test_the_official_client_calls_with_its_certificate(tmp_path: Path, binding: str) -> None:
     party = Party(tmp_path)
     async with site(tmp_path, party.settings) as here:
         mine, theirs = party.clients.issue(ACME), party.clients.issue(GLOBEX)
-        async with party.calling(here, mine, name, binding) as (client, card):
+        async with party.calling(here, mine, binding) as (client, card):
             assert card.security_schemes["mtls"].HasField("mtls_security_scheme")
             assert [list(each.schemes) for each in card.security_requirements] == [["mtls"]]
             task = await send(client, saying("hello"))
             assert task.status.state == COMPLETED
             assert (await client.get_task(GetTaskRequest(id=task.id))).id == task.id
         # A task is its tenant's, whichever certificate of its shows up.
-        async with party.calling(here, party.clients.issue(ACME + "-2"), name, binding) as (client, _):
+        async with party.calling(here, party.clients.issue(ACME + "-2"), binding) as (client, _):
             assert (await client.get_task(GetTaskRequest(id=task.id))).id == task.id
-        async with party.calling(here, theirs, name, binding) as (client, _):
+        async with party.calling(here, theirs, binding) as (client, _):
             with pytest.raises(TaskNotFoundError):
                 await client.get_task(GetTaskRequest(id=task.id))
-        async with party.calling(here, None, name, binding) as (client, _):
+        async with party.calling(here, None, binding) as (client, _):
             # Over gRPC every client has to show one, so there is no connection.
             with pytest.raises((A2AClientError, A2AError), match=r"(?i)credential|401|unavailable"):
                 await send(client, saying("hello"))

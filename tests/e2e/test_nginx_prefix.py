@@ -11,7 +11,7 @@ import httpx
 import pytest
 from a2a.client import ClientConfig, ClientFactory
 
-from tests.e2e.grpc_site import OPEN, site
+from tests.e2e.grpc_site import AGENT, OPEN, site
 from tests.e2e.process import ROOT
 from tests.e2e.proxy_in_front import PROGRAMS, Front, Ports, in_front, reserved_ports
 from tests.e2e.sdk import saying, send, texts
@@ -21,8 +21,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(PROGRAMS["nginx"] is None, reason="nginx is not installed"),
 ]
-
-AGENT = "over-rpc"
 
 
 def snippets() -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from gateway.asgi import ConfigurationError, create_app
 from gateway.commands.health import health_url, probe
 from gateway.config.check import examine
 from gateway.listener.server import ListenFailed, bind, remove
-from tests.e2e.agents.agent import Agent, Shape
+from tests.e2e.agents.agent import Agent
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.process import GatewayProcess, Lines, write
 from tests.e2e.proxy_in_front import PROGRAMS, WAIT
@@ -34,7 +34,7 @@ CALLER = "127.0.0.3"
 
 @pytest.fixture
 def agent(ground: Grounds) -> Agent:
-    return ground.agent(Shape("steady"))
+    return ground.agent("steady")
 
 
 @contextmanager

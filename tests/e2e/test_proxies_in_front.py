@@ -14,7 +14,7 @@ from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.types import AgentCard, StreamResponse
 from a2a.utils.errors import A2AError
 
-from tests.e2e.grpc_site import OPEN, Place, Site, site
+from tests.e2e.grpc_site import AGENT, OPEN, Place, Site, site
 from tests.e2e.proxy_in_front import PROGRAMS, Front, Ports, in_front, reserved_ports
 from tests.e2e.sdk import COMPLETED, kinds, saying, send, texts
 from tests.table import cells
@@ -27,7 +27,6 @@ every_program_and_binding = pytest.mark.parametrize(
 
 PATIENCE = 30.0
 """Seconds after which what is waited for will not happen any more."""
-AGENT = "over-rpc"
 BODY_LIMIT = 10 * 1024 * 1024
 """What nginx.conf says, and `gateway.body_limit` by default."""
 ELSEWHERE = "127.0.0.2"
@@ -43,7 +42,7 @@ class Standing:
 
     @property
     def agent(self) -> Place:
-        return self.site.places[AGENT]
+        return self.site.place
 
 
 @asynccontextmanager

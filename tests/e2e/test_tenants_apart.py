@@ -7,17 +7,14 @@ from dataclasses import dataclass
 import pytest
 from a2a.client import ClientConfig, create_client
 from a2a.types import GetTaskRequest, ListTasksRequest
-from a2a.utils.errors import UnsupportedOperationError
 
-from tests.e2e.agents.agent import Agent, Shape
+from tests.e2e.agents.agent import Agent
 from tests.e2e.agents.grounds import Grounds
-from tests.e2e.conversing import check_two_conversations
 from tests.e2e.foreign import check_apart
 from tests.e2e.listing import check_lists
-from tests.e2e.previous import PreviousAgent, previous_agent
 from tests.e2e.process import GatewayProcess, gateway_process
 from tests.e2e.sdk import BINDINGS, open_http
-from tests.e2e.shared_site import ACME, GLOBEX, Party, Speech, Witness, party, tenancy
+from tests.e2e.shared_site import ACME, GLOBEX, Party, Speech, party, tenancy
 from tests.e2e.site import bearer, token
 from tests.identity.issuance import ISSUER, jwk, rsa_key
 from tests.identity.provider import KEYS
@@ -25,22 +22,19 @@ from tests.table import cells
 
 pytestmark = pytest.mark.anyio
 
-CARD = "/.well-known/agent-card.json"
 SPOKEN = tuple(Speech(version, binding) for version in ("1.0", "0.3") for binding in BINDINGS)
-every_speech = pytest.mark.parametrize("speech", SPOKEN, ids=str)
-AGENTS = ("new", "new-rest", "old", "old-rest")
-every_speech_and_agent = pytest.mark.parametrize(("speech", "agent"), cells(SPOKEN, AGENTS), ids=str)
+AGENTS = ("new", "new-rest")
 
-ADA, BOB = bearer(token(sub="ada", agent=...)), bearer(token(sub="bob", agent=...))
+ADA, BOB = bearer(token(sub="ada")), bearer(token(sub="bob"))
 """Two users of acme."""
-OTHER_ADA = bearer(token(sub="ada", org="globex", agent=...))
+OTHER_ADA = bearer(token(sub="ada", org="globex"))
 """One of the same name, and not of the same tenant."""
 OTHERS = {"bob": BOB, "another ada": OTHER_ADA, "a key of the tenant": ACME}
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A gateway in front of an agent of either generation; each once as it is, and once over HTTP+JSON alone.
+    """A gateway in front of an agent, once as it is, and once over HTTP+JSON alone.
 
     Attributes:
         listed: Agents whose tasks nobody else makes, by the binding over which they are listed.
@@ -48,68 +42,38 @@ class Shared:
 
     gateway: GatewayProcess
     new: Agent
-    old: PreviousAgent
     listed: dict[str, Agent]
-
-    def witness(self, name: str) -> Witness:
-        """What an agent of the file is."""
-        return self.old if name.startswith("old") else self.new
 
     def party(self, shown: dict[str, str], agent: str, speech: Speech) -> AbstractAsyncContextManager[Party]:
         """A caller."""
         return party(self.gateway.url, agent, shown, speech)
 
 
-def asked_in(agent: str, speech: Speech) -> Speech:
-    """What the gateway asks an agent of the file in: its own generation, over the client's binding if it has that."""
-    return Speech("0.3" if agent.startswith("old") else "1.0", "HTTP+JSON" if "-rest" in agent else speech.binding)
-
-
 @pytest.fixture(scope="module")
 def shared(ground: Grounds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    new, provider = ground.agent(Shape("new")), ground.provider()
+    new, provider = ground.agent("new"), ground.provider()
     provider.publish(jwk(rsa_key()))
-    listed = {binding: ground.agent(Shape("listed")) for binding in BINDINGS}
+    listed = {binding: ground.agent("listed") for binding in BINDINGS}
     configuration = tenancy()
     configuration["auth"]["issuers"] = {
         "corp": {"issuer": ISSUER, "audience": "agents", "jwks": provider.url + KEYS, "tenant_claim": "org"}
     }
-    with previous_agent("old") as old:
-        configuration["agents"] = {
-            "new": new.url,
-            "new-rest": {"backend": {"url": new.url, "protocol": "rest"}},
-            "old": old.url,
-            "old-rest": {"backend": {"url": old.url + "/rest", "protocol": "rest"}, "card": old.url + CARD},
-            "personal": {"backend": new.url, "isolation": "principal"},
-            **{f"listed-{number}": listed[binding].url for number, binding in enumerate(BINDINGS)},
-        }
-        with gateway_process(configuration, tmp_path_factory.mktemp("shared")) as gateway:
-            yield Shared(gateway, new, old, listed)
+    configuration["agents"] = {
+        "new": new.url,
+        "new-rest": {"backend": {"url": new.url, "protocol": "rest"}},
+        "personal": {"backend": new.url, "isolation": "principal"},
+        **{f"listed-{number}": listed[binding].url for number, binding in enumerate(BINDINGS)},
+    }
+    with gateway_process(configuration, tmp_path_factory.mktemp("shared")) as gateway:
+        yield Shared(gateway, new, listed)
 
 
-@every_speech_and_agent
+@pytest.mark.parametrize(("speech", "agent"), cells(SPOKEN, AGENTS), ids=str)
 async def test_to_another_tenant_a_task_is_none_and_the_agent_hears_nothing(
     shared: Shared, agent: str, speech: Speech
 ) -> None:
     async with shared.party(ACME, agent, speech) as acme, shared.party(GLOBEX, agent, speech) as globex:
-        await check_apart(acme, globex, shared.witness(agent), asked_in(agent, speech))
-
-
-@every_speech_and_agent
-async def test_one_word_for_a_context_is_two_conversations(shared: Shared, agent: str, speech: Speech) -> None:
-    async with shared.party(ACME, agent, speech) as acme, shared.party(GLOBEX, agent, speech) as globex:
-        await check_two_conversations(acme, globex, shared.witness(agent), asked_in(agent, speech))
-
-
-@every_speech
-async def test_another_tenants_context_is_a_word_like_any_other(shared: Shared, speech: Speech) -> None:
-    async with shared.party(ACME, "new", speech) as acme, shared.party(GLOBEX, "new", speech) as globex:
-        ours = await acme.send("remember this")
-        theirs = await globex.send("recall", context=ours.context_id)
-        assert theirs.context_id == ours.context_id
-        assert "this" not in str(theirs)
-        again = await acme.send("recall", context=ours.context_id)
-        assert "this" in str(again)
+        await check_apart(acme, globex, shared.new)
 
 
 # ---- Lists -----------------------------------------------------------------------------------------------------------
@@ -127,13 +91,6 @@ async def test_everybody_lists_their_own_tasks_and_counts_no_others(shared: Shar
         assert (await alone.list_tasks(ListTasksRequest(page_size=100))).total_size == made
 
 
-@pytest.mark.parametrize("binding", BINDINGS)
-async def test_an_agent_without_lists_is_not_asked_for_one(shared: Shared, binding: str) -> None:
-    async with shared.party(ACME, "old", Speech("1.0", binding)) as acme:
-        with pytest.raises(UnsupportedOperationError):
-            await acme.unary.list_tasks(ListTasksRequest())
-
-
 # ---- Users of one tenant ---------------------------------------------------------------------------------------------
 
 
@@ -143,8 +100,7 @@ async def test_where_principals_are_told_apart_users_of_one_tenant_are_strangers
 ) -> None:
     shown = OTHERS[other]
     async with shared.party(ADA, "personal", speech) as ada, shared.party(shown, "personal", speech) as stranger:
-        await check_apart(ada, stranger, shared.new, speech)
-        await check_two_conversations(ada, stranger, shared.new, speech)
+        await check_apart(ada, stranger, shared.new)
 
 
 async def test_elsewhere_users_of_one_tenant_share_their_tasks(shared: Shared) -> None:

@@ -41,7 +41,6 @@ from tests.support.scripted import Received, Script, ScriptedBackend, Wire, chun
 
 pytestmark = pytest.mark.anyio
 
-"""Where clients of gRPC find the agent whose generation has no tenant to say."""
 SPOKEN = [f"{binding.value} {version}" for version in ("1.0", "0.3") for binding in Binding]
 """What every agent's card says; the file says which of these it is."""
 

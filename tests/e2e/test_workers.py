@@ -210,22 +210,6 @@ async def test_all_of_them_serve_a_new_configuration_and_so_does_who_comes_later
                 assert (await http.post(process.url + "/late", json=SEND)).status_code == 200
 
 
-async def test_what_each_would_remember_for_itself_is_refused_while_they_serve_too(fleet: str, tmp_path: Path) -> None:
-    async with workers(fleet, tmp_path) as process, client() as http:
-        text = {**site(fleet, "late"), "defaults": {"isolation": "tenant"}}
-        text["gateway"]["state"] = "memory"
-        write(text, tmp_path)
-        report = (await http.post(process.admin + "/-/reload")).json()
-        assert (report["result"], report["error"]) == ("refused", "2 workers cannot serve it")
-        assert [problem["path"] for problem in report["problems"]] == ["gateway.state"]
-        assert [(each["result"], each["error"]) for each in report["workers"]] == [("refused", report["error"])]
-        for victim in pids(process):
-            os.kill(victim, signal.SIGKILL)
-            await asyncio.to_thread(process.said, f"worker {victim} ended")
-        for _ in range(10):
-            assert (await http.post(process.url + "/late", json=SEND)).status_code == 404
-
-
 async def test_the_manager_is_told_that_it_was_read_when_all_have(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,13 +13,13 @@ from a2a.types import ListTasksRequest
 from a2a.utils.errors import InvalidParamsError
 
 from gateway.demo.stage import free_port
-from tests.e2e.agents.agent import Agent, Shape
+from tests.e2e.agents.agent import Agent
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.foreign import check_apart, tasks_of
 from tests.e2e.shared_site import ACME, GLOBEX, Speech, party
 from tests.e2e.sharing import Caller, callers, configuration, only, pids, workers
 from tests.program import run
-from tests.support.scripted import Received, ScriptedBackend, Wire, whole
+from tests.support.scripted import ScriptedBackend, answers, whole
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ SPEECH = Speech("1.0", "JSONRPC")
 
 @pytest.fixture
 def agent(ground: Grounds) -> Agent:
-    return ground.agent(Shape("shared"))
+    return ground.agent("shared")
 
 
 # ---- Whose a task is -------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ async def test_each_knows_whose_the_tasks_of_the_other_are(agent: Agent, tmp_pat
                 assert "this" in str(await acme.send("recall", context="chat-1"))
                 assert "this" not in str(await globex.send("recall", context="chat-1"))
                 # All there is, SubscribeToTask among it.
-                await check_apart(acme, globex, agent, SPEECH, tasks)
+                await check_apart(acme, globex, agent, tasks)
 
 
 async def test_what_clients_have_seen_is_theirs_after_one_was_killed_among_sends(agent: Agent, tmp_path: Path) -> None:
@@ -171,31 +171,6 @@ async def _task_in(lines: Any) -> str:
 # ---- Webhooks --------------------------------------------------------------------------------------------------------
 
 
-class Webhook:
-    """A receiver that remembers the bodies and ids of what it has taken."""
-
-    def __init__(self) -> None:
-        self.taken: list[tuple[str, bytes]] = []
-        self._came = asyncio.Event()
-
-    async def __call__(self, wire: Wire) -> None:
-        while True:
-            try:
-                received: Received = await wire.request()
-            except ConnectionError:
-                return
-            self.taken.append(((received.header(b"x-a2a-delivery") or b"").decode(), received.body))
-            self._came.set()
-            await wire.send(whole(b"{}"))
-
-    async def until(self, count: int) -> None:
-        """Wait until it has had so many."""
-        async with asyncio.timeout(60):
-            while len(self.taken) < count:
-                self._came.clear()
-                await self._came.wait()
-
-
 def relaying(agent: Agent, folder: Path, hook: str) -> dict[str, Any]:
     push = {"mode": "relay", "allow": [hook], "block_private_networks": False}
     file = configuration(agent, folder, push=push)
@@ -226,9 +201,11 @@ class AgentsHook:
 
 
 async def test_a_callback_that_another_worker_gets_is_delivered_once(agent: Agent, tmp_path: Path) -> None:
-    webhook = Webhook()
     limits = httpx.Limits(max_keepalive_connections=0)
-    async with ScriptedBackend(webhook) as receiver, httpx.AsyncClient(trust_env=False, limits=limits) as http:
+    async with (
+        ScriptedBackend(answers(whole(b"{}", b"connection: close"))) as receiver,
+        httpx.AsyncClient(trust_env=False, limits=limits) as http,
+    ):
         hook = f"http://127.0.0.1:{receiver.port}/hook"
         async with workers(relaying(agent, tmp_path, hook), tmp_path) as process, callers(process, ACME) as (acme,):
             one, two = pids(process)
@@ -241,24 +218,20 @@ async def test_a_callback_that_another_worker_gets_is_delivered_once(agent: Agen
                 assert (await http.get(f"{process.url}/.well-known/jwks.json")).json() == keys
                 given = AgentsHook(agent, task)
                 assert await given.post(http, "TASK_STATE_WORKING") == 200
-                await webhook.until(1)
+                await receiver.until(lambda: len(receiver.requests) == 1)
             # Both look for what is due, and both have it in their hands again and again.
             posts = await asyncio.gather(*(given.post(http, "TASK_STATE_WORKING", n) for n in range(1, 31)))
             assert set(posts) == {200}
-            await webhook.until(31)
+            await receiver.until(lambda: len(receiver.requests) == 31, for_ever=True)
             # The same once more is known, whoever gets it.
             for pid in pids(process):
                 with only(process, pid):
                     assert await given.post(http, "TASK_STATE_WORKING", 7) == 200
             assert await given.post(http, "TASK_STATE_COMPLETED", 59) == 200
-            await webhook.until(32)
-            assert b"COMPLETED" in webhook.taken[-1][1]
-        assert (
-            len(webhook.taken)
-            == len({id_ for id_, _ in webhook.taken})
-            == len({body for _, body in webhook.taken})
-            == 32
-        )
+            await receiver.until(lambda: len(receiver.requests) == 32)
+            assert b"COMPLETED" in receiver.requests[-1].body
+        deliveries = {each.header(b"x-a2a-delivery") for each in receiver.requests}
+        assert len(deliveries) == len({each.body for each in receiver.requests}) == len(receiver.requests) == 32
 
 
 async def test_each_takes_up_another_key_soon_and_without_a_restart(agent: Agent, tmp_path: Path) -> None:

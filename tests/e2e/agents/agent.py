@@ -8,53 +8,27 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, c
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from starlette.applications import Starlette
-from starlette.routing import Mount
 
 from tests.e2e.agents.executor import Executor
 from tests.e2e.agents.received import App, Received, Recorder
 
-SECRET_SKILL = "secret-skill"
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How an agent is built.
-
-    Attributes:
-        marker: Stands in every answer, so that a mix-up of agents is seen.
-        rpc: Path of its JSON-RPC interface.
-        rest: Path of its HTTP+JSON interface; empty for the root.
-        tenant: The A2A tenant that its own card asks for.
-        host: Host that its card names; the agent does not have to be there.
-        extended: Whether it has an extended card.
-        push: Whether it keeps push configurations.
-    """
-
-    marker: str
-    rpc: str = "/"
-    rest: str = ""
-    tenant: str = ""
-    host: str = ""
-    extended: bool = True
-    push: bool = True
-
 
 @dataclass
 class Agent:
-    """One agent: what it is, where it is, and what it received."""
+    """One agent: what it is, where it is, and what it received.
 
-    shape: Shape
+    Attributes:
+        marker: Stands in every answer, so that a mix-up of agents is seen.
+    """
+
+    marker: str
     port: int
     loop: asyncio.AbstractEventLoop
     received: list[Received] = field(default_factory=list)
     executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.executor = Executor(self.shape.marker)
-
-    @property
-    def marker(self) -> str:
-        return self.shape.marker
+        self.executor = Executor(self.marker)
 
     @property
     def url(self) -> str:
@@ -73,44 +47,26 @@ class Agent:
         """The first call that holds a text."""
         return next(call.body.decode() for call in self.calls if text.encode() in call.body)
 
-    def knows(self, text: str) -> bool:
-        """Whether any call that it received held a text."""
-        return any(text in f"{call.path}?{call.query} {call.body.decode()}" for call in self.calls)
-
     def let_go(self, task_id: str) -> None:
         """Let a task that waits complete."""
         self.loop.call_soon_threadsafe(self.executor.let_go, task_id)
 
     def card(self) -> AgentCard:
-        """The card as the agent itself serves it: full of its own address."""
-        shape = self.shape
-        authority = shape.host or f"127.0.0.1:{self.port}"
-        here = f"http://{authority}"
+        """The card as the agent itself serves it."""
         interfaces = [
-            AgentInterface(
-                url=here + path, protocol_binding=binding, protocol_version="1.0", tenant=shape.tenant or None
-            )
-            for binding, path in (("JSONRPC", shape.rpc), ("HTTP+JSON", shape.rest or "/"))
+            AgentInterface(url=f"{self.url}/", protocol_binding=binding, protocol_version="1.0")
+            for binding in ("JSONRPC", "HTTP+JSON")
         ]
         return AgentCard(
-            name=shape.marker,
-            description=f"The agent {shape.marker}, which runs at {self.url}.",
+            name=self.marker,
+            description=f"The agent {self.marker}, which runs at {self.url}.",
             version="1.0.0",
-            documentation_url=f"{here}/documentation",
             supported_interfaces=interfaces,
-            capabilities=AgentCapabilities(
-                streaming=True, push_notifications=shape.push, extended_agent_card=shape.extended
-            ),
+            capabilities=AgentCapabilities(streaming=True, push_notifications=True),
             default_input_modes=["text/plain"],
             default_output_modes=["text/plain"],
-            skills=[_skill("echo", f"Says it again, from {self.url}/skills.")],
+            skills=[AgentSkill(id="echo", name="echo", description="Says it again.", tags=["test"])],
         )
-
-    def extended_card(self) -> AgentCard:
-        """The card for those that are known: one more skill, and the address once more."""
-        card = self.card()
-        card.skills.append(_skill(SECRET_SKILL, f"Known to few, at {self.url}{self.shape.rpc}."))
-        return card
 
     def app(self) -> App:
         """The agent as an ASGI application."""
@@ -119,18 +75,11 @@ class Agent:
             agent_executor=self.executor,
             task_store=InMemoryTaskStore(),
             agent_card=card,
-            push_config_store=InMemoryPushNotificationConfigStore() if self.shape.push else None,
-            extended_agent_card=self.extended_card() if self.shape.extended else None,
+            push_config_store=InMemoryPushNotificationConfigStore(),
         )
-        rest = create_rest_routes(handler)
         routes = [
             *create_agent_card_routes(card),
-            *create_jsonrpc_routes(handler, self.shape.rpc),
-            # Mounted and not prefixed: the SDK's own prefix would come after the tenant, where no client looks for it.
-            *([Mount(self.shape.rest, routes=rest)] if self.shape.rest else rest),
+            *create_jsonrpc_routes(handler, "/"),
+            *create_rest_routes(handler),
         ]
         return Recorder(Starlette(routes=routes), self.received)
-
-
-def _skill(name: str, description: str) -> AgentSkill:
-    return AgentSkill(id=name, name=name, description=description, tags=["test"])

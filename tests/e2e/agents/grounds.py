@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
-from tests.e2e.agents.agent import Agent, Shape
+from tests.e2e.agents.agent import Agent
 from tests.e2e.agents.server import Server
 from tests.identity.provider import Provider, provider
 
@@ -24,12 +24,12 @@ class Grounds:
         """Run `work()` on the loop and wait for its result."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(30)
 
-    def agent(self, shape: Shape) -> Agent:
+    def agent(self, marker: str) -> Agent:
         """Start an agent; it answers when this returns."""
 
         async def start() -> Agent:
             server = Server()
-            agent = Agent(shape, server.port, self.loop)
+            agent = Agent(marker, server.port, self.loop)
             await self._stack.enter_async_context(server.serving(agent.app()))
             return agent
 
