@@ -74,13 +74,6 @@ async def test_cards_are_read_without_being_counted() -> None:
         assert (await post(gateway, "acme")).status == 200
 
 
-async def test_an_agent_is_asked_so_often_by_all_together() -> None:
-    async with limited(of_agent="{ requests: 2/min }") as gateway:
-        statuses = [(await post(gateway, who)).status for who in ("acme", "globex", "other")]
-        assert statuses == [200, 200, 429]
-        assert gateway.metric("limit_hits_total", limit="requests", scope="agent") == 1
-
-
 async def test_a_body_is_as_long_as_the_tenant_and_the_agent_may_have_it() -> None:
     longer = CALL.replace(b'"hi"', b'"%b"' % (b"x" * 2000))
     async with limited("{ body: 1KiB }") as gateway:
@@ -167,17 +160,6 @@ async def test_a_tenant_has_so_many_streams_open_and_they_hold_no_place_for_call
         await client.rest()
         await gateway.until(lambda: gateway.serving == 0)
         assert (await post(gateway, "acme", STREAM)).status == 200
-
-
-async def test_bytes_that_were_moved_are_made_good_before_the_next_request() -> None:
-    longer = CALL.replace(b'"hi"', b'"%b"' % (b"x" * 60_000))
-    async with limited("{ bandwidth: 1KiB/s }") as gateway:
-        assert (await post(gateway, "acme", longer)).status == 200
-        await gateway.line()
-        refused = await post(gateway, "acme")
-        assert (refused.status, refused.reasons) == (429, ["RATE_LIMITED"])
-        assert int(refused.header("retry-after") or 0) > 10
-        assert (await post(gateway, "globex")).status == 200
 
 
 async def test_what_a_stream_moves_is_charged_while_it_is_open_and_once() -> None:

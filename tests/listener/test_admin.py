@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.gateway import (
     CALL,
@@ -17,12 +16,12 @@ from tests.support.gateway import (
     agent,
     bearer,
     card_of,
-    fronted,
     keys,
     running,
     secret,
 )
 from tests.support.scripted import ScriptedBackend, answers, whole
+from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -86,20 +85,15 @@ GUARDED = ["/metrics", "/-/config", "/-/agents"]
 MISSING = ["/", "/-/", "/nothing"]
 
 
-@pytest.mark.parametrize("path", GUARDED + MISSING)
-@pytest.mark.parametrize(
+@for_each("path", GUARDED + MISSING)
+@for_each(
     "shown",
     [
-        (),
-        (b"Authorization", b"Bearer wrong"),
-        (b"Authorization", TOKEN.encode()),
-        (b"Authorization", b"Bearer "),
-        (b"Authorization", b"Basic " + TOKEN.encode()),
-        (b"Authorization", b"Bearer \xff\xfe"),
-        (b"X-API-Key", TOKEN.encode()),
-        bearer("acme"),
+        (), (b"Authorization", b"Bearer wrong"), (b"Authorization", TOKEN.encode()), (b"Authorization", b"Bearer "),
+        (b"Authorization", b"Basic " + TOKEN.encode()), (b"Authorization", b"Bearer \xff\xfe"),
+        (b"X-API-Key", TOKEN.encode()), bearer("acme"),
     ],
-)
+)  # fmt: skip
 async def test_only_the_token_opens_the_admin_port(
     site: Site, path: str, shown: tuple[bytes, bytes] | tuple[()]
 ) -> None:
@@ -114,16 +108,11 @@ async def test_the_token_is_asked_for_before_the_question_is_read(site: Site) ->
     assert (await client.answer()).status == 401
 
 
-@pytest.mark.parametrize("path", GUARDED)
+@for_each("path", GUARDED)
 async def test_the_token_opens_in_any_case_of_its_scheme(site: Site, path: str) -> None:
     for scheme in (b"Bearer", b"bearer", b"BEARER"):
         answer = await site.gateway.get(path, [(b"Authorization", scheme + b" " + TOKEN.encode())], admin=True)
         assert answer.status == 200
-
-
-@pytest.mark.parametrize("path", ["/-/live", "/-/ready", "/-/started"])
-async def test_health_asks_for_no_token(site: Site, path: str) -> None:
-    assert (await site.gateway.get(path, admin=True)).status == 200
 
 
 async def test_without_a_token_only_a_loopback_name_is_answered() -> None:
@@ -132,24 +121,6 @@ async def test_without_a_token_only_a_loopback_name_is_answered() -> None:
             client = await gateway.client(admin=True)
             await client.send(f"GET /-/config HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
             assert (await client.answer()).status == status, name
-
-
-async def test_without_a_token_a_loopback_port_is_open() -> None:
-    async with running("agents: {}") as gateway:
-        for path in GUARDED:
-            assert (await gateway.get(path, admin=True)).status == 200
-
-
-@pytest.mark.parametrize("path", ["/", "/nothing", "/-/live/", "/-/live%0A", "/-/liver", "//-/live", "/support"])
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
-async def test_a_stranger_is_not_told_what_there_is(site: Site, method: str, path: str) -> None:
-    assert (await site.gateway.ask(method, path, None, admin=True)).status == 401
-
-
-@pytest.mark.parametrize("path", [*GUARDED, "/-/route"])
-async def test_a_stranger_is_not_told_which_methods_there_are(site: Site, path: str) -> None:
-    for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"):
-        assert (await site.gateway.ask(method, path, None, admin=True)).status == 401
 
 
 async def test_the_token_is_compared_in_constant_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,11 +142,6 @@ async def test_nothing_of_the_public_port_is_on_the_admin_one(site: Site) -> Non
     assert site.backend.requests == []
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/-/config"), ("GET", "/-/route"), ("DELETE", "/metrics")])
-async def test_the_wrong_method_changes_nothing(site: Site, method: str, path: str) -> None:
-    assert (await site.gateway.ask(method, path, None, [AUTH], admin=True)).status == 405
-
-
 # ---- Health --------------------------------------------------------------------------------------------------------
 
 
@@ -189,25 +155,6 @@ async def test_health_is_a_word_for_machines_and_more_for_people(site: Site) -> 
         assert (plain.status, plain.body) == (200, b"ok\n")
         verbose = await site.gateway.get(path + "?verbose", admin=True)
         assert (verbose.status, verbose.json) == (200, {"ok": True, "checks": checks})
-
-
-async def test_a_gateway_that_drains_is_alive_and_not_ready(site: Site) -> None:
-    site.gateway.gateway.draining = True
-    assert (await site.gateway.get("/-/live", admin=True)).status == 200
-    ready = await site.gateway.get("/-/ready", admin=True)
-    assert (ready.status, ready.body) == (503, b"draining\n")
-    verbose = await site.gateway.get("/-/ready?verbose", admin=True)
-    assert (verbose.status, verbose.json) == (503, {"ok": False, "checks": {"listener": "draining"}})
-    site.gateway.gateway.draining = False
-
-
-async def test_a_gateway_that_has_not_started_says_so(site: Site) -> None:
-    site.gateway.gateway.started = False
-    started = await site.gateway.get("/-/started", admin=True)
-    assert (started.status, started.body) == (503, b"false\n")
-    ready = await site.gateway.get("/-/ready", admin=True)
-    assert (ready.status, ready.body) == (503, b"starting\n")
-    site.gateway.gateway.started = True
 
 
 async def test_a_key_set_that_was_not_read_is_shown_and_keeps_nobody_from_being_ready() -> None:
@@ -247,13 +194,6 @@ async def test_the_configuration_is_shown_without_its_secrets(site: Site) -> Non
             assert str(digest) not in text
 
 
-async def test_what_check_warns_of_is_shown_with_the_configuration() -> None:
-    async with running("agents: {}") as gateway:
-        said = (await gateway.get("/-/config", admin=True)).json
-        [warning] = said["warnings"]
-        assert (warning["severity"], warning["path"], warning["message"]) == ("warning", "agents", "there is no agent")
-
-
 async def test_no_answer_of_the_admin_port_shows_a_secret(site: Site) -> None:
     await site.gateway.post("/support", CALL, [bearer("acme")])
     for path in ("/-/config", "/-/agents", "/metrics", "/-/ready?verbose"):
@@ -289,30 +229,6 @@ async def test_agents_are_shown_with_their_card_and_connections(site: Site) -> N
             }
         ],
     }
-
-
-async def test_an_agent_whose_card_cannot_be_read_says_why() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        [shown] = (await gateway.get("/-/agents", admin=True)).json["agents"]
-        assert shown["card"] == {
-            "read": False,
-            "name": None,
-            "age_s": None,
-            "stale": False,
-            "error": "answered 404",
-        }
-        assert shown["speaks"] == []
-
-
-async def test_metrics_are_in_the_text_format(site: Site) -> None:
-    answer = await site.get("/metrics")
-    assert answer.status == 200
-    assert answer.header("content-type") == "text/plain; version=0.0.4; charset=utf-8"
-    families = {family.name: family for family in text_string_to_metric_families(answer.body.decode())}
-    assert all(name.startswith("a2a_gateway_") for name in families)
-    [build] = families["a2a_gateway_build_info"].samples
-    assert build.value == 1
-    assert {"a2a_gateway_draining", "a2a_gateway_backend_connections"} <= families.keys()
 
 
 async def test_metrics_are_in_openmetrics_with_exemplars_and_compressed_where_that_is_accepted(site: Site) -> None:
@@ -363,7 +279,7 @@ async def test_a_question_nobody_answers_is_answered_with_the_reason(site: Site)
     assert (await site.route(path="/support")).json["reason"] == "auth_missing"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "status", "says"),
     [
         (b"", 400, "not a routing request"),
@@ -384,13 +300,6 @@ async def test_a_question_that_is_none_is_refused_in_words(site: Site, body: byt
     answer = await site.raw_route(body)
     assert answer.status == status
     assert says in answer.json["error"]
-
-
-async def test_a_question_that_never_ends_is_not_kept(site: Site) -> None:
-    client = await site.gateway.client(admin=True)
-    await client.ask("POST", "/-/route", None, [AUTH, (b"Content-Length", b"99999999")])
-    await client.send(b"x" * 200_000)
-    assert (await client.answer()).status == 413
 
 
 async def test_whoever_asks_for_more_than_health_and_metrics_is_audited(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,13 +16,6 @@ pytestmark = pytest.mark.anyio
 NOWHERE = "/-/push/" + "A" * 43
 
 
-async def test_without_a_relay_there_are_no_callbacks_and_no_keys() -> None:
-    async with site("") as there:
-        for path in (NOWHERE, "/.well-known/jwks.json"):
-            answer = await there.gateway.get(path)
-            assert answer.status in (401, 404)
-
-
 async def test_keys_are_read_and_nothing_else_done_with_them() -> None:
     async with site(RELAY) as there:
         answer = await there.gateway.get("/.well-known/jwks.json")
@@ -112,14 +105,6 @@ async def test_each_has_a_line_and_a_count_and_none_the_id_of_the_callback() -> 
         counted = {"operation": "other", "binding": "rest"}
         assert there.gateway.metric("requests_total", agent="crm", outcome="ok", **counted) == 1
         assert there.gateway.metric("requests_total", agent="-", outcome="client_error", **counted) == 1
-
-
-async def test_keys_have_a_line_too() -> None:
-    async with site(RELAY) as there:
-        answer = await there.gateway.get("/.well-known/jwks.json")
-        line = await there.gateway.line()
-        assert (line["path"], line["status"]) == ("/.well-known/jwks.json", 200)
-        assert line["request_id"] == answer.header("x-request-id")
 
 
 async def _given(there: Site) -> Any:

@@ -11,7 +11,6 @@ import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest  # type: ignore[import-untyped]  # as above
 from grpc_health.v1.health_pb2_grpc import HealthStub  # type: ignore[import-untyped]  # as above
-from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest  # type: ignore[import-untyped]  # as above
 
 from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.framing.grpc import frame
@@ -23,7 +22,6 @@ from tests.table import for_each
 pytestmark = pytest.mark.anyio
 
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-LISTS = ServerReflectionRequest(list_services="").SerializeToString()
 OK = (200, b"0", [b"ok"])
 
 
@@ -83,15 +81,6 @@ async def test_a_path_of_any_bytes_ends_only_its_own_call(path: bytes, caplog: p
         assert caplog.records == []
 
 
-async def test_health_and_reflection_are_no_calls_of_the_pipeline() -> None:
-    async with fronting() as front, front.channel() as channel:
-        assert (await HealthStub(channel).Check(HealthCheckRequest(), timeout=10)).status == 1
-        for path in (REFLECTION, REFLECTION.replace("v1", "v1alpha")):
-            [told] = [each async for each in channel.stream_stream(path)(iter([LISTS]), timeout=10)]
-            assert b"lf.a2a.v1.A2AService" in told
-        assert (front.heads, front.unread) == ([], [])
-
-
 @pytest.mark.parametrize("path", ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", REFLECTION])
 async def test_a_question_that_cannot_be_read_is_refused(path: str, caplog: pytest.LogCaptureFixture) -> None:
     async with fronting() as front, front.channel() as channel:
@@ -119,20 +108,6 @@ async def test_strangers_may_keep_few_calls_open(monkeypatch: pytest.MonkeyPatch
                     break
                 except grpc.aio.AioRpcError:
                     await asyncio.sleep(0.01)
-
-
-async def test_a_stranger_that_reads_nothing_keeps_no_other_from_being_told() -> None:
-    async with fronting() as front, front.channel() as channel:
-        client = await front.client()
-        client.h2.update_settings({4: 0})
-        client.flush()
-        client.ask(asking("/grpc.health.v1.Health/Watch"), frame(b""))
-        await client.hear()
-        watch = HealthStub(channel).Watch(HealthCheckRequest(), timeout=10)
-        assert (await watch.read()).status == 1
-        front.ready = False
-        front.listener.update_health()
-        assert (await watch.read()).status == 2
 
 
 # ---- Heads ---------------------------------------------------------------------------------------------------------
@@ -166,16 +141,6 @@ async def test_calls_with_one_head_share_what_is_worked_out_from_it_and_nothing_
         again.forget()
         assert one.first(b"x-api-key") == b"a"
         assert len({id(each.cache) for each in (one, different, elsewhere)}) == 3
-
-
-async def test_a_head_is_not_kept_when_no_call_has_had_it_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_HEAD_KEPT_FOR", 0.02)
-    async with fronting() as front, front.channel() as channel:
-        await channel.unary_unary(SEND)(b"")
-        await asyncio.sleep(0.2)
-        await channel.unary_unary(SEND)(b"")
-        one, again = front.heads
-        assert one.cache is not again.cache
 
 
 @for_each("value", [b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"])

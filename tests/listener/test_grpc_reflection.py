@@ -86,24 +86,6 @@ async def test_requests_of_the_scoped_service_have_a_scope_beside_the_rest() -> 
         assert method.output_type.full_name == "a2a.v1.Task"
 
 
-@for_each(
-    ("service", "method", "paths"),
-    [
-        ("lf.a2a.v1.A2AService", "GetTask", ["/tasks/{id=*}", "/{tenant}/tasks/{id=*}"]),
-        ("a2a.v1.A2AService", "GetTask", ["/v1/{name=tasks/*}"]),
-        (SCOPED_0_3, "GetTask", ["/{scope=*}/v1/{name=tasks/*}"]),
-        (SCOPED_0_3, "GetAgentCard", ["/{scope=*}/v1/card"]),
-    ],
-)
-async def test_methods_tell_their_http_paths(service: str, method: str, paths: list[str]) -> None:
-    async with reflecting() as stub:
-        described = (await schema(stub, service)).FindServiceByName(service).FindMethodByName(method)
-        # The options of another pool are read by the classes of this one.
-        options = MethodOptions.FromString(described.GetOptions().SerializeToString())
-        http = options.Extensions[annotations_pb2.http]
-        assert [rule.get for rule in (http, *http.additional_bindings)] == paths
-
-
 async def test_every_method_of_each_service_has_an_http_path() -> None:
     async with reflecting() as stub:
         for service in SERVICES:
@@ -114,13 +96,6 @@ async def test_every_method_of_each_service_has_an_http_path() -> None:
                 assert path.startswith("/{scope=*}/v1/") is (service == SCOPED_0_3), method.full_name
                 if service == SCOPED_0_3:
                     assert all(each.startswith("scope") for each in options.Extensions[client_pb2.method_signature])
-
-
-async def test_files_are_told_by_their_names() -> None:
-    async with reflecting() as stub:
-        answer = await told(stub, file_by_filename="a2a.proto")
-        first = FileDescriptorProto.FromString(answer.file_descriptor_response.file_descriptor_proto[0])
-        assert first.package == "lf.a2a.v1"
 
 
 @for_each(
@@ -135,12 +110,3 @@ async def test_files_are_told_by_their_names() -> None:
 async def test_what_is_not_of_a2a_is_not_there(asked: dict[str, str]) -> None:
     async with reflecting() as stub:
         assert (await told(stub, **asked)).error_response.error_code == 5
-
-
-async def test_several_questions_of_one_client_are_answered_in_order() -> None:
-    asked = [ServerReflectionRequest(list_services=""), ServerReflectionRequest(), ServerReflectionRequest(host="x")]
-    async with reflecting() as stub:
-        call = stub.ServerReflectionInfo(iter(asked), timeout=10)
-        answers = [each async for each in call]
-        assert [each.original_request for each in answers] == asked
-        assert [each.error_response.error_code for each in answers] == [0, 3, 3]

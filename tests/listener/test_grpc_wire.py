@@ -1,7 +1,5 @@
 """One call over gRPC: what is read of it, what its client is told, and what becomes of clients that leave or wait."""
 
-import time
-
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import pytest
 
@@ -175,34 +173,7 @@ async def test_a_client_that_takes_nothing_for_long_has_left() -> None:
         assert (await client.answer(stream))[1] == b"14"
 
 
-async def _long(front: Front, head: Head, wire: GrpcResponder) -> None:
-    await wire.answer(200, [], frame(b"x" * LONGEST))
-    front.go.set()
-
-
-async def test_a_long_answer_is_the_callers_until_it_is_taken() -> None:
-    async with fronting(_long) as front:
-        client = await front.client()
-        client.acknowledges = False
-        stream = client.ask(body=frame(b""))
-        await client.until(lambda: len(client.body.get(stream, b"")) > 65_000)
-        assert front.open == 1
-        client.leave()
-        await front.until(lambda: front.open == 0)
-
-
 # ---- Clients that leave ----------------------------------------------------------------------------------------------
-
-
-@undisturbed(0.1)
-async def test_a_call_that_is_taken_back_is_told_at_once() -> None:
-    async with fronting(streams) as front, front.channel() as channel:
-        call = channel.unary_stream(STREAM)(b"")
-        assert await call.read() == b"first"
-        started = time.monotonic()
-        call.cancel()
-        await front.until(lambda: (front.gone, front.open) == (1, 0))
-        assert time.monotonic() - started < 0.2
 
 
 async def test_a_connection_that_is_lost_tells_every_call() -> None:
@@ -227,16 +198,6 @@ async def test_who_asks_too_late_is_told_that_the_client_has_left() -> None:
         assert told == [True]
 
 
-async def test_a_client_that_leaves_within_its_message_is_gone() -> None:
-    async with fronting() as front:
-        client = await front.client()
-        client.ask(body=frame(b"hello")[:6], end=False)
-        await front.until(lambda: bool(front.wires))
-        client.leave()
-        await front.until(lambda: (front.gone, front.open) == (1, 0))
-        assert front.faults == []
-
-
 @for_each("serve", [patient, streams])
 @undisturbed(0.1)
 async def test_a_deadline_ends_the_call(serve: object) -> None:
@@ -246,16 +207,3 @@ async def test_a_deadline_ends_the_call(serve: object) -> None:
             _ = [each async for each in channel.unary_stream(STREAM)(b"", timeout=0.3)]
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         await front.until(lambda: (front.gone, front.open) == (1, 0))
-
-
-async def test_a_thousand_streams_of_one_client_leave_nothing() -> None:
-    async with fronting(streams) as front, front.channel() as channel:
-        calls = [channel.unary_stream(STREAM)(b"") for _ in range(1000)]
-        assert [await call.read() for call in calls] == [b"first"] * 1000
-        assert front.open == 1000
-        for call in calls[:500]:
-            call.cancel()
-        await front.until(lambda: (front.gone, front.open) == (500, 500))
-        front.go.set()
-        assert [await call.read() for call in calls[500:]] == [grpc.aio.EOF] * 500
-        await front.until(lambda: (front.gone, front.open) == (500, 0))

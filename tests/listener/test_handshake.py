@@ -1,19 +1,16 @@
 """TLS: strangers who do not shake hands count from the first byte, and nobody's end of it hangs."""
 
 import asyncio
-import contextlib
-import logging
 import socket
 import ssl
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from gateway.a2a.call import Head
-from gateway.listener import http1 as protocol
 from gateway.listener.http1 import ClientResponder
-from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, refuses, starved, streams
+from tests.listener.front import TEXT, Front, Tls, fronting, limited, patient, starved, streams
 from tests.support.gateway import request
 from tests.support.undisturbed import undisturbed
 
@@ -96,15 +93,6 @@ async def test_who_has_not_shaken_hands_counts_as_a_connection(tls: Tls) -> None
         assert shaking(front) == 3
 
 
-async def test_one_client_cannot_shake_hands_for_all(tls: Tls) -> None:
-    async with fronting(limits=limited(connections_per_peer=2), tls=tls, shares=lambda _: False) as front:
-        kept = [await front.client(ssl=None) for _ in range(2)]
-        await front.until(lambda: shaking(front) == 2)
-        with pytest.raises((ConnectionError, ssl.SSLError)):
-            await front.client()
-        assert kept
-
-
 async def test_a_server_that_has_no_file_left_accepts_again_when_it_has(
     tls: Tls, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,46 +128,6 @@ async def test_a_client_that_leaves_over_tls_ends_its_request(tls: Tls, serve: A
             await front.rested()
 
 
-async def test_a_client_that_leaves_while_it_is_written_to_over_tls_is_noticed(
-    tls: Tls, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def floods(front: Front, head: Head, wire: ClientResponder) -> None:
-        wire.open(200, [TEXT])
-        while True:
-            await wire.write(b"x" * 65536)
-            await asyncio.sleep(0)
-
-    for abruptly in (True, False):
-        async with fronting(floods, limited(write_stall=1), tls=tls) as front:
-            client = await front.client()
-            await client.send(GET)
-            await client.head()
-            await client.piece()
-            if abruptly:
-                client.leave()
-            else:
-                client.writer.close()
-            await front.until(lambda: not front.state.tasks)
-            await front.rested()
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-@undisturbed(0.2)
-async def test_a_client_that_never_reads_over_tls_is_cut(tls: Tls) -> None:
-    async def big(front: Front, head: Head, wire: ClientResponder) -> None:
-        await wire.answer(200, [TEXT], b"x" * 50_000_000)
-
-    async with fronting(big, limited(write_stall=0.4), tls=tls) as front:
-        client = await front.client()
-        cast("asyncio.Transport", client.writer.transport).pause_reading()  # what it is
-        await client.send(GET)
-        await front.until(lambda: bool(front.connections) and front.connection.paused)
-        assert front.connection.transport.get_write_buffer_size() < 300_000
-        await front.until(lambda: not front.state.tasks)
-        await front.rested()
-        assert front.gone == 1
-
-
 @undisturbed(0.5)
 async def test_a_client_that_does_not_say_goodbye_is_not_waited_for(tls: Tls) -> None:
     async with fronting(limits=limited(write_stall=0.3), tls=tls) as front:
@@ -201,19 +149,6 @@ async def test_a_client_that_does_not_say_goodbye_is_not_waited_for(tls: Tls) ->
         started = asyncio.get_running_loop().time()
         await front.rested()
         assert asyncio.get_running_loop().time() - started < 2
-
-
-@undisturbed(0.2)
-async def test_an_early_refusal_arrives_over_tls(tls: Tls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.5)
-    async with fronting(refuses, tls=tls) as front:
-        client = await front.client()
-        client.writer.write(request("POST", "/", b"x" * 5_000_000))
-        answer = await client.answer()
-        assert (answer.status, answer.header("connection")) == (401, "close")
-        with contextlib.suppress(ConnectionError, ssl.SSLError):
-            await client.ended()
-        await front.rested()
 
 
 async def test_the_loss_of_a_stream_over_tls_is_no_clean_end(tls: Tls) -> None:
@@ -244,31 +179,3 @@ async def test_a_server_stops_while_hands_are_shaken(tls: Tls) -> None:
         with pytest.raises(ConnectionError):
             await front.client(ssl=None)
         await front.rested()
-
-
-async def test_a_transport_that_is_gone_can_be_aborted(tls: Tls) -> None:
-    async with fronting(tls=tls) as front:
-        client = await front.client()
-        await client.send(GET)
-        await client.answer()
-        connection = front.connection
-        connection.abort()
-        connection.abort()
-        await front.rested()
-        connection.abort()
-        connection.end()
-        connection.shutdown()
-
-
-async def test_a_hundred_handshakes_at_once_are_served(tls: Tls) -> None:
-    async with fronting(tls=tls) as front:
-
-        async def one() -> None:
-            client = await front.client()
-            await client.send(GET)
-            assert (await client.answer()).status == 200
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(100):
-                group.create_task(one())
-        assert shaking(front) == 100

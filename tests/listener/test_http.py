@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.gateway import CALL, JSON, RESULT, Running, card_of, fronted, request
+from tests.support.gateway import CALL, JSON, RESULT, Running, fronted, request
 from tests.support.scripted import answers, chunk, head, whole
 from tests.support.strict import strict_server_only
 from tests.table import for_each
@@ -59,15 +59,6 @@ async def raw(gateway: Running, data: bytes) -> bytes:
     return await client.ended()
 
 
-async def test_no_server_is_named() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        for target in ("/echo", "/-/live", "/nothing"):
-            answer = await gateway.get(target)
-            assert answer.header("server") is None
-            assert b"uvicorn" not in repr(answer).encode()
-        assert b"uvicorn" not in (await raw(gateway, b"nonsense\r\n\r\n")).lower()
-
-
 @strict_server_only("bytes that are no request")
 @for_each(
     ("data", "status"),
@@ -96,27 +87,6 @@ async def test_what_is_no_request_is_refused_counted_and_logged(data: bytes, sta
         assert backend.requests == []
 
 
-@strict_server_only("bytes that are no request")
-async def test_the_line_of_what_is_no_request_has_the_fields_of_every_other() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, _):
-        await raw(gateway, b"nonsense\r\n\r\n")
-        refused = await gateway.line()
-        await gateway.post("/echo")
-        assert list(refused) == list(await gateway.line(of=2))
-
-
-async def test_a_chunk_that_is_none_ends_the_connection_and_reaches_nobody() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        opening = request("POST", "/echo", None, [JSON, (b"Transfer-Encoding", b"chunked")])
-        client = await gateway.client()
-        await client.send(opening + chunk(CALL[:10]))
-        await gateway.until(lambda: gateway.serving == 1)
-        await client.send(b"zz\r\n")
-        assert (await client.ended()).startswith(b"HTTP/1.1 400")
-        await gateway.rested()
-        assert backend.requests == []
-
-
 async def test_a_credential_in_a_trailer_is_none() -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         opening = request(
@@ -137,15 +107,6 @@ async def test_a_method_that_a_path_is_not_for_is_told_so(method: str) -> None:
         answer = await gateway.ask(method, "/echo")
         assert answer.status in (404, 405)
         assert backend.requests == []
-
-
-async def test_a_card_is_headable() -> None:
-    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
-        target = "/echo/.well-known/agent-card.json"
-        full, bare = await gateway.get(target), await gateway.ask("HEAD", target)
-        assert (bare.status, bare.body) == (200, b"")
-        assert bare.header("content-length") == full.header("content-length") == str(len(full.body))
-        assert bare.header("etag") == full.header("etag")
 
 
 async def test_a_header_that_http_cannot_have_never_leaves() -> None:

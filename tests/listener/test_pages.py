@@ -1,8 +1,5 @@
 """An ASGI application behind a connection of ours sees requests and is heard; the admin pages: test_admin.py."""
 
-import asyncio
-from typing import Any
-
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -10,13 +7,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from gateway.a2a.call import Head
-from gateway.a2a.fault import BodyTooLarge, BodyTooSlow, ClientGone, Fault
+from gateway.a2a.fault import Fault
 from gateway.listener.asgi import HostedApplication
 from gateway.listener.http1 import ClientResponder
 from tests.listener.front import Front, fronting
 from tests.support.gateway import request
-from tests.support.wire import RecordedWire
-from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -90,33 +85,3 @@ async def test_an_application_that_fails_says_so_without_a_reason(caplog: pytest
         assert answer.status == 500
         assert b"secret" not in answer.body
     assert "secret" in caplog.text
-
-
-@for_each("fault", [BodyTooLarge, BodyTooSlow, ClientGone])
-async def test_a_body_that_cannot_be_read_is_told_to_who_asks(fault: type[Fault]) -> None:
-    class Broken(RecordedWire):
-        async def read(self, limit: int) -> bytes:
-            raise fault("no body")
-
-    wire = Broken()
-    await PAGES(Head("POST", b"/echo"), wire)
-    assert wire.body == fault.__name__.encode()
-
-
-async def test_after_the_body_only_the_leave_of_the_client_comes() -> None:
-    messages: list[Any] = []
-    wire = RecordedWire()
-
-    async def asks(scope: Any, receive: Any, send: Any) -> None:
-        messages.append(await receive())
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await receive()
-        wire.leave()
-        messages.append(await receive())
-
-    await HostedApplication(asks, 10)(Head("GET", b"/"), wire)
-    assert messages == [
-        {"type": "http.request", "body": b"", "more_body": False},
-        {"type": "http.disconnect"},
-    ]

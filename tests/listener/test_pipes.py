@@ -33,39 +33,6 @@ def ends() -> Iterator[Ends]:
     ends.close()
 
 
-async def test_what_comes_is_read_to_the_end(ends: Ends) -> None:
-    pipes = Pipes(ends.source, ends.target)
-    os.write(ends.says, b"hello")
-    assert await pipes.read() == b"hello"
-    os.close(ends.says)
-    assert await pipes.read() == b""
-    assert await pipes.read() == b""
-    pipes.close()
-
-
-async def test_nothing_is_read_before_somebody_asks(ends: Ends) -> None:
-    pipes = Pipes(ends.source, ends.target)
-    os.write(ends.says, b"a")
-    assert await pipes.read() == b"a"
-    os.write(ends.says, b"b")
-    pipes.close()
-    assert await asyncio.to_thread(os.read, ends.source, 10) == b"b"
-
-
-async def test_what_is_written_arrives_whole_and_in_order(ends: Ends) -> None:
-    pipes = Pipes(ends.source, ends.target)
-    pieces = [bytes((number,)) * 50_000 for number in range(20)]
-    for piece in pieces:
-        pipes.write(piece)
-    wanted = b"".join(pieces)
-    got = b""
-    while len(got) < len(wanted):
-        got += await asyncio.to_thread(os.read, ends.hears, 65536)
-    assert got == wanted
-    await pipes.flushed(WAIT)
-    pipes.close()
-
-
 async def test_who_writes_more_than_is_read_is_told_and_can_wait(ends: Ends) -> None:
     pipes = Pipes(ends.source, ends.target)
     assert pipes.write(b"x" * ROOM)
@@ -109,17 +76,4 @@ async def test_it_is_told_once_that_nobody_reads(ends: Ends) -> None:
 async def test_what_cannot_be_read_has_ended(ends: Ends) -> None:
     pipes = Pipes(ends.target, ends.target)
     assert await pipes.read() == b""
-    pipes.close()
-
-
-def test_the_threads_do_not_mind_that_the_loop_is_gone(ends: Ends) -> None:
-    async def leave() -> Pipes:
-        pipes = Pipes(ends.source, ends.target)
-        reading = asyncio.ensure_future(pipes.read())
-        await asyncio.sleep(0)
-        reading.cancel()
-        return pipes
-
-    pipes = asyncio.run(leave())
-    os.write(ends.says, b"late")
     pipes.close()

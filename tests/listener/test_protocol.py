@@ -9,7 +9,6 @@ from gateway.a2a.call import Head
 from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, patient, streams
 from tests.support.gateway import request
-from tests.support.scripted import WAIT
 from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
@@ -20,17 +19,6 @@ POST = request("POST", "/", b"hello")
 
 
 # ---- A connection serves requests one after the other --------------------------------------------------------------
-
-
-async def test_requests_one_after_the_other_share_a_connection() -> None:
-    async with fronting() as front:
-        client = await front.client()
-        for body in (b"one", b"two", b"three"):
-            await client.ask("POST", "/", body)
-            answer = await client.answer()
-            assert (answer.body, answer.header("connection")) == (body, None)
-        assert len(front.connections) == 1
-        assert front.state.total_requests == 3
 
 
 async def test_every_answer_has_a_date_and_names_no_server() -> None:
@@ -70,19 +58,6 @@ async def test_a_flood_behind_a_request_is_not_kept() -> None:
         assert front.wires[0].unread == 0
         front.go.set()
         assert (await client.answer()).body == b"at last"
-
-
-async def test_garbage_behind_a_stream_does_not_break_into_it() -> None:
-    async with fronting(streams) as front:
-        client = await front.client()
-        await client.send(GET)
-        await client.head()
-        assert await client.piece() == b"first"
-        await client.send(b"garbage\r\n\r\n")
-        await front.until(lambda: not front.connection.keeps)
-        front.go.set()
-        assert await client.rest() == b""
-        assert await client.ended() == b""
 
 
 async def test_empty_lines_in_front_of_a_request_are_none_of_it() -> None:
@@ -265,16 +240,6 @@ async def test_a_client_that_leaves_in_its_body_ends_its_request(framing: bytes,
         assert front.gone == 1
 
 
-async def test_a_client_that_leaves_behind_a_whole_answer_is_nobodys_loss() -> None:
-    async with fronting() as front:
-        client = await front.client()
-        await client.send(POST)
-        await client.answer()
-        client.leave()
-        await front.until(lambda: not front.state.connections)
-        assert (front.gone, front.cancelled) == (0, 0)
-
-
 async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_later() -> None:
     entered = asyncio.Event()
 
@@ -352,14 +317,6 @@ async def test_a_stream_that_cannot_be_served_to_its_end_is_cut(caplog: pytest.L
         assert said.endswith(b"\r\n\r\n5\r\nfirst\r\n")
 
 
-async def test_a_request_that_nobody_answers_ends_the_connection() -> None:
-    async def forgets(front: Front, head: Head, wire: ClientResponder) -> None:
-        pass
-
-    async with fronting(forgets) as front:
-        assert await front.says(GET) == b""
-
-
 async def test_an_answer_with_a_broken_header_is_none(caplog: pytest.LogCaptureFixture) -> None:
     async def splits(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [(b"x", b"1\r\nset-cookie: a=b")], b"")
@@ -402,16 +359,3 @@ async def test_a_server_that_winds_down_says_so_with_each_answer() -> None:
             await client.send(GET)
             assert (await client.answer()).header("connection") == "close"
             assert await client.ended() == b""
-
-
-async def test_a_stream_that_is_cancelled_at_the_end_is_cut() -> None:
-    async with fronting(streams) as front:
-        client = await front.client()
-        await client.send(GET)
-        await client.head()
-        await client.piece()
-        async with asyncio.timeout(WAIT):
-            await front.server.aclose(0.05)
-        with pytest.raises(asyncio.IncompleteReadError):
-            await client.piece()
-        assert front.cancelled == 1

@@ -19,26 +19,6 @@ def lines(*each: bytes, first: bytes = b"POST /a?b=c HTTP/1.1") -> bytes:
     return b"\r\n".join((first, b"Host: x", *each)) + b"\r\n\r\n"
 
 
-def refusal(raw: bytes, bounds: HttpLimits = BOUNDS) -> int:
-    with pytest.raises(Unreadable) as caught:
-        head_of(raw, bounds)
-    return caught.value.status
-
-
-# ---- What is read --------------------------------------------------------------------------------------------------
-
-
-def test_a_head_without_headers_is_one_of_http_1_0_alone() -> None:
-    assert head_of(b"GET / HTTP/1.0\r\n\r\n").head.headers == ()
-    assert refusal(b"GET / HTTP/1.1\r\n\r\n") == 400
-
-
-def test_what_a_client_expects_is_known_to_http_1_1_alone() -> None:
-    assert head_of(lines(b"Expect: 100-Continue", b"Content-Length: 1")).expects
-    assert not head_of(lines(b"Expect: 100-continue", first=b"GET / HTTP/1.0")).expects
-    assert refusal(lines(b"Expect: a-miracle")) == 417
-
-
 # ---- What is refused -----------------------------------------------------------------------------------------------
 
 

@@ -5,11 +5,8 @@ import resource
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -20,12 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from gateway.a2a.call import Head
-from gateway.background import Background
-from gateway.config.limit import Http
-from gateway.listener.http1 import ClientResponder, ListenerState
 from gateway.listener.server import (
-    HttpServer,
     ListenFailed,
     address_of,
     allowed_connections,
@@ -34,9 +26,7 @@ from gateway.listener.server import (
     reserve,
     server_tls,
 )
-from gateway.network.certificate import ServerTls
-from gateway.startup import http_limits
-from tests.listener.front import fronting, limited, starved
+from tests.listener.front import Tls, fronting, patient, starved
 from tests.loops import FAST
 from tests.support.scripted import WAIT
 from tests.support.undisturbed import undisturbed
@@ -88,156 +78,52 @@ def test_an_address_that_is_none_of_ours_is_told(address: str) -> None:
         bind(address)
 
 
-class App:
-    """Answers each request when it is told to."""
-
-    def __init__(self, *, at_once: bool = True) -> None:
-        self.go = asyncio.Event()
-        self.asked = asyncio.Event()
-        self.heads: list[Head] = []
-        self.cancelled = 0
-        if at_once:
-            self.go.set()
-
-    async def __call__(self, head: Head, wire: ClientResponder) -> None:
-        self.heads.append(head)
-        self.asked.set()
-        try:
-            await self.go.wait()
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-        await wire.answer(200, [], b"ok")
-
-
-@asynccontextmanager
-async def serving(app: App, tls: ServerTls | None = None) -> AsyncIterator[tuple[HttpServer, int]]:
-    listener = bind("127.0.0.1:0")
-    port = listener.getsockname()[1]
-    server, background = HttpServer(listener, ListenerState(app, limited()), tls=tls), Background()
-    await server.start(background, "test")
-    try:
-        yield server, port
-    finally:
-        await server.aclose(0.05)
-        await background.aclose()
-
-
-async def connect(port: int, **more: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", port, **more)
-
-
-async def test_a_server_serves_and_leaves_signals_alone() -> None:
+async def test_a_server_leaves_signals_alone() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    app = App()
-    async with serving(app) as (server, port):
-        assert server.address == f"127.0.0.1:{port}"
-        reader, writer = await connect(port)
-        writer.write(GET)
-        assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 OK\r\n")
+    async with fronting() as front:
+        assert front.server.address == f"127.0.0.1:{front.port}"
+        client = await front.client()
+        await client.send(GET)
+        assert (await client.answer()).status == 200
         assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
-        writer.close()
-
-
-async def test_forwarded_headers_change_nothing_by_themselves() -> None:
-    app = App()
-    async with serving(app) as (_, port):
-        reader, writer = await connect(port)
-        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\n\r\n")
-        await reader.readuntil(b"ok")
-        assert (app.heads[0].peer, app.heads[0].scheme) == ("127.0.0.1", "http")
-        writer.close()
 
 
 async def test_closing_waits_a_little_and_then_no_longer() -> None:
-    app = App(at_once=False)
-    async with serving(app) as (server, port):
-        reader, writer = await connect(port)
-        writer.write(GET)
-        await app.asked.wait()
+    async with fronting(patient) as front:
+        client = await front.client()
+        await client.send(GET)
+        await front.until(lambda: len(front.heads) == 1)
         async with asyncio.timeout(WAIT):
-            await server.aclose(0.05)
-            assert b"ok" not in await reader.read()
-        assert app.cancelled == 1
-        writer.close()
-
-
-async def test_closing_closes_on_a_client_that_does_not_read() -> None:
-    class Floods(App):
-        async def __call__(self, head: Head, wire: ClientResponder) -> None:
-            wire.open(200, [])
-            self.asked.set()
-            while True:
-                await wire.write(b"x" * 65536)
-
-    app = Floods()
-    async with serving(app) as (server, port):
-        _, writer = await connect(port, limit=1)
-        writer.write(GET)
-        await app.asked.wait()
-        async with asyncio.timeout(WAIT):
-            await server.aclose(0.05)
-        state = server.state
-        assert (len(state.connections), len(state.tasks)) == (0, 0)
-        writer.close()
+            await front.server.aclose(0.05)
+        assert await client.ended() == b""
+        assert front.cancelled == 1
 
 
 async def test_tls_is_1_2_or_later_and_speaks_http_1_1(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    certificate = authority.issue_cert("127.0.0.1")
-    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
-    chain.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
-    key.write_bytes(certificate.private_key_pem.bytes())
-    app = App()
-    async with serving(app, server_tls(chain, key)) as (_, port):
-        context = ssl.create_default_context()
-        authority.configure_trust(context)
-        context.set_alpn_protocols(["h2", "http/1.1"])
-        reader, writer = await connect(port, ssl=context, server_hostname="127.0.0.1")
-        secured = writer.get_extra_info("ssl_object")
+    tls = Tls(tmp_path)
+    async with fronting(tls=tls) as front:
+        tls.client.set_alpn_protocols(["h2", "http/1.1"])
+        client = await front.client()
+        secured = client.writer.get_extra_info("ssl_object")
         assert secured.version() in ("TLSv1.2", "TLSv1.3")
         assert secured.selected_alpn_protocol() == "http/1.1"
-        writer.write(GET)
-        await reader.readuntil(b"ok")
-        assert app.heads[0].scheme == "https"
-        writer.close()
-        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        authority.configure_trust(old)
+        await client.send(GET)
+        assert (await client.answer()).status == 200
+        assert front.heads[0].scheme == "https"
+        old = tls.client
         old.set_ciphers("ALL:@SECLEVEL=0")
         old.minimum_version = ssl.TLSVersion.TLSv1_2
         old.maximum_version = ssl.TLSVersion.TLSv1_2
-        reader, writer = await connect(port, ssl=old, server_hostname="127.0.0.1")
-        assert writer.get_extra_info("ssl_object").version() == "TLSv1.2"
-        writer.close()
+        assert (await front.client()).writer.get_extra_info("ssl_object").version() == "TLSv1.2"
         old.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
         with pytest.warns(DeprecationWarning, match="TLSv1_1"):
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            await connect(port, ssl=old, server_hostname="127.0.0.1")
-        assert len(app.heads) == 1
+            await front.client()
+        assert len(front.heads) == 1
 
 
 # ---- What the file and the system allow ----------------------------------------------------------------------------
-
-
-def test_what_the_file_says_is_what_clients_get() -> None:
-    written = Http.model_validate(
-        {
-            "target": "1KiB",
-            "headers": "2KiB",
-            "header_count": 3,
-            "header_timeout": "4s",
-            "body_idle": "5s",
-            "body_rate": "6KiB",
-            "keep_alive": "7s",
-            "connections": 8,
-            "connections_per_peer": 9,
-            "write_buffer": "10KiB",
-            "write_stall": "11s",
-            "tls_handshake": "12s",
-        }
-    )
-    assert asdict(http_limits(written)) == written.model_dump()
 
 
 @pytest.fixture
@@ -344,9 +230,3 @@ def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path
     )
     with pytest.raises(ListenFailed, match=r"locked\.pem is under a passphrase"):
         server_tls(files.chain, locked)
-
-
-async def test_a_server_that_never_started_closes_its_socket() -> None:
-    listener = bind("127.0.0.1:0")
-    await HttpServer(listener, ListenerState(App(), limited())).aclose()
-    assert listener.fileno() == -1

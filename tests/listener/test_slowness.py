@@ -16,8 +16,8 @@ from gateway.listener import http1 as protocol
 from gateway.listener import request_parser as incoming
 from gateway.listener.http1 import ClientResponder
 from tests.listener.front import TEXT, Front, echoes, fronting, limited, slow_socket
-from tests.support.gateway import CALL, JSON, RESULT, STREAM, Client, fronted, request
-from tests.support.scripted import SSE, answers, answers_and_hangs, chunk, endless, whole
+from tests.support.gateway import JSON, STREAM, Client, fronted, request
+from tests.support.scripted import SSE, answers_and_hangs, chunk
 from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
@@ -198,13 +198,6 @@ async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_conne
         assert (front.gone, front.cancelled) == (1, 1)
 
 
-async def test_the_write_buffer_is_as_large_as_said() -> None:
-    async with fronting(big, limited(write_stall=0.3, write_buffer=1000)) as front, slow_client(front, GET):
-        await front.until(lambda: bool(front.connections) and front.connection.paused)
-        assert waiting(front) < 2 * 65536 + 1000
-        await front.until(lambda: not front.connections)
-
-
 @undisturbed(0.2)
 async def test_a_slow_reader_gets_all_of_it() -> None:
     async def some(front: Front, head: Head, wire: ClientResponder) -> None:
@@ -219,26 +212,6 @@ async def test_a_slow_reader_gets_all_of_it() -> None:
             received += len(part)
             await asyncio.sleep(0.03)
         assert loop.time() - started > 0.8
-
-
-async def test_a_client_that_reads_nothing_of_its_answers_can_not_pile_them_up() -> None:
-    async def some(front: Front, head: Head, wire: ClientResponder) -> None:
-        await wire.answer(200, [TEXT], b"x" * 60_000)
-
-    async with fronting(some, limited(write_stall=0.5, keep_alive=0.2)) as front:
-        async with slow_client(front, GET) as client:
-            loop = asyncio.get_running_loop()
-            most = 0
-            for _ in range(200):
-                try:
-                    await asyncio.wait_for(loop.sock_sendall(client, GET), 0.01)
-                except (TimeoutError, OSError):
-                    break
-                await asyncio.sleep(0.001)
-                most = max(most, waiting(front))
-            assert most < 200_000
-            await front.until(lambda: not front.connections)
-        await front.rested()
 
 
 @undisturbed(0.2)
@@ -279,18 +252,6 @@ async def test_a_long_answer_before_the_end_of_the_request_arrives_whole_at_a_sl
             await front.until(lambda: not front.connections)
 
 
-@undisturbed(0.5)
-async def test_a_refusal_that_nobody_reads_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.2)
-    async with fronting(limits=limited(write_stall=0.2)) as front:
-        client = await front.client()
-        await client.send(b"nonsense\r\n")
-        await client.head()
-        started = asyncio.get_running_loop().time()
-        await front.until(lambda: not front.connections)
-        assert asyncio.get_running_loop().time() - started < 1
-
-
 async def test_the_kernel_keeps_no_more_for_a_client_than_the_gateway_does() -> None:
     async with fronting(limits=limited(write_buffer=50_000, write_stall=7)) as front:
         client = await front.client()
@@ -303,28 +264,6 @@ async def test_the_kernel_keeps_no_more_for_a_client_than_the_gateway_does() -> 
 
 
 # ---- The whole gateway ---------------------------------------------------------------------------------------------
-
-STALL = "http: { write_stall: 500ms }"
-FLOOD = chunk(b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n' * 300)
-
-
-async def test_an_agent_whose_client_never_reads_is_let_go_of() -> None:
-    long = RESULT.replace(b'"ho"', b'"' + b"x" * BIG + b'"')
-    for script, call in ((endless(SSE, FLOOD), STREAM), (answers(whole(long)), CALL)):
-        async with fronted(script, settings=STALL) as (gateway, agent):
-            client = slow_socket(gateway.port)
-            try:
-                loop = asyncio.get_running_loop()
-                server = gateway.gateway.listeners.servers[0]
-                await gateway.until(lambda: len(server.state.connections) == 1)  # noqa: B023 - asked at once
-                await loop.sock_sendall(client, request("POST", "/echo", call, [JSON]))
-                line = await gateway.line()
-                assert line["outcome"] == "client_gone"
-                await gateway.rested()
-                assert agent.open <= 1 or call is CALL
-                assert not server.state.connections
-            finally:
-                client.close()
 
 
 async def test_no_heartbeat_lands_in_a_long_event_that_is_read_slowly() -> None:

@@ -273,7 +273,7 @@ async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> Non
     async def serve(head: Head, wire: Responder) -> None:
         nonlocal asked
         asked += 1
-        await wire.answer(200, [], b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % (b"x" * 100_000))
+        await wire.answer(200, [], b'{"jsonrpc":"2.0","id":1,"result":"%b"}' % (b"x" * 10_000))
 
     async with served(serve) as (host, client):
         host.pause()
@@ -287,15 +287,6 @@ async def test_a_host_that_asks_and_does_not_read_is_not_heard_for_ever() -> Non
         host.resume()
         for _ in range(2000):
             await host.answer(queue)
-
-
-async def test_an_answer_may_be_made_another() -> None:
-    async def dress(body: bytes) -> bytes:
-        return body.replace(b"/agent", b"elsewhere")
-
-    async with served(echo, rewrites={"GetExtendedAgentCard": dress}) as (host, _):
-        assert (await host.ask("GetExtendedAgentCard"))["path"] == "elsewhere"
-        assert (await host.ask("GetTask"))["path"] == "/agent"
 
 
 async def test_a_host_that_is_gone_has_no_calls() -> None:

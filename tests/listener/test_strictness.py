@@ -44,30 +44,13 @@ async def refused(front: Front, data: bytes, *statuses: int) -> None:
 @for_each(
     "hosts",
     [
-        b"",
-        b"Host: a\r\nHost: b\r\n",
-        b"Host: a\r\nhOST: a\r\n",
-        b"Host:\r\n",
-        b"Host: :80\r\n",
-        b"Host: x/beta?\r\n",
-        b"Host: a b\r\n",
-        b"Host: a, b\r\n",
-        b"Host: a:80@evil\r\n",
-        b"Host: user@a\r\n",
-        b"Host: a:port\r\n",
-        b"Host: a:123456\r\n",
-        b"Host: [::1\r\n",
-        b"Host: ::1\r\n",
-        b"Host: \xe4\r\n",
-        b"Host: a%2eb\r\n",
-        b"Host: a#b\r\n",
-        b"Host: a\\b\r\n",
-        b"Host: " + b"a" * 400 + b"\r\n",
-        b"Host : a\r\n",
-        b" Host: a\r\n",
-        b"X: 1\r\n Host: a\r\n",
+        b"", b"Host: a\r\nHost: b\r\n", b"Host: a\r\nhOST: a\r\n", b"Host:\r\n", b"Host: :80\r\n",
+        b"Host: x/beta?\r\n", b"Host: a b\r\n", b"Host: a, b\r\n", b"Host: a:80@evil\r\n", b"Host: user@a\r\n",
+        b"Host: a:port\r\n", b"Host: a:123456\r\n", b"Host: [::1\r\n", b"Host: ::1\r\n", b"Host: \xe4\r\n",
+        b"Host: a%2eb\r\n", b"Host: a#b\r\n", b"Host: a\\b\r\n", b"Host: " + b"a" * 400 + b"\r\n", b"Host : a\r\n",
+        b" Host: a\r\n", b"X: 1\r\n Host: a\r\n",
     ],
-)
+)  # fmt: skip
 async def test_a_request_has_one_host_that_is_one(hosts: bytes) -> None:
     async with fronting() as front:
         await refused(front, b"GET / HTTP/1.1\r\n" + hosts + b"\r\n", 400)
@@ -112,38 +95,18 @@ async def test_a_target_is_a_path(goes_to: bytes) -> None:
     "lines",
     [
         b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
-        b"Content-Length: 5\r\nContent-Length: 5\r\n",
-        b"Content-Length: 5\r\nContent-Length: 6\r\n",
-        b"Content-Length: 5, 5\r\n",
-        b"Content-Length: +5\r\n",
-        b"Content-Length: -5\r\n",
-        b"Content-Length: 0x5\r\n",
-        b"Content-Length: 5 5\r\n",
-        b"Content-Length: 5_0\r\n",
-        b"Content-Length: \xb2\r\n",
-        b"Content-Length:\r\n",
-        b"Content-Length: 99999999999999999999\r\n",
-        b"Content-Length : 5\r\n",
-        b"Content-Length\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", b"Content-Length: 5\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n", b"Content-Length: 5, 5\r\n", b"Content-Length: +5\r\n",
+        b"Content-Length: -5\r\n", b"Content-Length: 0x5\r\n", b"Content-Length: 5 5\r\n", b"Content-Length: 5_0\r\n",
+        b"Content-Length: \xb2\r\n", b"Content-Length:\r\n", b"Content-Length: 99999999999999999999\r\n",
+        b"Content-Length : 5\r\n", b"Content-Length\r\n",
         b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-        b"Transfer-Encoding: chunked\r\ntransfer-encoding: identity\r\n",
-        b"X: 1\r\n folded\r\n",
-        b"X: 1\r\n\tTransfer-Encoding: chunked\r\n",
-        b": nameless\r\n",
-        b"X Y: 1\r\n",
-        b"X\x00: 1\r\n",
-        b"X: a\x00b\r\n",
-        b"X: a\x7fb\r\n",
-        b"X: a\x0bb\r\n",
-        b"X: a\rb\r\n",
-        b"X: a\nb: c\r\n",
-        b"X: 1\rContent-Length: 5\r\n",
-        b"X: 1\nContent-Length: 5\r\n",
-        b"X: 1\r\r\n",
-        b"X\xe4: 1\r\n",
+        b"Transfer-Encoding: chunked\r\ntransfer-encoding: identity\r\n", b"X: 1\r\n folded\r\n",
+        b"X: 1\r\n\tTransfer-Encoding: chunked\r\n", b": nameless\r\n", b"X Y: 1\r\n", b"X\x00: 1\r\n",
+        b"X: a\x00b\r\n", b"X: a\x7fb\r\n", b"X: a\x0bb\r\n", b"X: a\rb\r\n", b"X: a\nb: c\r\n",
+        b"X: 1\rContent-Length: 5\r\n", b"X: 1\nContent-Length: 5\r\n", b"X: 1\r\r\n", b"X\xe4: 1\r\n",
     ],
-)
+)  # fmt: skip
 async def test_a_head_that_could_be_read_in_two_ways_is_refused(lines: bytes) -> None:
     async with fronting() as front:
         await refused(front, POST + lines + b"\r\nhello" + SECOND, 400)
@@ -168,27 +131,12 @@ async def test_the_chunked_coding_is_known_in_any_case_and_not_to_http_1_0() -> 
 @for_each(
     "line",
     [
-        b"GET  / HTTP/1.1",
-        b"GET / HTTP/1.1 ",
-        b"GET /  HTTP/1.1",
-        b"GET\t/\tHTTP/1.1",
-        b"GET / http/1.1",
-        b"GET / HTTP/1",
-        b"GET / HTTP/1.1.1",
-        b"GET / HTTP/01.1",
-        b"GET / HTTP/ 1.1",
-        b"GET /a b HTTP/1.1",
-        b"GET /\x00 HTTP/1.1",
-        b"GET /\xe4 HTTP/1.1",
-        b"GET /\r HTTP/1.1",
-        b"GET HTTP/1.1",
-        b"G\x00T / HTTP/1.1",
-        b"G(T / HTTP/1.1",
-        b"A" * 33 + b" / HTTP/1.1",
-        b"\xef\xbb\xbfGET / HTTP/1.1",
-        b" GET / HTTP/1.1",
+        b"GET  / HTTP/1.1", b"GET / HTTP/1.1 ", b"GET /  HTTP/1.1", b"GET\t/\tHTTP/1.1", b"GET / http/1.1",
+        b"GET / HTTP/1", b"GET / HTTP/1.1.1", b"GET / HTTP/01.1", b"GET / HTTP/ 1.1", b"GET /a b HTTP/1.1",
+        b"GET /\x00 HTTP/1.1", b"GET /\xe4 HTTP/1.1", b"GET /\r HTTP/1.1", b"GET HTTP/1.1", b"G\x00T / HTTP/1.1",
+        b"G(T / HTTP/1.1", b"A" * 33 + b" / HTTP/1.1", b"\xef\xbb\xbfGET / HTTP/1.1", b" GET / HTTP/1.1",
     ],
-)
+)  # fmt: skip
 async def test_a_request_line_is_three_words(line: bytes) -> None:
     async with fronting() as front:
         await refused(front, line + b"\r\nHost: x\r\n\r\n", 400)
@@ -209,31 +157,16 @@ async def test_lines_end_with_cr_and_lf(end: bytes) -> None:
 @for_each(
     "chunks",
     [
-        b"0x5\r\nhello\r\n0\r\n\r\n",
-        b"+5\r\nhello\r\n0\r\n\r\n",
-        b"-5\r\nhello\r\n0\r\n\r\n",
-        b" 5\r\nhello\r\n0\r\n\r\n",
-        b"5 \r\nhello\r\n0\r\n\r\n",
-        b"5_0\r\nhello\r\n0\r\n\r\n",
-        b"\r\nhello\r\n0\r\n\r\n",
-        b";x\r\nhello\r\n0\r\n\r\n",
-        b"5\nhello\r\n0\r\n\r\n",
-        b"5\rhello\r\n0\r\n\r\n",
-        b"5\r\nhello\n0\r\n\r\n",
-        b"5\r\nhello\r0\r\n\r\n",
-        b"5\r\nhelloX\r\n0\r\n\r\n",
-        b"4\r\nhello\r\n0\r\n\r\n",
-        b"6\r\nhello\r\n0\r\n\r\n",
-        b"5;a\nb\r\nhello\r\n0\r\n\r\n",
-        b"5;a\x00\r\nhello\r\n0\r\n\r\n",
-        b"10000000000000005\r\nhello\r\n0\r\n\r\n",
-        b"5\r\nhello\r\n0\r\nnone\r\n\r\n",
-        b"5\r\nhello\r\n0\r\n x: folded\r\n\r\n",
-        b"5\r\nhello\r\n0\r\nx: 1\n\r\n",
-        b"5\r\nhello\r\n0\r\nContent-Length: 7\r\n\r\n",
-        b"5\r\nhello\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"0x5\r\nhello\r\n0\r\n\r\n", b"+5\r\nhello\r\n0\r\n\r\n", b"-5\r\nhello\r\n0\r\n\r\n",
+        b" 5\r\nhello\r\n0\r\n\r\n", b"5 \r\nhello\r\n0\r\n\r\n", b"5_0\r\nhello\r\n0\r\n\r\n",
+        b"\r\nhello\r\n0\r\n\r\n", b";x\r\nhello\r\n0\r\n\r\n", b"5\nhello\r\n0\r\n\r\n", b"5\rhello\r\n0\r\n\r\n",
+        b"5\r\nhello\n0\r\n\r\n", b"5\r\nhello\r0\r\n\r\n", b"5\r\nhelloX\r\n0\r\n\r\n", b"4\r\nhello\r\n0\r\n\r\n",
+        b"6\r\nhello\r\n0\r\n\r\n", b"5;a\nb\r\nhello\r\n0\r\n\r\n", b"5;a\x00\r\nhello\r\n0\r\n\r\n",
+        b"10000000000000005\r\nhello\r\n0\r\n\r\n", b"5\r\nhello\r\n0\r\nnone\r\n\r\n",
+        b"5\r\nhello\r\n0\r\n x: folded\r\n\r\n", b"5\r\nhello\r\n0\r\nx: 1\n\r\n",
+        b"5\r\nhello\r\n0\r\nContent-Length: 7\r\n\r\n", b"5\r\nhello\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
-)
+)  # fmt: skip
 async def test_chunks_are_what_the_specification_says_they_are(chunks: bytes) -> None:
     async with fronting() as front:
         await refused(front, CHUNKED + chunks + SECOND, 400)
@@ -333,19 +266,11 @@ async def test_an_offer_of_http_2_is_passed_over_and_what_follows_is_http_1() ->
 @for_each(
     ("line", "status"),
     [
-        (b"GET / HTTP/2.0", 505),
-        (b"GET / HTTP/1.2", 505),
-        (b"GET / HTTP/0.9", 505),
-        (b"GET / HTTP/3.0", 505),
-        (b"PRI * HTTP/2.0", 505),
-        (b"CONNECT x:443 HTTP/1.1", 400),
-        (b"OPTIONS * HTTP/1.1", 400),
-        (b"get / HTTP/1.1", 400),
-        (b"Get / HTTP/1.1", 400),
-        (b"GET /", 400),
-        (b"GET", 400),
+        (b"GET / HTTP/2.0", 505), (b"GET / HTTP/1.2", 505), (b"GET / HTTP/0.9", 505), (b"GET / HTTP/3.0", 505),
+        (b"PRI * HTTP/2.0", 505), (b"CONNECT x:443 HTTP/1.1", 400), (b"OPTIONS * HTTP/1.1", 400),
+        (b"get / HTTP/1.1", 400), (b"Get / HTTP/1.1", 400), (b"GET /", 400), (b"GET", 400),
     ],
-)
+)  # fmt: skip
 async def test_other_versions_and_forms_are_refused(line: bytes, status: int) -> None:
     async with fronting() as front:
         await refused(front, line + b"\r\nHost: x\r\n\r\n", status)
@@ -417,11 +342,3 @@ async def test_the_largest_head_that_is_allowed_is_read() -> None:
         for lines, status in ((b"A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n", 431), (b"A: " + b"v" * 190 + b"\r\n", 431)):
             await refused(front, b"GET " + goes_to + b" HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n", status)
         await refused(front, b"GET " + goes_to + b"a HTTP/1.1\r\nHost: x\r\n\r\n", 414)
-
-
-async def test_an_operator_is_told_what_was_refused() -> None:
-    async with fronting() as front:
-        await front.says(b"nonsense\r\n\r\n")
-        await front.says(bomb_of_headers(101, 1))
-        assert [status for status, _ in front.refused] == [400, 431]
-        assert front.refused[1][1] == "there are more than 100 headers"

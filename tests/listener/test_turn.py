@@ -2,46 +2,11 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
-from typing import Any, cast
 
 import pytest
 
-from gateway.listener.http1 import AT_A_TURN, RequestQueue
+from gateway.listener.http1 import AT_A_TURN
 from tests.listener.front import Front, fronting, streams
-
-
-class Loop:
-    """A loop that request_queue when it is told to."""
-
-    def __init__(self) -> None:
-        self.soon: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-
-    def call_soon(self, callback: Callable[..., None], *args: Any) -> None:
-        self.soon.append((callback, args))
-
-    def turn(self) -> None:
-        soon, self.soon = self.soon, []
-        for callback, args in soon:
-            callback(*args)
-
-
-def looped() -> tuple[Loop, asyncio.AbstractEventLoop]:
-    loop = Loop()
-    return loop, cast("asyncio.AbstractEventLoop", loop)  # all that request_queue ask of one
-
-
-def test_who_came_first_is_served_first_and_nobody_passes_the_line() -> None:
-    loop, given = looped()
-    request_queue, served = RequestQueue(2), list[int]()
-    assert request_queue.take(given)
-    assert request_queue.take(given)
-    for number in range(5):
-        request_queue.wait(lambda number=number: served.append(number))  # type: ignore[misc]  # a lambda with a default
-    for expected in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4]):
-        loop.turn()
-        assert served == expected
-        assert request_queue.take(given) is (len(expected) == 5)
 
 
 @pytest.mark.anyio

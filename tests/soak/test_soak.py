@@ -1,4 +1,4 @@
-"""Soaks of twenty seconds and of two minutes: replies, memory and descriptors, with figures (`-rP`)."""
+"""A soak of two minutes: replies, memory and descriptors, with figures (`-rP`)."""
 
 from pathlib import Path
 
@@ -14,8 +14,6 @@ GROWTH = 1.0 * MIB
 MARGIN = 3 * MIB
 """Bytes that two minutes may add: Python takes a mebibyte at a time from the system, which within so little time is a
 slope of five mebibytes in ten minutes wherever it comes."""
-FIRST_MARGIN = 4 * MIB
-"""Bytes that the first twenty seconds may: the ledger fills up meanwhile."""
 LONG_ENOUGH = 590.0
 """Seconds from which on a slope says something."""
 FEW = 2 * CALLERS
@@ -45,13 +43,6 @@ def wrong(found: Soaked, margin: float = MARGIN) -> list[str]:
         "no file was read, or none was broken": not (found.reloads[200] and found.reloads[422]),
     }
     return [fault for fault, holds in faults.items() if holds]
-
-
-@pytest.mark.long
-async def test_in_twenty_seconds_no_reply_is_mixed_up_and_nothing_grows(tmp_path: Path) -> None:
-    found = await soak(Length(2.0, 3.0, 12.0, 1.0), tmp_path)
-    print(f"\n{found}")  # noqa: T201 - the figures are the result
-    assert wrong(found, FIRST_MARGIN) == []
 
 
 @pytest.mark.long

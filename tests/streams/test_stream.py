@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config.model import Gateway
-from gateway.listener.http1 import ClientConnection
 from tests.loops import both_loops
-from tests.support.gateway import RESULT, STREAM, fronted
+from tests.support.gateway import STREAM, fronted
 from tests.support.scripted import (
     SSE,
     Wire,
@@ -48,17 +46,6 @@ async def test_each_event_arrives_before_the_next_is_sent() -> None:
         assert (line["task_id"], line["task_state"], line["stream"]) == ("t", "working", True)
         assert gateway.metric("stream_events_total", agent="echo", event="status") == 5
         assert gateway.metric("streams_closed_total", agent="echo", by="agent") == 1
-        await gateway.rested()
-
-
-async def test_a_stream_that_is_open_is_counted_as_open() -> None:
-    agent = Held()
-    async with fronted(agent) as (gateway, _):
-        client = await opened(gateway)
-        await client.head()
-        assert gateway.metric("streams_open", agent="echo") == 1
-        assert gateway.metric("requests_in_flight", agent="echo") == 1
-        client.leave()
         await gateway.rested()
 
 
@@ -113,10 +100,6 @@ async def test_silence_is_filled_with_heartbeats() -> None:
         while pieces[-1] == b": keep-alive\n\n":
             pieces.append(await client.piece())
         assert pieces[-1] == event
-
-
-def test_heartbeats_come_before_any_proxy_gives_up() -> None:
-    assert Gateway().heartbeat == 15.0
 
 
 @undisturbed(0.05)
@@ -248,18 +231,6 @@ async def test_a_connection_on_which_a_stream_came_under_an_id_of_the_agents_own
         await backend.all_gone()
 
 
-async def test_garbage_behind_a_stream_closes_the_connection_to_the_agent() -> None:
-    event = b"data: " + frame(1) + b"\n\n"
-    async with fronted(answers(SSE + chunk(event) + chunk(b"") + RESULT.replace(b"m2", b"m3"))) as (gateway, backend):
-        client = await opened(gateway)
-        await client.head()
-        body = await client.rest()
-        assert body.startswith(event + b"event: error\n")
-        assert b"m3" not in body
-        await backend.until(lambda: all(wire.gone for wire in backend.wires))
-        await gateway.rested()
-
-
 async def test_an_early_error_to_a_request_for_a_stream_is_passed_as_json() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}'
     async with fronted(answers(whole(body))) as (gateway, _):
@@ -351,26 +322,3 @@ async def test_framing_without_events_is_silence() -> None:
         assert b"-32603" in await client.rest()
         ended.set()
         assert (await gateway.line())["reason"] == "upstream_idle"
-
-
-async def test_nothing_follows_a_last_event_that_nobody_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    last = b"data: " + frame(9)
-    write = ClientConnection.write
-
-    def pauses(connection: ClientConnection, data: bytes | memoryview) -> None:
-        """As if the client read nothing for a while from the last event on."""
-        write(connection, data)
-        if last in bytes(data):
-            connection.pause_writing()
-            asyncio.get_running_loop().call_later(0.1, connection.resume_writing)
-
-    async def leaves_it_open(wire: Wire) -> None:
-        await wire.request()
-        await wire.send(SSE + chunk(last) + chunk(b""))
-        await wire.hang()
-
-    monkeypatch.setattr(ClientConnection, "write", pauses)
-    async with fronted(leaves_it_open, settings="heartbeat: 20ms") as (gateway, _):
-        client = await opened(gateway)
-        await client.head()
-        assert await client.rest() == last
