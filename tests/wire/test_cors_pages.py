@@ -1,18 +1,11 @@
 """Pages of other origins call agents through the gateway, where `gateway.cors` names their origin, and only there."""
 
-import asyncio
-import json
-import os
-import shutil
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, card_of, keys, running, secret
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, Running, agent, bearer, card_of, keys, running
 from tests.support.scripted import ScriptedBackend, Wire, chunk, head, whole
 from tests.table import for_each
 
@@ -33,7 +26,6 @@ READ = (
 )  # fmt: skip
 EXPOSED = (("access-control-expose-headers", ", ".join(READ)), ("vary", "Origin"))
 THEIRS = (b"Access-Control-Allow-Origin: *", b"Access-Control-Allow-Credentials: true", b"Vary: Accept")
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 async def plays(wire: Wire) -> None:
@@ -168,126 +160,3 @@ async def test_a_page_that_may_not_call_cannot_make_a_call_run_by_a_form(cors: s
             assert backend.requests == []
             # The same from who is no page runs as ever.
             assert (await gateway.ask("POST", "/echo", CALL, [kind])).status == 200
-
-
-# ---- A real browser ------------------------------------------------------------------------------------------------
-
-PAGE = """<!doctype html><script>
-const url = "%(url)s", told = {};
-const call = (body, more = {}) => fetch(url + "/echo", {method: "POST", body,
-  headers: {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": "Bearer %(key)s"}, ...more});
-async function attempt(name, run) {
-  try { told[name] = await run(); } catch (error) { told[name] = error.name; }
-}
-(async () => {
-  await attempt("send", async () => {
-    const answer = await call(%(send)s);
-    return [answer.status, (await answer.json()).result.message.messageId, answer.headers.get("x-request-id") !== null,
-            answer.headers.get("server")];
-  });
-  await attempt("stream", async () => {
-    const answer = await call(%(stream)s), reader = answer.body.getReader(), text = new TextDecoder();
-    let whole = "";
-    for (let next = await reader.read(); !next.done; next = await reader.read()) whole += text.decode(next.value);
-    return [answer.headers.get("content-type"), whole.split("data: ").length - 1];
-  });
-  await attempt("stranger", async () => {
-    const answer = await call(%(send)s, {headers: {"Content-Type": "application/json"}});
-    return [answer.status, answer.headers.get("www-authenticate") !== null];
-  });
-  await attempt("missing", async () => (await fetch(url + "/echo/tasks/none/pushNotificationConfigs/c",
-    {method: "DELETE", headers: {"A2A-Version": "1.0", "Authorization": "Bearer %(key)s"}})).status);
-  await attempt("card", async () => {
-    const answer = await fetch(url + "/echo/.well-known/agent-card.json");
-    return [answer.status, (await answer.json()).name, answer.headers.get("etag") !== null];
-  });
-  await attempt("cookies", async () => (await call(%(send)s, {credentials: "include"})).status);
-  await attempt("blind", async () => (await fetch(url + "/echo",
-    {method: "POST", mode: "no-cors", body: %(send)s})).type);
-  await fetch("/told", {method: "POST", body: JSON.stringify(told)});
-})();
-</script>"""
-
-
-@asynccontextmanager
-async def site() -> AsyncIterator[tuple[str, dict[str, bytes], "asyncio.Future[Any]"]]:
-    """A web site with one page; gives its origin, a place for the page, and what the page tells of itself."""
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    page: dict[str, bytes] = {}
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            request = await reader.readuntil(b"\r\n\r\n")
-            body = b""
-            if request.startswith(b"POST /told"):
-                length = next(line for line in request.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-                told.set_result(json.loads(await reader.readexactly(int(length.split(b":")[1]))))
-            elif request.startswith(b"GET / "):
-                body = page["/"]
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n")
-            writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the browser left
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", page, told
-    finally:
-        server.close()
-        await server.wait_closed()
-
-
-@asynccontextmanager
-async def looking_at(url: str, profile: Path) -> AsyncIterator[None]:
-    """A browser that shows a page."""
-    assert BROWSER is not None
-    process = await asyncio.create_subprocess_exec(
-        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}", url,
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    try:
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
-@pytest.mark.skipif(BROWSER is None, reason="there is no chromium here")
-@pytest.mark.parametrize("allowed", [True, False])
-async def test_a_browsers_page_calls_and_streams_if_its_origin_may(tmp_path: Path, *, allowed: bool) -> None:
-    async with (
-        site() as (origin, page, told),
-        paged(f"{{ origins: '{origin if allowed else CONSOLE}' }}") as (gateway, backend),
-    ):
-        page["/"] = (
-            PAGE
-            % {
-                "url": f"http://127.0.0.1:{gateway.port}",
-                "key": secret("acme").decode(),
-                "send": json.dumps(CALL.decode()),
-                "stream": json.dumps(STREAM.decode()),
-            }
-        ).encode()
-        async with looking_at(origin, tmp_path), asyncio.timeout(60):
-            said = await told
-        if allowed:
-            assert said == {
-                "send": [200, "m2", True, None],
-                "stream": ["text/event-stream", 3],
-                "stranger": [401, True],
-                "missing": 200,
-                "card": [200, "Scripted", True],
-                # Nobody asked for cookies here.
-                "cookies": "TypeError",
-                "blind": "opaque",
-            }
-            assert len(backend.requests) == 3
-        else:
-            failed = dict.fromkeys(("send", "stream", "stranger", "missing", "card", "cookies"), "TypeError")
-            assert said == {**failed, "blind": "opaque"}
-            assert backend.requests == []

@@ -66,17 +66,13 @@ def test_what_a_form_could_have_sent_from_a_page_that_may_not_call_is_forged(
 @for_each(
     "head",
     [
-        request(None, content_type=b"text/plain"),
-        request(CONSOLE, content_type=b"text/plain"),
+        request(None, content_type=b"text/plain"), request(CONSOLE, content_type=b"text/plain"),
         request(OTHER, content_type=b"application/json"),
-        request(OTHER, content_type=b"application/a2a+json; charset=utf-8"),
-        request(OTHER, a2a_version=b"1.0"),
-        request(OTHER, authorization=b"Bearer x"),
-        request(OTHER, x_api_key=b"x"),
-        request(OTHER, "GET"),
+        request(OTHER, content_type=b"application/a2a+json; charset=utf-8"), request(OTHER, a2a_version=b"1.0"),
+        request(OTHER, authorization=b"Bearer x"), request(OTHER, x_api_key=b"x"), request(OTHER, "GET"),
         request(OTHER, "HEAD"),
     ],
-)
+)  # fmt: skip
 def test_what_needs_a_preflight_or_changes_nothing_is_not_forged(head: Head) -> None:
     assert not SOME.is_forged(head)
     assert not ANY.is_forged(head)

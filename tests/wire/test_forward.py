@@ -1,26 +1,18 @@
 """An agent is asked in its caller's own dialect where it speaks that one, and else in one of its own."""
 
-import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from gateway.a2a.translation import Translation
-from gateway.proxy import forward
-from tests.support.gateway import CALL, JSON, RESULT, Running, agent, bearer, keys, running
+from tests.support.gateway import CALL, RESULT, Running, agent, bearer, keys, running
 from tests.support.scripted import Received, Script, ScriptedBackend, Wire, answers, head, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
-SEND_0_3 = (
-    b'{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m1",'
-    b'"role":"user","parts":[{"kind":"text","text":"hi"}]}}}'
-)
 SEND_0_1 = (
     b'{"jsonrpc":"2.0","id":1,"method":"tasks/send","params":{"id":"mine","sessionId":"s-1",'
     b'"message":{"role":"user","parts":[{"type":"text","text":"hi"}]}}}'
@@ -81,13 +73,6 @@ async def test_what_the_callers_generation_does_not_say_is_the_agents_to_judge_w
         assert backend.requests == []
 
 
-async def test_an_operation_that_the_agents_generation_lacks_goes_nowhere() -> None:
-    listing = b'{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}'
-    async with speaking("jsonrpc 0.3", answers(whole(RESULT))) as (gateway, backend):
-        assert "error" in (await gateway.post("/echo", listing)).json
-        assert backend.requests == []
-
-
 # ---- Names that clients give ---------------------------------------------------------------------------------------
 
 
@@ -108,24 +93,6 @@ async def test_a_message_without_an_id_gets_the_same_one_when_it_comes_again_and
 # ---- On the way ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_long_body_is_translated_in_a_thread_and_a_short_one_where_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    threads: list[threading.Thread] = []
-
-    class Watched(Translation):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            threads.append(threading.current_thread())
-            super().__init__(*args, **named)
-
-    monkeypatch.setattr(forward, "Translation", Watched)
-    async with speaking("jsonrpc 1.0", tracks) as (gateway, backend):
-        for text in (b"hi", b"x" * 128 * 1024):
-            assert "result" in (await gateway.post("/echo", SEND_0_3.replace(b"hi", text))).json
-        assert frame(backend.requests[1])["params"]["message"]["parts"] == [{"text": "x" * 128 * 1024}]
-    assert [each is threading.main_thread() for each in threads] == [True, False]
-
-
 async def test_an_agent_that_goes_before_it_is_asked_by_the_other_verb_is_asked_again() -> None:
     async def goes(wire: Wire) -> None:
         await wire.request()
@@ -139,24 +106,3 @@ async def test_an_agent_that_goes_before_it_is_asked_by_the_other_verb_is_asked_
         assert len(backend.requests) == 1
         # The call that was answered, and two repeats of the one that was not.
         assert (await gateway.line())["attempts"] == 3
-
-
-@for_each("call", [CALL, SEND_0_3])
-async def test_what_is_forwarded_is_counted_while_it_is_and_by_its_status_afterwards(call: bytes) -> None:
-    held, go = asyncio.Event(), asyncio.Event()
-
-    async def waits(wire: Wire) -> None:
-        asked = frame(await wire.request())
-        held.set()
-        await go.wait()
-        await wire.send(whole(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"task": TASK}}).encode()))
-
-    async with speaking("jsonrpc 1.0", waits) as (gateway, _):
-        client = await gateway.client()
-        await client.ask("POST", "/echo", call, [JSON])
-        await held.wait()
-        assert gateway.metric("requests_in_flight") == 1
-        go.set()
-        assert "result" in (await client.answer()).json
-        await gateway.rested()
-        assert gateway.metric("backend_requests_total", status="2xx") == 1

@@ -74,15 +74,6 @@ async def test_messages_to_an_agent_that_executes_and_resets_are_executed_once_e
         assert executing.executed.total() == messages
 
 
-async def test_without_the_option_each_send_is_sent_once() -> None:
-    executing = Executing(dedupes=False)
-    async with fronted(agent(executing.play)) as (gateway, _):
-        for number in range(20):
-            answer = (await gateway.post("/echo", sends(number, f"m{number}"))).json
-            assert answer["error"]["data"][0]["reason"] == "UPSTREAM_RESET"
-        assert executing.asked == executing.executed.total() == 20
-
-
 def gated(gate: asyncio.Event) -> Script:
     async def play(wire: Wire) -> None:
         while True:

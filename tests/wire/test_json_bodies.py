@@ -112,18 +112,6 @@ async def test_what_is_not_exactly_the_tenant_reaches_nobody() -> None:
         assert backend.requests == []
 
 
-async def test_a_tenant_that_is_none_reaches_nobody() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        client = await gateway.client()
-        for name, tenant in TENANTS.items():
-            if name not in OTHER_TENANTS:
-                await client.ask(
-                    "POST", "/echo", ENVELOPE % (b'{"message":{%b},"tenant":%b}' % (MESSAGE, tenant)), [JSON]
-                )
-                assert (name, code(await client.answer())) == (name, -32602)
-        assert backend.requests == []
-
-
 async def test_the_bounds_of_the_file_hold() -> None:
     text = """
         gateway:
@@ -186,41 +174,6 @@ async def test_a_long_body_is_read_while_others_are_served(monkeypatch: pytest.M
             reading.let_go.set()
         assert (await first).body == RESULT
         assert [request.body for request in backend.requests] == [CALL, LONG]
-
-
-async def test_who_leaves_while_a_long_body_is_read_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading = SlowReading(monkeypatch)
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        try:
-            client = await gateway.client()
-            await client.ask("POST", "/echo", LONG, [JSON])
-            await reading.begun()
-            client.leave()
-            line = await gateway.line()
-        finally:
-            reading.let_go.set()
-        assert (line["outcome"], line["bytes_in"], line["operation"]) == ("client_gone", len(LONG), None)
-        monkeypatch.undo()
-        assert (await gateway.post("/echo", LONG)).body == RESULT
-        assert len(backend.requests) == 1
-
-
-async def test_a_long_body_is_refused_and_logged_like_any_other() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        for change, expected, known in [
-            ((b'"method"', b'"method":"x","method"'), -32600, False),
-            ((b'"params":{', b'"params":{"tenant":"a","Tenant":"b",'), -32600, True),
-            ((b"SendMessage", b"Nothing"), -32601, True),
-            ((b"xx", b"\xff"), -32700, False),
-        ]:
-            answer = await gateway.post("/echo", LONG.replace(*change, 1))
-            assert code(answer) == expected
-            assert answer.json["id"] == (1 if known else None)
-        assert backend.requests == []
-        over_rest = await gateway.post(OVER_REST, LONG[:-1])
-        assert (over_rest.status, over_rest.json["error"]["status"]) == (400, "INVALID_ARGUMENT")
-        line = await gateway.line(of=5)
-        assert (line["binding"], line["reason"], line["bytes_in"]) == ("rest", "bad_request", len(LONG) - 1)
 
 
 async def test_another_tenant_is_written_into_a_long_body_where_it_stands() -> None:

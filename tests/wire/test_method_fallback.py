@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.gateway import Scripted
-from tests.support.scripted import Received, Script, Wire, head
+from tests.support.scripted import Received, Script, Wire
 from tests.support.translated import (
     TASK_0_3,
     Answer,
@@ -73,13 +73,9 @@ async def asked(client: httpx.AsyncClient, gateway: Scripted, how: str) -> Any:
 ALIAS = "agent/authenticatedExtendedCard"
 """What a draft of 0.2 called the method of 0.3."""
 WAYS = [
-    "/agent/authenticatedExtendedCard",
-    "agent/getAuthenticatedExtendedCard",
-    ALIAS,
-    "/v1/card",
-    "/extendedAgentCard",
+    "/agent/authenticatedExtendedCard", "agent/getAuthenticatedExtendedCard", ALIAS, "/v1/card", "/extendedAgentCard",
     "GetExtendedAgentCard",
-]
+]  # fmt: skip
 
 
 @for_each("how", WAYS)
@@ -140,18 +136,6 @@ async def test_a_refusal_at_the_path_is_not_asked_around(tmp_path: Path) -> None
         answer = await client.get(gateway.url + PATH.decode())
         assert answer.status_code == 403
         assert len(gateway.backend.requests) == 1
-
-
-async def test_an_agent_that_breaks_off_the_other_way_is_told_as_such(tmp_path: Path) -> None:
-    def broken(_: Received) -> bytes:
-        return head(b"content-length: 9") + b"{"
-
-    script = knows(path=broken, method=None)
-    async with agent(script, tmp_path, "jsonrpc 0.3", timeouts={"first_byte": "1s", "total": "1s"}) as (
-        gateway,
-        client,
-    ):
-        assert await asked(client, gateway, "agent/getAuthenticatedExtendedCard") == -32603
 
 
 @for_each("learns", [True, False])

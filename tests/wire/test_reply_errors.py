@@ -43,15 +43,6 @@ async def test_an_error_that_is_no_json_rpc_answer_is_told_in_the_gateways_words
         assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
 
 
-@for_each("status", STATUSES)
-async def test_an_error_page_over_http_json_is_told_in_the_gateways_words(status: bytes) -> None:
-    async with fronted(page(PAGE, b"text/html", status)) as (gateway, _):
-        answer = await gateway.get("/echo/tasks/t1")
-        assert (answer.status, answer.json["error"]["code"]) == (502, 502)
-        assert answer.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]
-        assert b"10.9.8.7" not in answer.body
-
-
 @for_each(("status", "outcome"), [(b"429 Slow Down", "limited"), (b"503 Busy", "upstream_error")])
 @for_each(
     ("fields", "seconds"),

@@ -1,7 +1,5 @@
 """Headers pass by allow-list, both ways; who calls is for the gateway to say."""
 
-import json
-
 import pytest
 
 from tests.support.gateway import (
@@ -11,7 +9,6 @@ from tests.support.gateway import (
     agent,
     bearer,
     fronted,
-    keys,
     running,
     secret,
 )
@@ -29,66 +26,25 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("kept")]
 # ---- Headers -------------------------------------------------------------------------------------------------------
 
 SPOOFED = [
-    (b"X-A2A-Tenant", b"evil"),
-    (b"x-a2a-tenant", b"evil"),
-    (b"X_A2A_Tenant", b"evil"),
-    (b"X-A2A_TENANT", b"evil"),
-    (b"X-A2A-Subject", b"evil"),
-    (b"X-Forwarded-User", b"evil"),
-    (b"X-Forwarded-For", b"6.6.6.6"),
-    (b"X-Forwarded-Host", b"evil"),
-    (b"X-Forwarded-Prefix", b"evil"),
-    (b"X-Forwarded-Proto", b"evil"),
-    (b"X-Forwarded-Uri", b"evil"),
-    (b"X-Forwarded-Port", b"evil"),
-    (b"X-Forwarded-Server", b"evil"),
-    (b"X-Forwarded-Client-Cert", b"evil"),
-    (b"Client-Cert", b":ZXZpbA==:"),
-    (b"Client-Cert-Chain", b":ZXZpbA==:"),
-    (b"X-SSL-Client-Cert", b"evil"),
-    (b"SSL-Client-Verify", b"evil"),
-    (b"SSL-Client-Subject-DN", b"CN=evil"),
-    (b"X-Amzn-Mtls-Clientcert", b"evil"),
-    (b"X_Forwarded_User", b"evil"),
-    (b"x_forwarded-for", b"6.6.6.6"),
-    (b"X-Tenant", b"evil"),
-    (b"X_Tenant", b"evil"),
-    (b"Tenant", b"evil"),
-    (b"X.A2A.Tenant", b"evil"),
-    (b"X-A2A--Tenant", b"evil"),
-    (b"X-A2A-Session", b"evil"),
-    (b"X-Original-Host", b"evil"),
-    (b"X-Rewrite-URL", b"evil"),
-    (b"X-Remote-User", b"evil"),
-    (b"Remote-User", b"evil"),
-    (b"X-User", b"evil"),
-    (b"X-Auth-Request-User", b"evil"),
-    (b"X-Client-IP", b"6.6.6.6"),
-    (b"X-Cluster-Client-IP", b"6.6.6.6"),
-    (b"True-Client-IP", b"6.6.6.6"),
-    (b"X-HTTP-Method", b"DELETE"),
-    (b"X-Method-Override", b"DELETE"),
-    (b"A2A_Version", b"evil"),
-    (b"Content_Type", b"evil"),
-    (b"Trailer", b"evil"),
-    (b"Proxy-Connection", b"evil"),
-    (b"Proxy-Authenticate", b"evil"),
-    (b"Via", b"1.1 evil"),
-    (b"Accept-Encoding", b"evil"),
-    (b"Origin", b"http://evil.test"),
-    (b"Last-Event-ID", b"evil"),
-    (b"X-Original-URL", b"evil"),
-    (b"X-Real-IP", b"6.6.6.6"),
-    (b"Forwarded", b"for=6.6.6.6"),
-    (b"X-HTTP-Method-Override", b"DELETE"),
-    (b"X-Request-Id", b"evil"),
-    (b"Cookie", b"evil=1"),
-    (b"Proxy-Authorization", b"evil"),
-    (b"Te", b"trailers, evil"),
-    (b"Keep-Alive", b"evil"),
-    (b"X-Anything", b"evil"),
-    (b"Referer", b"evil"),
-]
+    (b"X-A2A-Tenant", b"evil"), (b"x-a2a-tenant", b"evil"), (b"X_A2A_Tenant", b"evil"), (b"X-A2A_TENANT", b"evil"),
+    (b"X-A2A-Subject", b"evil"), (b"X-Forwarded-User", b"evil"), (b"X-Forwarded-For", b"6.6.6.6"),
+    (b"X-Forwarded-Host", b"evil"), (b"X-Forwarded-Prefix", b"evil"), (b"X-Forwarded-Proto", b"evil"),
+    (b"X-Forwarded-Uri", b"evil"), (b"X-Forwarded-Port", b"evil"), (b"X-Forwarded-Server", b"evil"),
+    (b"X-Forwarded-Client-Cert", b"evil"), (b"Client-Cert", b":ZXZpbA==:"), (b"Client-Cert-Chain", b":ZXZpbA==:"),
+    (b"X-SSL-Client-Cert", b"evil"), (b"SSL-Client-Verify", b"evil"), (b"SSL-Client-Subject-DN", b"CN=evil"),
+    (b"X-Amzn-Mtls-Clientcert", b"evil"), (b"X_Forwarded_User", b"evil"), (b"x_forwarded-for", b"6.6.6.6"),
+    (b"X-Tenant", b"evil"), (b"X_Tenant", b"evil"), (b"Tenant", b"evil"), (b"X.A2A.Tenant", b"evil"),
+    (b"X-A2A--Tenant", b"evil"), (b"X-A2A-Session", b"evil"), (b"X-Original-Host", b"evil"),
+    (b"X-Rewrite-URL", b"evil"), (b"X-Remote-User", b"evil"), (b"Remote-User", b"evil"), (b"X-User", b"evil"),
+    (b"X-Auth-Request-User", b"evil"), (b"X-Client-IP", b"6.6.6.6"), (b"X-Cluster-Client-IP", b"6.6.6.6"),
+    (b"True-Client-IP", b"6.6.6.6"), (b"X-HTTP-Method", b"DELETE"), (b"X-Method-Override", b"DELETE"),
+    (b"A2A_Version", b"evil"), (b"Content_Type", b"evil"), (b"Trailer", b"evil"), (b"Proxy-Connection", b"evil"),
+    (b"Proxy-Authenticate", b"evil"), (b"Via", b"1.1 evil"), (b"Accept-Encoding", b"evil"),
+    (b"Origin", b"http://evil.test"), (b"Last-Event-ID", b"evil"), (b"X-Original-URL", b"evil"),
+    (b"X-Real-IP", b"6.6.6.6"), (b"Forwarded", b"for=6.6.6.6"), (b"X-HTTP-Method-Override", b"DELETE"),
+    (b"X-Request-Id", b"evil"), (b"Cookie", b"evil=1"), (b"Proxy-Authorization", b"evil"), (b"Te", b"trailers, evil"),
+    (b"Keep-Alive", b"evil"), (b"X-Anything", b"evil"), (b"Referer", b"evil"),
+]  # fmt: skip
 
 
 async def test_identity_headers_are_the_gateways_own_under_every_spelling() -> None:
@@ -186,14 +142,6 @@ async def test_two_credentials_in_one_request_are_none(shown: list[tuple[bytes, 
         assert backend.requests == []
 
 
-@for_each("shown", TWO_CREDENTIALS[:3])
-async def test_nor_does_an_open_gateway_pass_two_of_them_on(shown: list[tuple[bytes, bytes]]) -> None:
-    async with fronted(answers(whole(RESULT)), "forward_caller: true") as (gateway, backend):
-        answer = await gateway.post("/echo", CALL, shown)
-        assert answer.reasons[-1] == "BAD_REQUEST"
-        assert backend.requests == []
-
-
 async def test_what_the_file_adds_passes_in_one_spelling() -> None:
     async with fronted(answers(whole(RESULT)), "forward_headers: [X-Region, X-Tier]") as (gateway, backend):
         sent = [(b"X-Region", b"eu"), (b"X_Region", b"evil"), (b"x-regioN", b"us"), (b"X.Tier", b"evil")]
@@ -239,29 +187,6 @@ async def test_an_agents_headers_pass_by_allow_list() -> None:
         ]
 
 
-async def test_the_agents_credential_is_the_gateways_and_the_callers_stays_here() -> None:
-    async with ScriptedBackend(agent(answers(whole(RESULT)))) as backend:
-        text = f"""\
-{keys(acme="acme")}
-tenants: {{ acme: ["*"] }}
-agents:
-  bearing: {{ backend: {backend.url}, upstream_auth: {{ bearer: theirs }} }}
-  keyed: {{ backend: {backend.url}, upstream_auth: {{ header: {{ X-Agent-Key: theirs }} }} }}
-  trusted: {{ backend: {backend.url}, forward_caller: true, forward_headers: [X-Region] }}
-"""
-        async with running(text) as gateway:
-            for name in ("bearing", "keyed", "trusted"):
-                headers = [bearer("acme"), (b"X-Region", b"eu"), (b"X-Agent-Key", b"mine")]
-                assert (await gateway.post(f"/{name}", CALL, headers)).status == 200
-            bearing, keyed, trusted = backend.requests
-            assert bearing.header(b"authorization") == b"Bearer theirs"
-            assert (keyed.header(b"authorization"), keyed.header(b"x-agent-key")) == (None, b"theirs")
-            assert trusted.header(b"authorization") == bearer("acme")[1]
-            assert [each.header(b"x-region") for each in backend.requests] == [None, None, b"eu"]
-            await gateway.line(of=3)
-            assert secret("acme").decode() not in json.dumps(gateway.lines)
-
-
 @for_each(
     ("trusted", "sent", "seen"),
     [
@@ -284,18 +209,3 @@ async def test_a_clients_address_is_believed_from_trusted_proxies_only(
         await gateway.post("/echo", CALL, [(b"X-Forwarded-For", value) for value in sent])
         assert backend.requests[0].header(b"x-forwarded-for") == seen.encode()
         assert (await gateway.line())["client_ip"] == seen
-
-
-async def test_every_answer_has_a_request_id_of_its_own() -> None:
-    async with guarded() as (gateway, _):
-        seen = [
-            (await gateway.post("/support", CALL, [bearer("acme"), (b"X-Request-Id", b"mine")])).id,
-            (await gateway.post("/support")).id,
-            (await gateway.post("/nothing", CALL, [bearer("acme")])).id,
-            (await gateway.get("/support/.well-known/agent-card.json")).id,
-            (await gateway.ask("OPTIONS", "/support", None, [bearer("acme")])).id,
-            (await gateway.post("/support", b"{", [bearer("acme")])).id,
-        ]
-        assert len(set(seen)) == len(seen)
-        await gateway.line(of=len(seen))
-        assert [line["request_id"] for line in gateway.lines] == seen

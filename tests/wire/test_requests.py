@@ -1,26 +1,23 @@
 """The line: who is let in, in which order, what breaks, and what is written down."""
 
-import asyncio
 import time
 from typing import Any
 
 import pytest
 
-from gateway.listener import http1 as protocol
 from gateway.proxy import pipeline
 from tests.support.gateway import (
     CALL,
     JSON,
     LISTENS,
     RESULT,
-    Client,
     agent,
     bearer,
+    card_of,
     fronted,
-    request,
     running,
 )
-from tests.support.scripted import WAIT, ScriptedBackend, answers, chunk, refused_port, whole
+from tests.support.scripted import ScriptedBackend, answers, chunk, refused_port, whole
 from tests.support.strict import strict_server_only
 from tests.support.tenancy import guarded
 from tests.support.undisturbed import undisturbed
@@ -52,63 +49,6 @@ async def test_a_stranger_is_refused_before_the_body_comes(target: bytes, framin
         client.leave()
         line = await gateway.line()
         assert (line["reason"], line["outcome"], line["bytes_in"], line["status"]) == ("auth_missing", "denied", 0, 401)
-
-
-async def test_a_client_that_asks_first_is_not_told_to_go_on() -> None:
-    async with guarded() as (gateway, _):
-        client = await gateway.client()
-        await client.send(b"POST /support HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9999\r\n\r\n")
-        assert (await client.ended()).startswith(b"HTTP/1.1 401 ")
-
-
-async def test_a_client_that_asks_first_and_may_is_told_to_go_on() -> None:
-    async with guarded() as (gateway, _):
-        client = await gateway.client()
-        headers = [bearer("acme"), JSON, (b"Expect", b"100-continue"), (b"Content-Length", b"%d" % len(CALL))]
-        await client.send(request("POST", "/support", None, headers))
-        async with asyncio.timeout(WAIT):
-            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
-        await client.send(CALL)
-        assert (await client.answer()).body == RESULT
-
-
-async def test_an_early_refusal_reaches_a_client_that_is_busy_sending() -> None:
-    async with guarded() as (gateway, _):
-        client = await gateway.client()
-        await client.send(b"POST /support HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n")
-        for _ in range(9):
-            await client.send(b"x" * 100_000)
-        assert (await client.answer()).status == 401
-        await gateway.rested()
-
-
-@strict_server_only("a client that sends on")
-async def test_an_early_refusal_is_the_end_of_the_connection() -> None:
-    async with guarded() as (gateway, _):
-        client = await gateway.client()
-        await client.send(b"POST /support HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n")
-        assert (await client.answer()).header("connection") == "close"
-        assert await client.ended() == b""
-
-
-@strict_server_only("a client that sends on")
-async def test_a_refused_client_that_never_stops_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "DRAIN_TIME", 0.2)
-    async with guarded() as (gateway, _):
-        client = await gateway.client()
-        await client.send(b"POST /support HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        answer = await client.answer()
-        assert (answer.status, answer.header("connection")) == (401, "close")
-        with pytest.raises(ConnectionError):
-            await _sends_on(client)
-        await gateway.rested()
-
-
-async def _sends_on(client: Client) -> None:
-    async with asyncio.timeout(WAIT):
-        while True:
-            client.writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
-            await client.writer.drain()
 
 
 # ---- The body ------------------------------------------------------------------------------------------------------
@@ -220,43 +160,20 @@ async def test_a_connection_serves_on_after_every_refusal_whose_request_was_read
         assert (await client.answer()).body == RESULT
 
 
-# ---- Who is who ----------------------------------------------------------------------------------------------------
-
-
-async def test_a_trailer_does_not_reach_the_agent() -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        client = await gateway.client()
-        await client.send(
-            b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-            + chunk(CALL)
-            + b"0\r\nTraceparent: x\r\nContent-Encoding: gzip\r\nA2A-Version: 9.9\r\n\r\n"
-        )
-        assert (await client.answer()).body == RESULT
-        assert backend.requests[0].header(b"traceparent") is None
-        assert backend.requests[0].header(b"a2a-version") is None
-
-
 # ---- Methods and targets -------------------------------------------------------------------------------------------
 
 
 @for_each(
     ("method", "target", "allow"),
     [
-        ("GET", "/echo", "POST"),
-        ("HEAD", "/echo", "POST"),
-        ("OPTIONS", "/echo", "POST"),
-        ("TRACE", "/echo", "POST"),
-        ("PROPFIND", "/echo", "POST"),
-        ("GET", "/echo/message:send", "POST"),
-        ("PUT", "/echo/tasks/t", "GET"),
-        ("POST", "/echo/.well-known/agent-card.json", "GET, HEAD"),
-        ("GET", "/echo/tasks/t:cancel", "POST"),
-        ("POST", "/echo/tasks", "GET"),
-        ("POST", "/echo/extendedAgentCard", "GET"),
+        ("GET", "/echo", "POST"), ("HEAD", "/echo", "POST"), ("OPTIONS", "/echo", "POST"), ("TRACE", "/echo", "POST"),
+        ("PROPFIND", "/echo", "POST"), ("GET", "/echo/message:send", "POST"), ("PUT", "/echo/tasks/t", "GET"),
+        ("POST", "/echo/.well-known/agent-card.json", "GET, HEAD"), ("GET", "/echo/tasks/t:cancel", "POST"),
+        ("POST", "/echo/tasks", "GET"), ("POST", "/echo/extendedAgentCard", "GET"),
         ("DELETE", "/echo/tasks/t:subscribe", "POST, GET"),
         ("PUT", "/echo/tasks/t/pushNotificationConfigs/c", "GET, DELETE"),
     ],
-)
+)  # fmt: skip
 async def test_the_wrong_http_method_is_told_the_right_one(method: str, target: str, allow: str) -> None:
     async with fronted(answers(whole(RESULT))) as (gateway, backend):
         answer = await gateway.ask(method, target)
@@ -265,18 +182,6 @@ async def test_the_wrong_http_method_is_told_the_right_one(method: str, target: 
             assert answer.body == b""
         assert backend.requests == []
         assert (await gateway.line())["reason"] == "method_not_allowed"
-
-
-@for_each("target", [b"x.test:443", b"*", b"/\xff", b"//[", b"http://"])
-async def test_an_odd_target_gets_an_answer_and_reaches_nobody(target: bytes) -> None:
-    async with fronted(answers(whole(RESULT))) as (gateway, backend):
-        for method in (b"CONNECT", b"OPTIONS", b"POST"):
-            client = await gateway.client()
-            await client.send(method + b" " + target + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
-            answer = await client.answer()
-            assert 400 <= answer.status < 500 or answer.json["error"]["code"] == -32600
-        assert backend.requests == []
-        assert (await gateway.post("/echo")).status == 200
 
 
 async def test_an_operation_that_is_not_offered_is_refused() -> None:
@@ -289,6 +194,16 @@ async def test_an_operation_that_is_not_offered_is_refused() -> None:
         assert (await gateway.get("/echo/tasks/t")).status == 400
         assert (await gateway.post("/echo")).body == RESULT
         assert len(backend.requests) == 1
+
+
+async def test_a_binding_that_the_card_does_not_list_is_answered_all_the_same() -> None:
+    card = card_of("http://127.0.0.1/", "JSONRPC 1.0", "HTTP+JSON 1.0")
+    for exposed, listed in (("jsonrpc", "JSONRPC"), ("rest", "HTTP+JSON")):
+        async with fronted(answers(whole(RESULT)), f"expose: {exposed}", card=card) as (gateway, _):
+            shown = (await gateway.get("/echo/.well-known/agent-card.json")).json
+            assert {each["protocolBinding"] for each in shown["supportedInterfaces"]} == {listed}
+            assert (await gateway.post("/echo")).body == RESULT
+            assert (await gateway.post("/echo/message:send", SEND)).body == RESULT
 
 
 # ---- What breaks inside --------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.gateway import running as from_text
-from tests.support.scripted import Received, ScriptedBackend, whole
+from tests.support.scripted import Received, whole
 from tests.support.translated import (
     MESSAGE_0_3,
     MESSAGE_1_0,
@@ -64,16 +63,6 @@ async def test_a_post_to_either_form_is_answered_and_not_redirected(slash: str, 
         body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t-1"}}
         answer = await client.post(gateway.url + slash, json=body)
     assert (answer.status_code, answer.json()["result"]) == (200, TASK_1_0)
-
-
-async def test_a_list_of_push_configurations_may_be_asked_for_with_a_slash(tmp_path: Path) -> None:
-    """Trap 29: a2a-java's client asks so, and the agent gets the path that all servers know."""
-    async with agent(plays(plain({"configs": []})), tmp_path, "rest 1.0") as (gateway, client):
-        relayed = await client.get(gateway.url + "/tasks/t-1/pushNotificationConfigs/", headers=MODERN)
-        older = await client.get(gateway.url + "/v1/tasks/t-1/pushNotificationConfigs/")
-        targets = [request.target for request in gateway.backend.requests]
-    assert targets == [b"/tasks/t-1/pushNotificationConfigs"] * 2
-    assert relayed.json() == older.json() == {"configs": []}
 
 
 @for_each("id", ["a:b", "a:b:c", "t~1", "ä b", "cancel"])
@@ -131,37 +120,6 @@ async def test_the_extended_card_of_0_2_stands_beside_the_interface(path: str, t
     above = path.rstrip("/").rpartition("/")[0]
     assert request.target.decode() == above + "/agent/authenticatedExtendedCard"
     assert answer.json()["name"] == "extended"
-
-
-@for_each("name", ["agent-card.json", "agent.json"])
-async def test_a_card_is_below_the_agents_own_path(name: str, tmp_path: Path) -> None:
-    """Traps 36 and 37: a well-known path is one of an origin, yet all resolvers append it to any base."""
-    async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        answer = await client.get(f"{gateway.url}/.well-known/{name}")
-        assert gateway.backend.requests == []
-    card = answer.json()
-    assert answer.status_code == 200
-    assert card["url"].startswith(gateway.url)
-    assert card["protocolVersion"].startswith("0.")
-    assert ("supportedInterfaces" in card) == (name == "agent-card.json")
-
-
-async def test_an_agents_card_is_looked_for_under_both_names() -> None:
-    """Trap 37: agents of 0.1 and 0.2 have it under the older one alone."""
-    card = {"url": "https://a.example/", "name": "old", "version": "1", "capabilities": {}, "skills": []}
-
-    def answer(request: Received) -> bytes:
-        found = request.target == b"/.well-known/agent.json"
-        return document(card) if found else document({}, b"404 Not Found")
-
-    async with (
-        ScriptedBackend(plays(answer)) as backend,
-        from_text(f"agents:\n  echo:\n    backend: {backend.url}\n") as gateway,
-    ):
-        served = await gateway.get("/echo/.well-known/agent-card.json")
-        asked = [request.target for request in backend.requests]
-    assert served.json["name"] == "old"
-    assert asked == [b"/.well-known/agent-card.json", b"/.well-known/agent.json"]
 
 
 # ---- Statuses --------------------------------------------------------------------------------------------------------
@@ -246,21 +204,6 @@ TYPES = ["application/json", "application/json; charset=utf-8", "application/a2a
 TYPES += ["application/a2a+json; charset=utf-8", "Application/JSON;charset=UTF-8"]
 
 
-@for_each(("verb", "path"), [("GET", "/tasks/t-1"), ("POST", "/tasks/t-1:cancel")])
-async def test_a_request_without_a_body_may_have_a_type(verb: str, path: str, tmp_path: Path) -> None:
-    """Trap 31: a2a-js sends one with every request."""
-    headers = {"content-type": "application/json", **MODERN}
-    async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        answer = await client.request(verb, gateway.url + path, headers=headers)
-    assert answer.json() == TASK_1_0
-    async with agent(plays(plain(TASK_1_0)), tmp_path, "rest 1.0") as (gateway, client):
-        answer = await client.request(verb, gateway.url + path, headers=headers)
-        [request] = gateway.backend.requests
-    assert answer.json() == TASK_1_0
-    assert request.body == b""
-    assert request.header(b"content-type") is None
-
-
 @for_each("said", [kind for kind in TYPES[:-2] if kind])
 @for_each("speaks", ["rest 1.0", "rest 0.3"])
 async def test_an_answer_may_be_of_either_type_with_a_charset(said: str, speaks: str, tmp_path: Path) -> None:
@@ -297,14 +240,6 @@ async def test_errors_are_of_the_type_that_every_client_parses(accept: str | Non
         wrong = await client.get(gateway.url + "/tasks?pageSize=x", headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")
     assert (wrong.status_code, wrong.headers["content-type"]) == (400, "application/json")
-
-
-@for_each("accept", ["text/html", "text/event-stream", "image/png;q=0.1", ""])
-async def test_no_accept_is_refused(accept: str, tmp_path: Path) -> None:
-    """Trap 33: what a client accepts it says by habit."""
-    async with agent(plays(result(TASK_1_0)), tmp_path, "jsonrpc 1.0") as (gateway, client):
-        for url in (gateway.url + "/tasks/t-1", gateway.url + "/v1/tasks/t-1"):
-            assert (await client.get(url, headers={"accept": accept})).status_code == 200
 
 
 # ---- Headers ---------------------------------------------------------------------------------------------------------

@@ -53,16 +53,11 @@ async def test_a_query_becomes_parameters_of_their_types(query: str, params: dic
 
 
 REFUSED = [
-    ("status=working", "status"),
-    ("status=TASK_STATE_UNHEARD", "status"),
-    ("status=99", "status"),
-    ("pageSize=five", "pageSize"),
-    ("pageSize=5.5", "pageSize"),
-    ("pageSize=99999999999", "pageSize"),
-    ("includeArtifacts=yes", "includeArtifacts"),
-    ("includeArtifacts=1", "includeArtifacts"),
+    ("status=working", "status"), ("status=TASK_STATE_UNHEARD", "status"), ("status=99", "status"),
+    ("pageSize=five", "pageSize"), ("pageSize=5.5", "pageSize"), ("pageSize=99999999999", "pageSize"),
+    ("includeArtifacts=yes", "includeArtifacts"), ("includeArtifacts=1", "includeArtifacts"),
     ("statusTimestampAfter=2026-01-02T03:04:05Z&lastUpdatedAfter=2027-01-02T03:04:05Z", "lastUpdatedAfter"),
-]
+]  # fmt: skip
 
 
 @for_each(("query", "field"), REFUSED)
@@ -145,16 +140,12 @@ async def test_parameters_become_a_query_that_every_server_reads(
 @for_each(
     ("params", "field"),
     [
-        ({"status": "working"}, "status"),
-        ({"status": 99}, "status"),
-        ({"pageSize": "five"}, "pageSize"),
-        ({"pageSize": 5.5}, "pageSize"),
-        ({"includeArtifacts": "true"}, "includeArtifacts"),
-        ({"contextId": ["c"]}, "contextId"),
-        ({"contextId": "c\r\nX: y"}, "contextId"),
+        ({"status": "working"}, "status"), ({"status": 99}, "status"), ({"pageSize": "five"}, "pageSize"),
+        ({"pageSize": 5.5}, "pageSize"), ({"includeArtifacts": "true"}, "includeArtifacts"),
+        ({"contextId": ["c"]}, "contextId"), ({"contextId": "c\r\nX: y"}, "contextId"),
         ({"pageToken": "x" * 10_000}, "pageToken"),
     ],
-)
+)  # fmt: skip
 async def test_what_no_query_can_say_goes_nowhere(params: dict[str, Any], field: str, tmp_path: Path) -> None:
     """Trap of §8.3: a filter that got lost on the way would show more than was asked for."""
     async with agent(plays(plain(LIST)), tmp_path, "rest 1.0") as (gateway, client):
