@@ -6,6 +6,9 @@ from a2a.types import GetTaskRequest
 
 from tests.e2e.agents.grounds import Grounds
 from tests.e2e.sdk import BINDINGS, COMPLETED, open_http, saying, send
+from tests.e2e.site import token
+from tests.identity.issuance import ISSUER, jwk, rsa_key
+from tests.identity.provider import KEYS
 from tests.support.gateway import keys, running, secret
 from tests.table import for_each
 
@@ -17,12 +20,20 @@ pytestmark = pytest.mark.anyio
 async def test_a_client_finds_on_the_card_how_to_show_its_credential(
     ground: Grounds, binding: str, scheme: str
 ) -> None:
+    shown = secret("acme").decode() if scheme == "api_key" else token()
+
     class Wallet(CredentialService):
         async def get_credentials(self, security_scheme_name: str, context: ClientCallContext | None) -> str | None:
-            return secret("acme").decode() if security_scheme_name == scheme else None
+            return shown if security_scheme_name == scheme else None
 
-    agent = ground.agent("echo")
-    text = f"{keys(acme='acme')}tenants: {{ acme: [echo] }}\nagents: {{ echo: {agent.url} }}\n"
+    agent, issuer = ground.agent("echo"), ground.provider()
+    issuer.publish(jwk(rsa_key()))
+    text = f"""\
+{keys(acme="acme")}
+  issuers: {{ corp: {{ issuer: "{ISSUER}", audience: agents, jwks: "{issuer.url}{KEYS}", tenant_claim: org }} }}
+tenants: {{ acme: [echo] }}
+agents: {{ echo: {agent.url} }}
+"""
     async with running(text) as gateway, open_http() as http:
         config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], streaming=False)
         url = f"http://127.0.0.1:{gateway.port}/echo"

@@ -44,9 +44,10 @@ class Agent:
 
 
 def tasks() -> set[asyncio.Task[Any]]:
-    """Those that run code of the gateway."""
+    """Those that run code of the gateway, but for the wait for the next call, which the server of the agent has too."""
     folder = str(Path(app.__file__).parent)
-    return {task for task in asyncio.all_tasks() if folder in str(getattr(task.get_coro(), "cr_code", None))}
+    running = {task: getattr(task.get_coro(), "cr_code", None) for task in asyncio.all_tasks()}
+    return {task for task, code in running.items() if folder in str(code) and "_request_call" not in str(code)}
 
 
 def objects() -> Counter[str]:
