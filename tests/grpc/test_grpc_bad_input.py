@@ -184,13 +184,6 @@ async def test_a_call_of_the_scoped_service_has_one_scope_which_picks_the_agent_
         assert site.reached == ["one", "one", "two"]
 
 
-async def test_a_call_of_the_plain_service_has_no_scope_and_no_tenant() -> None:
-    async with tenants(speaks='protocol: grpc, a2a_version: "0.3"') as site:
-        for body in (OLD + TO_ACME, OLD + TO_GLOBEX + TO_ACME, OLD + text_field(4, "globex")):
-            refused(await site.ask(body, key("both"), path=OLD_SEND), "INVALID_ARGUMENT", "BAD_REQUEST")
-        assert site.reached == []
-
-
 # ---- What is no message ----------------------------------------------------------------------------------------------
 
 
@@ -219,13 +212,6 @@ async def test_what_is_not_one_message_reaches_nobody_and_disturbs_nobody() -> N
                 assert answer.code in ("NOT_FOUND", "INVALID_ARGUMENT"), name
             assert site.reached == ["one"] * number, name
             assert (await site.ask(ACME + WHOLE, key("both"), client=client)).code == "OK", name
-
-
-async def test_what_stands_behind_a_message_is_never_read() -> None:
-    async with tenants() as site:
-        for behind in (frame(GLOBEX + WHOLE), frame(b""), b"\0"):
-            assert (await site.ask(frame(ACME + WHOLE) + behind, key("both"), framed=True)).code == "OK"
-        assert site.reached == ["one"] * 3
 
 
 async def test_a_message_that_nests_deeper_than_parsers_go_is_refused() -> None:
@@ -273,12 +259,3 @@ async def test_what_json_has_no_word_for_is_refused() -> None:
             refused(told, "INVALID_ARGUMENT", "BAD_REQUEST")
         assert site.reached == []
         assert (await site.ask(message(tenant="acme"), key("both"))).code == "OK"
-
-
-async def test_an_object_that_says_tenant_is_only_an_object() -> None:
-    request = new.SendMessageRequest.FromString(ACME + WHOLE)
-    request.metadata["tenant"] = "globex"
-    request.message.metadata["params"] = {"tenant": "globex"}
-    async with tenants(script=in_json()) as site:
-        assert (await site.ask(request.SerializeToString(), key("both"))).code == "OK"
-        assert site.reached == ["one"]

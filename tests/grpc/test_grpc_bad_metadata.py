@@ -6,11 +6,10 @@ import pytest
 
 from gateway.a2a.bindings.grpc_method import BY_PATH, method_of
 from gateway.a2a.dialect import Version
-from gateway.a2a.framing.grpc import frame
 from gateway.a2a.operation import Operation
 from tests.support.gateway import CALL, bearer, secret
 from tests.support.grpc_bytes import text_field
-from tests.support.grpc_tenants import OPEN, SEND, Told, head_of, in_json, key, message, tenants
+from tests.support.grpc_tenants import OPEN, SEND, Told, in_json, key, message, tenants
 
 pytestmark = pytest.mark.anyio
 
@@ -85,16 +84,6 @@ async def test_a_value_with_a_line_end_ends_the_call() -> None:
     async with tenants() as site:
         for value in (b"a\r\nx-a2a-tenant: globex", b"a\nb", b"a\0b", b"a\x7f"):
             assert (await site.ask(TO_ACME, key("acme"), (b"traceparent", value))).code == "INVALID_ARGUMENT"
-        assert site.reached == []
-
-
-async def test_what_stands_behind_the_message_is_no_metadata() -> None:
-    async with tenants() as site:
-        client = await site.client()
-        stream = client.ask(head_of(), frame(TO_ACME), end=False)
-        client.h2.send_headers(stream, [key("acme")], end_stream=True)
-        client.flush()
-        assert (await client.answer(stream))[1] == b"16"
         assert site.reached == []
 
 

@@ -183,19 +183,6 @@ async def test_what_is_no_message_of_the_method_reaches_nobody() -> None:
             await no_answer(site)
 
 
-async def test_what_is_a_message_and_no_answer_reaches_only_who_speaks_as_the_agent_does() -> None:
-    async with standing(says(b""), backend=SPEAKS_1_0) as site:
-        assert (await site.client.ask(Operation.GET_TASK)).messages == (b"",)
-        for answer in await asked_in_json(site.gateway):
-            assert answer.json["error"]["code"] in (-32006, 502)
-
-
-async def test_an_answer_that_is_longer_than_it_may_be_is_none() -> None:
-    limits = "connections: { event: 1000, kept: 1000 }"
-    async with standing(says(TASK + FUTURE * 100), limits, backend=SPEAKS_1_0) as site:
-        await no_answer(site)
-
-
 # ---- What the agent refuses ------------------------------------------------------------------------------------------
 
 
@@ -255,14 +242,6 @@ async def test_an_agents_own_error_is_told_to_other_clients_in_their_words() -> 
     assert older_rest.json["type"] == "TaskNotFoundError"
 
 
-async def test_what_an_agent_forbids_is_its_own_to_forbid() -> None:
-    async with standing(fails("PERMISSION_DENIED", "not for you"), backend=SPEAKS_1_0) as site:
-        rpc, older, rest, older_rest = await asked_in_json(site.gateway)
-    assert [answer.status for answer in (rpc, older, rest, older_rest)] == [200, 200, 403, 403]
-    assert all(answer.json["error"]["message"] == "not for you" for answer in (rpc, older, rest, older_rest))
-    assert all(answer.header("www-authenticate") is None for answer in (rpc, older, rest, older_rest))
-
-
 async def test_the_name_of_an_error_is_told_to_clients_of_0_3_in_front_and_to_those_of_1_0_in_its_details() -> None:
     async with standing(fails("NOT_FOUND", "TaskNotFoundError: no such task"), ANYWHERE, backend=SPEAKS_0_3) as site:
         told = await site.client.ask(
@@ -313,18 +292,6 @@ async def test_nobody_is_told_where_an_agent_is_that_is_not_there() -> None:
     async with running(text) as gateway, dialled(gateway) as client:
         told = await client.ask(Operation.GET_TASK)
         await unreached(gateway, told, "UPSTREAM_CONNECT", ("UNAVAILABLE", 502), str(port))
-
-
-async def test_nobody_is_told_where_an_agent_is_that_leaves() -> None:
-    async with standing(hangs()) as site:
-        answer = asyncio.ensure_future(site.client.ask(Operation.GET_TASK))
-        await site.asked()
-        await site.agent.server.stop(0)
-        told = await answer
-        assert (told.messages, told.code, told.reasons) == ((), "UNAVAILABLE", ["UPSTREAM_RESET"])
-        assert hides_addresses(told, str(site.agent.port))
-        line = await site.gateway.line()
-        assert (line["reason"], line["outcome"], line["closed_by"]) == ("upstream_reset", "upstream_error", None)
 
 
 @undisturbed(0.1)

@@ -115,11 +115,3 @@ async def test_a_stream_that_ends_badly_is_counted_by_its_status(
         # The agent had begun to answer.
         assert site.gateway.metric("backend_requests_total", status="2xx") == 1
         assert site.gateway.metric("streams_closed_total", by=closed_by) == 1
-
-
-async def test_connections_to_agents_are_counted() -> None:
-    async with standing(says(OVER)) as site:
-        await site.client.ask(Operation.GET_TASK)
-        await site.gateway.rested()
-        states = {labels["state"]: value for labels, value in site.gateway.series("backend_connections")}
-        assert states == {"active": 0, "idle": 1}

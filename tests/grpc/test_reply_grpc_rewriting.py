@@ -13,7 +13,7 @@ from gateway.a2a.bindings.grpc_method import BY_PATH
 from gateway.a2a.dialect import Version
 from gateway.a2a.operation import Operation
 from tests.support.gateway import Answer, Running, agent, card_of, keys, running, secret
-from tests.support.grpc_agent import Asked, fails, grpc_over, says
+from tests.support.grpc_agent import Asked, grpc_over, says
 from tests.support.grpc_bytes import text_field
 from tests.support.grpc_gateway import LISTENS, dialled, fronting, request, standing
 from tests.support.scripted import ScriptedBackend, Wire
@@ -103,14 +103,6 @@ async def test_clients_over_json_read_only_their_own_tenant_too(said: dict[str, 
             assert b"acme-prod" not in answer.body
         path = await site.gateway.get("/echo/v1/tasks/t/pushNotificationConfigs/hook")
         assert path.json["pushNotificationConfig"] == {"id": "hook", "url": HOOK["url"]}
-
-
-async def test_a_deletion_is_answered_with_nothing_that_an_agent_adds() -> None:
-    async with standing(says(b""), backend=SPEAKS_1_0) as site:
-        deletion = request(Operation.DELETE_PUSH_CONFIG, task_id="t", id="hook")
-        assert (await site.client.ask(Operation.DELETE_PUSH_CONFIG, deletion)).messages == (b"",)
-        answer = await site.gateway.ask("DELETE", "/echo/v1/tasks/t/pushNotificationConfigs/hook")
-        assert (answer.status, answer.json) == (200, {})
 
 
 # ---- Extended cards --------------------------------------------------------------------------------------------------
@@ -262,33 +254,6 @@ async def test_the_card_of_an_agent_without_an_extended_one_is_the_one_that_anyb
         assert (await client.ask(CARD)).reasons == ["UPSTREAM_RESET"]
         # It may be asked for twice.
         assert len(backend.requests) == 2
-
-
-async def test_an_agent_of_1_0_over_grpc_gives_clients_of_0_3_that_card_as_well(tmp_path: Path) -> None:
-    given = written(tmp_path, "GRPC 1.0", **PLAIN)
-    async with standing(fails("INTERNAL"), f"card: card.json\n{ANYWHERE}", **given) as site:
-        told = await site.client.ask(CARD, b"", version=V0_3)
-        assert old.AgentCard.FromString(*told.messages).name == "Scripted"
-        assert site.agent.asked == []
-
-
-async def test_an_agent_of_0_3_over_grpc_is_asked_itself(tmp_path: Path) -> None:
-    carded = Carded()
-    given = written(tmp_path, "GRPC 0.3", **PLAIN)
-    async with standing(carded, f"card: card.json\n{ANYWHERE}", **given) as site:
-        told = await site.client.ask(CARD, b"", version=V0_3)
-        assert old.AgentCard.FromString(*told.messages).name == "Order Agent"
-        assert len(site.agent.asked) == 1
-
-
-async def test_an_agent_with_an_extended_card_is_asked_for_that_one(tmp_path: Path) -> None:
-    given = written(tmp_path, "GRPC 1.0")
-    carded = Carded()
-    async with standing(carded, f"card: card.json\n{ANYWHERE}", **given) as site:
-        told = await site.client.ask(CARD, b"", version=V0_3)
-        assert old.AgentCard.FromString(*told.messages).skills[0].id == "secret"
-        [asked] = site.agent.asked
-        assert asked.path == "/lf.a2a.v1.A2AService/GetExtendedAgentCard"
 
 
 async def test_the_card_of_each_tenant_is_its_own() -> None:

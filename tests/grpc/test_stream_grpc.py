@@ -15,11 +15,11 @@ from gateway.a2a.operation import Operation
 from tests.loops import both_loops
 from tests.support.gateway import Client, Running, card_of
 from tests.support.grpc_agent import fails, grpc_over, hangs, says
-from tests.support.grpc_events import FUTURE, JSON, Held, artifact, heard, hearing, state_of, status, status_0_3
+from tests.support.grpc_events import FUTURE, JSON, Held, artifact, hearing, state_of, status, status_0_3
 from tests.support.grpc_gateway import ADDRESSES, fronting, request, standing
 from tests.support.http2_server import Turn, http2_server
 from tests.support.scripted import WAIT
-from tests.support.streaming import V1, reasons, said
+from tests.support.streaming import reasons, said
 from tests.support.undisturbed import undisturbed
 from tests.table import for_each
 
@@ -82,26 +82,6 @@ async def test_every_other_client_has_each_as_an_event_before_the_next() -> None
         await site.gateway.rested()
 
 
-async def test_a_subscription_is_a_stream_as_well() -> None:
-    task = bytes(
-        new.StreamResponse(task=new.Task(id="t", status=new.TaskStatus(state="TASK_STATE_WORKING"))).SerializeToString()
-    )
-    async with standing(says(task, LAST), backend=SPEAKS_1_0) as site:
-        told = await site.client.stream(Operation.SUBSCRIBE_TO_TASK, request(Operation.SUBSCRIBE_TO_TASK, id="t")).end()
-        assert told.messages == (task, LAST)
-        answer = await site.gateway.ask("POST", "/echo/tasks/t:subscribe", b"", [V1])
-        assert answer.body.count(b"data: ") == 2
-        assert {asked.path for asked in site.agent.asked} == {"/lf.a2a.v1.A2AService/SubscribeToTask"}
-
-
-async def test_a_stream_without_a_message_is_a_stream() -> None:
-    async with standing(says(), backend=SPEAKS_1_0) as site:
-        told = await site.client.stream(STREAM).end()
-        assert (told.messages, told.code) == ((), "OK")
-        reader = await hearing(site.gateway, "jsonrpc 1.0")
-        assert await reader.rest() == b""
-
-
 async def test_a_stream_passes_between_generations_of_grpc() -> None:
     async with standing(says(status_0_3(), status_0_3(final=True)), ANYWHERE, backend=SPEAKS_0_3) as site:
         told = await site.client.stream(STREAM, request(STREAM, message=MESSAGE_1_0)).end()
@@ -113,13 +93,6 @@ async def test_a_stream_passes_between_generations_of_grpc() -> None:
 
 
 # ---- Long ones -------------------------------------------------------------------------------------------------------
-
-
-async def test_long_messages_keep_their_place_and_their_bytes() -> None:
-    long = artifact(300_000)
-    messages = (FIRST, long, FIRST, long, long, LAST)
-    async with standing(says(*messages)) as site:
-        assert (await site.client.stream(STREAM).end()).messages == messages
 
 
 async def test_long_messages_keep_their_place_where_they_are_translated() -> None:
@@ -137,13 +110,6 @@ async def test_long_messages_keep_their_place_where_they_are_translated() -> Non
             line = await site.gateway.line(of=number)
             assert (line["events"], line["outcome"]) == (6, "ok")
         await site.gateway.rested()
-
-
-async def test_a_long_message_that_may_be_the_last_is_not_held_back_for_ever() -> None:
-    async with standing(hangs(FIRST, LONG), backend=SPEAKS_1_0) as site:
-        reader = await hearing(site.gateway, "jsonrpc 0.3")
-        assert state_of(await reader.piece()) == "working"
-        assert heard(await reader.piece())["final"] is True
 
 
 async def test_a_message_that_is_longer_than_it_may_be_ends_the_stream() -> None:
@@ -168,15 +134,6 @@ async def test_an_error_behind_some_messages_stands_behind_them() -> None:
         assert (told.code, told.words, told.details) == ("FAILED_PRECONDITION", "too late", DETAILS)
         line = await site.gateway.line()
         assert (line["outcome"], line["rpc_code"], line["closed_by"]) == ("client_error", 9, "agent")
-
-
-async def test_an_error_passes_between_generations_of_grpc() -> None:
-    async with standing(
-        fails("NOT_FOUND", "TaskNotFoundError: gone", after=(status_0_3(),)), backend=SPEAKS_0_3
-    ) as site:
-        told = await site.client.stream(STREAM, request(STREAM, message=MESSAGE_1_0)).end()
-        assert (told.messages, told.code, told.words) == ((BEGUN,), "NOT_FOUND", "gone")
-        assert told.reasons == ["TASK_NOT_FOUND"]
 
 
 async def test_an_error_behind_some_messages_is_the_last_event_of_clients_that_know_one() -> None:
@@ -220,14 +177,6 @@ async def test_an_error_before_the_first_message_is_a_plain_answer_where_clients
             assert answer.status == (200 if name.startswith("jsonrpc") else 404)
             assert answer.header("content-type") == content_type
             assert b"gone" in answer.body
-
-
-async def test_an_agent_that_gives_a_call_up_tells_the_client_so() -> None:
-    async with standing(fails("CANCELLED", "given up", after=(FIRST,))) as site:
-        told = await site.client.stream(STREAM).end()
-        assert (told.messages, told.code, told.words) == ((FIRST,), "CANCELLED", "given up")
-        line = await site.gateway.line()
-        assert (line["closed_by"], line["rpc_code"]) == ("agent", 1)
 
 
 async def test_an_agent_challenges_nobody_in_the_middle_of_a_stream_either() -> None:
@@ -341,15 +290,6 @@ async def test_an_agent_that_falls_silent_has_its_stream_ended_by_the_gateway() 
         assert [each["rpc_code"] for each in site.gateway.lines] == [4, -32603]
 
 
-@undisturbed(0.1)
-async def test_an_agent_that_does_not_begin_in_time_is_left() -> None:
-    async with standing(hangs(), "timeouts: { send: 200ms }", backend=SPEAKS_1_0) as site:
-        told = await site.client.stream(STREAM).end()
-        assert (told.messages, told.code, told.reasons) == ((), "DEADLINE_EXCEEDED", ["UPSTREAM_TIMEOUT"])
-        [asked] = site.agent.asked
-        await asked.cancelled.wait()
-
-
 # ---- Silence ---------------------------------------------------------------------------------------------------------
 
 
@@ -372,18 +312,6 @@ async def test_the_silence_of_an_agent_is_filled_with_heartbeats() -> None:
             agent.say(FIRST, None)
             rest = await reader.rest()
             assert rest.replace(HEARTBEAT, b"") == first
-
-
-async def test_clients_of_grpc_hear_no_heartbeats() -> None:
-    async with standing(hangs(FIRST), settings="heartbeat: 10ms") as site:
-        stream = site.client.stream(STREAM)
-        assert await stream.next() == FIRST
-        # One that hears some waits beside it, so that there was time for them.
-        reader = await hearing(site.gateway, "jsonrpc 1.0")
-        await event_of(reader)
-        assert [await reader.piece() for _ in range(3)] == [HEARTBEAT] * 3
-        await site.agent.server.stop(0)
-        assert (await stream.end()).messages == (FIRST,)
 
 
 # ---- Who leaves ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.support.gateway import Running, agent
 from tests.support.grpc_agent import grpc_over
 from tests.support.grpc_events import status, status_0_3
 from tests.support.grpc_gateway import GrpcClient, fronting, request
-from tests.support.scripted import WAIT, Received, Script, ScriptedBackend, Wire, answers, head, whole
+from tests.support.scripted import WAIT, Received, Script, ScriptedBackend, Wire, answers, head
 from tests.support.translated import (
     TASK_0_3,
     TASK_1_0,
@@ -102,13 +102,6 @@ async def test_a_task_is_told_as_a_message_of_the_clients_generation(speaks: str
         assert {(line["binding"], line["rpc_code"], line["outcome"]) for line in gateway.lines} == {
             ("grpc", None, "ok")
         }
-
-
-async def test_a_long_answer_is_translated_whole() -> None:
-    artifacts = [{"artifactId": "a", "parts": [{"text": "long " * 100_000}]}]
-    async with speaking(plays(result({**TASK_1_0, "artifacts": artifacts})), "jsonrpc 1.0") as (_, client):
-        told = await client.ask(GET, ASKED)
-        assert new.Task.FromString(*told.messages).artifacts[0].parts[0].text == "long " * 100_000
 
 
 async def test_of_the_headers_of_an_agent_only_those_of_a2a_become_metadata() -> None:
@@ -204,29 +197,6 @@ async def test_a_page_is_no_answer_and_nothing_of_it_is_told(name: str) -> None:
             assert (line["reason"], line["outcome"], line["status"]) == ("upstream_protocol", outcome, 200)
 
 
-async def test_a_challenge_in_the_words_of_0_1_passes_neither() -> None:
-    async with speaking(plays(complaint(-32007, "who are you")), "jsonrpc 0.1") as (_, client):
-        told = await client.ask(GET, ASKED)
-        assert (told.code, told.reasons) == ("INTERNAL", ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"])
-        assert "who are you" not in told.text
-
-
-async def test_an_agent_that_takes_no_such_long_body_says_so_over_grpc() -> None:
-    script = plays(lambda _: whole(b"no", status=b"413 Content Too Large"))
-    async with speaking(script, "jsonrpc 1.0") as (_, client):
-        told = await client.ask(GET, ASKED)
-        assert (told.code, told.reasons) == ("RESOURCE_EXHAUSTED", ["BODY_TOO_LARGE"])
-
-
-async def test_an_answer_under_an_id_of_the_agents_own_is_translated() -> None:
-    async with speaking(plays(plain({"jsonrpc": "2.0", "id": "other", "result": TASK_1_0})), "jsonrpc 1.0") as (
-        _,
-        client,
-    ):
-        told = await client.ask(GET, ASKED)
-        assert (len(told.messages), told.code) == (1, "OK")
-
-
 # ---- Streams ---------------------------------------------------------------------------------------------------------
 
 
@@ -276,22 +246,6 @@ async def test_a_stream_of_events_is_a_stream_of_messages(speaks: str) -> None:
         assert {(line["events"], line["closed_by"]) for line in gateway.lines} == {(2, "agent")}
 
 
-async def test_comments_of_an_agent_are_no_messages() -> None:
-    def answer(received: Received) -> bytes:
-        return stream(b": ping\n\n", b"event: ping\n\n", rpc_event(received, WORKING), b": ping\n\n")
-
-    async with speaking(plays(answer), "jsonrpc 1.0") as (_, client):
-        assert (await client.stream(STREAM, SENT).end()).messages == (status(),)
-
-
-async def test_the_one_event_that_an_agent_answers_with_is_a_stream() -> None:
-    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
-    async with speaking(plays(result({"message": message})), "jsonrpc 1.0") as (_, client):
-        told = await client.stream(STREAM, SENT).end()
-        answer = new.StreamResponse.FromString(*told.messages)
-        assert (answer.message.message_id, told.code) == ("m", "OK")
-
-
 ERRORS = {
     "jsonrpc 1.0": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone", "data": [INFO]}},
     "jsonrpc 0.3": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone"}},
@@ -337,14 +291,6 @@ async def test_an_error_event_ends_the_call_also_where_the_agent_goes_on() -> No
         assert (line["rpc_code"], line["closed_by"], line["outcome"]) == (5, "agent", "client_error")
 
 
-@for_each("speaks", NOT_FOUND)
-async def test_an_error_before_the_first_event_is_the_status_alone(speaks: str) -> None:
-    async with speaking(plays(NOT_FOUND[speaks]), speaks) as (_, client):
-        told = await client.stream(STREAM, SENT).end()
-        assert (told.messages, told.code, told.words) == ((), "NOT_FOUND", "gone")
-        assert told.reasons == ["TASK_NOT_FOUND"]
-
-
 @for_each("speaks", EVERY)
 async def test_a_stream_that_breaks_off_says_so_behind_what_was_held_back(speaks: str) -> None:
     async def script(wire: Wire) -> None:
@@ -359,10 +305,3 @@ async def test_a_stream_that_breaks_off_says_so_behind_what_was_held_back(speaks
         assert "127.0.0.1" not in told.text
         line = await gateway.line()
         assert (line["reason"], line["closed_by"], line["rpc_code"]) == ("upstream_reset", "agent", 14)
-
-
-async def test_an_event_that_is_none_ends_the_stream() -> None:
-    async with speaking(plays(streams("jsonrpc 1.0", WORKING, {"unheardOf": {}})), "jsonrpc 1.0") as (_, client):
-        told = await client.stream(STREAM, SENT).end()
-        assert (told.messages, told.code) == ((status(),), "INTERNAL")
-        assert told.reasons == ["INVALID_AGENT_RESPONSE", "UPSTREAM_PROTOCOL"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.ownership.test_task_ownership import MESSAGE, Site, events
+from tests.ownership.test_task_ownership import MESSAGE, Site
 from tests.support.gateway import Answer, bearer, card_of, keys, running
 from tests.support.scripted import ScriptedBackend, Wire, whole
 from tests.support.trusting import Trusting
@@ -104,18 +104,6 @@ async def test_what_names_anothers_never_leaves_however_it_is_written(shape: str
         assert b"error" in streamed.body
 
 
-@for_each("shape", ["a state by its number", "an update as its schema has it"])
-async def test_that_holds_where_the_answer_is_translated_too(shape: str) -> None:
-    async with outspoken() as site:
-        site.agent.has("T")
-        site.agent.result = SHAPES[shape]
-        (told,) = events(await site.ask("acme", "message/stream", "0.3", message=ANCIENT))
-        assert told.get("taskId", told.get("id")) == "T"
-        assert await site.finds("acme", "T")
-        foreign = await site.ask("globex", "message/stream", "0.3", message=ANCIENT)
-        assert b'"T"' not in foreign.body
-
-
 @for_each(
     "result",
     [
@@ -175,14 +163,6 @@ async def test_what_nobody_can_tell_whose_it_is_never_leaves(result: Any) -> Non
         assert (line["reason"], line["detail"]) == ("upstream_protocol", "its ids cannot be read")
     async with outspoken(", isolation: none") as site:
         assert (await site.says(result)).json["result"] == result
-
-
-async def test_a_task_that_a_message_names_is_nobody_elses_where_unknown_ones_are_adopted() -> None:
-    async with outspoken(", unknown_tasks: adopt") as site:
-        site.agent.has("T")
-        await site.says(SHAPES["a message"])
-        assert not await site.finds("globex", "T")
-        assert await site.finds("acme", "T")
 
 
 async def test_a_task_of_which_only_a_message_told_is_not_open() -> None:

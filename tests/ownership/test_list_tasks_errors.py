@@ -8,7 +8,7 @@ import pytest
 from gateway.a2a.agent_error import AgentError, read_jsonrpc
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import BadParams, Fault, RateLimited, UpstreamProtocol
+from gateway.a2a.fault import BadParams, UpstreamProtocol
 from gateway.proxy.list_tasks import AgentFailed
 from gateway.upstream.upstream import AnswerTooLong
 from tests.a2a.dialects import asked, hub_params
@@ -51,13 +51,6 @@ class Verbose(SharedAgent):
             self.asked.append((params.get("pageToken", ""), params["pageSize"]))
             raise AnswerTooLong(1)
         return await SharedAgent.ask(self, call)
-
-
-def test_long_tasks_are_asked_for_a_few_at_a_time() -> None:
-    agent = Verbose(crowd(*["globex"] * 5, "acme"))
-    assert ids(page(listed(), agent.ask)) == ["acme-task-005"]
-    # What did not fit once is not tried again.
-    assert [size for _, size in agent.asked] == [50, 25, 12, 6, 3, 3]
 
 
 def test_a_task_that_is_too_long_by_itself_is_the_agents_fault() -> None:
@@ -108,19 +101,3 @@ def test_no_complaint_about_a_token_repeats_it(code: int) -> None:
         answered(listed(pageSize=2), Complaining(crowd(*["globex"] * 9), code=code, good=1).ask)
     assert caught.value.error.code == code
     assert "globex" not in repr(caught.value.error)
-
-
-def test_a_complaint_about_the_first_page_is_the_agents_own() -> None:
-    with pytest.raises(AgentFailed) as caught:
-        answered(listed(), Complaining([], code=-32004).ask)
-    assert caught.value.error.message == "Invalid page token: "
-
-
-@for_each("fault", [RateLimited("slower"), UpstreamProtocol("what is that?")])
-def test_what_else_goes_wrong_is_told_as_it_is(fault: Fault) -> None:
-    async def ask(call: Call) -> bytes:
-        raise fault
-
-    with pytest.raises(type(fault)) as caught:
-        answered(listed(), ask)
-    assert caught.value is fault

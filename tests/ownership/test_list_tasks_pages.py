@@ -2,24 +2,20 @@
 
 import asyncio
 from base64 import b64encode, urlsafe_b64decode
-from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 import pytest
-from a2a.server.context import ServerCallContext
-from a2a.server.tasks import InMemoryTaskStore
-from a2a.types import a2a_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Dialect
-from gateway.a2a.fault import BadParams, MethodNotAllowed, StateUnavailable, UpstreamProtocol
+from gateway.a2a.fault import BadParams, MethodNotAllowed, UpstreamProtocol
 from gateway.a2a.json import Tree
 from gateway.a2a.task_list import TaskListing
 from gateway.proxy.list_tasks import walk
-from tests.a2a.lists import CLIENTS, GRPC, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
+from tests.a2a.lists import CLIENTS, JSONRPC, JSONRPC_0_3, PAIRS, listed, page_of, result_of
 from tests.support.shared_agent import (
     ACME,
     CIPHER,
@@ -113,61 +109,7 @@ def shows_nothing_of_others(agent: SharedAgent, answer: bytes, token: str) -> No
             assert b64encode(secret.encode()).strip(b"=") not in told
 
 
-@for_each("size", [1, 4, 50])
-def test_the_store_of_the_sdk_is_gone_through_as_well(size: int) -> None:
-    store, context = InMemoryTaskStore(), ServerCallContext()
-
-    async def ask(call: Call) -> bytes:
-        listed = await store.list(a2a_pb2.ListTasksRequest.FromString(call.body), context)
-        message: bytes = listed.SerializeToString()
-        return message
-
-    async def save() -> None:
-        for _, task_id, context_id, _ in crowd(*["acme", "globex", "globex"] * 9):
-            await store.save(a2a_pb2.Task(id=task_id, context_id=context_id, status={"state": 2}), context)
-
-    asyncio.run(save())
-    told: list[str] = []
-    token = ""
-    while token or not told:
-        found = page(listed(pageSize=size, pageToken=token), ask, counting(9), theirs=GRPC)
-        assert len(found["tasks"]) == size or not found["nextPageToken"]
-        assert found["totalSize"] == 9
-        told += ids(found)
-        token = found["nextPageToken"]
-    assert told == [f"acme-task-{number:03}" for number in range(24, -1, -3)]
-
-
 # ---- Pages -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_page_is_filled_from_as_many_of_the_agents_as_it_takes() -> None:
-    agent = SharedAgent(crowd("acme", "globex", "globex", "acme", "globex", "acme", "acme"))
-    found = page(listed(pageSize=3), agent.ask, counting(4))
-    assert ids(found) == ["acme-task-000", "acme-task-003", "acme-task-005"]
-    # What was still missing, so that the page ends where one of the agent's does.
-    assert [size for _, size in agent.asked] == [3, 2, 1]
-    agent.asked.clear()
-    last = page(listed(pageSize=3, pageToken=found["nextPageToken"]), agent.ask, counting(4))
-    assert ids(last) == ["acme-task-006"]
-    assert last["nextPageToken"] == ""
-
-
-def test_a_page_that_is_not_full_goes_out_with_a_token_where_the_bound_is_met() -> None:
-    agent = SharedAgent(crowd("acme", *["globex"] * 30, "acme"))
-    found = page(listed(pageSize=10), agent.ask, counting(2), pages=2)
-    assert ids(found) == ["acme-task-000"]
-    assert len(agent.asked) == 2
-    rest = page(listed(pageSize=10, pageToken=found["nextPageToken"]), agent.ask, counting(2))
-    assert ids(rest) == ["acme-task-031"]
-
-
-def test_an_agent_that_gives_more_than_it_is_asked_for_makes_the_page_longer() -> None:
-    agent = SharedAgent(crowd(*["acme"] * 7), most=4)
-    first = page(listed(pageSize=2), agent.ask, counting(7))
-    assert len(first["tasks"]) == 4
-    second = page(listed(pageSize=2, pageToken=first["nextPageToken"]), agent.ask, counting(7))
-    assert ids(first) + ids(second) == [task.id for task in agent.tasks]
 
 
 @for_each("circle", [("a", "a"), ("a", "b", "a"), ("a", "b", "b")])
@@ -176,14 +118,6 @@ def test_an_agent_whose_pages_go_in_a_circle_is_at_fault(circle: tuple[str, ...]
 
     async def ask(call: Call) -> bytes:
         return page_of(JSONRPC, [], next(following))
-
-    with pytest.raises(UpstreamProtocol, match="tokens repeat"):
-        answered(listed(), ask)
-
-
-def test_an_agent_that_heeds_no_token_is_found_out_with_the_second_page() -> None:
-    async def ask(call: Call) -> bytes:
-        return page_of(JSONRPC, [task_of("acme", "acme-1")], "next")
 
     with pytest.raises(UpstreamProtocol, match="tokens repeat"):
         answered(listed(), ask)
@@ -212,27 +146,12 @@ def test_a_task_that_is_twice_on_one_page_is_told_once() -> None:
     assert found["totalSize"] == 1
 
 
-def test_whoever_knows_whose_a_task_is_may_change_it() -> None:
-    async def renamed(tasks: Sequence[Tree]) -> list[Tree]:
-        return [{**task, "contextId": "chat-1"} for task in await acmes(tasks)]
-
-    found = page(listed(), SharedAgent(crowd("acme", "globex")).ask, mine=renamed)
-    assert [task["contextId"] for task in found["tasks"]] == ["chat-1"]
-
-
 # ---- Tokens ----------------------------------------------------------------------------------------------------------
 
 
 def token_of(call: Call, **more: Any) -> str:
     agent = SharedAgent(crowd(*["acme", "globex"] * 8))
     return str(page(call, agent.ask, counting(8), **more)["nextPageToken"])
-
-
-@for_each("ours", CLIENTS)
-def test_a_token_is_good_for_the_same_list_in_pages_of_any_size(ours: Dialect) -> None:
-    token = token_of(listed(ours, pageSize=2), bound=ACME)
-    again = listed(ours, pageSize=5, pageToken=token, historyLength=1, includeArtifacts=True)
-    assert len(page(again, SharedAgent(crowd(*["acme", "globex"] * 8)).ask, counting(8))["tasks"]) == 5
 
 
 @for_each("bound", [("globex", "", "crm"), ("acme", "bob", "crm"), ("acme", "", "erp"), ("acme", "crm", "")])
@@ -296,10 +215,6 @@ def test_a_token_of_the_agents_that_is_too_long_to_be_sealed_is_its_fault() -> N
 # ---- Totals ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_one_page_was_counted() -> None:
-    assert page(listed(), SharedAgent(crowd("acme", "globex", "acme")).ask)["totalSize"] == 2
-
-
 def test_a_list_without_a_filter_that_is_longer_is_counted_by_the_ledger() -> None:
     agent = SharedAgent(crowd("acme", "acme", "globex"))
     first = page(listed(pageSize=1), agent.ask, counting(17))
@@ -337,13 +252,6 @@ def test_nothing_is_asked_for_behind_the_last_task_that_the_ledger_knows() -> No
     assert len(agent.asked) == 1
 
 
-def test_a_full_page_that_holds_all_tasks_is_the_last_one() -> None:
-    agent = SharedAgent(crowd("acme", "acme", "globex", "globex"))
-    found = page(listed(pageSize=2), agent.ask, counting(2))
-    assert len(found["tasks"]) == 2
-    assert found.get("nextPageToken", "") == ""
-
-
 def test_who_has_no_task_hears_the_agent_all_the_same() -> None:
     agent = SharedAgent(crowd(*["globex"] * 40), at_most=4)
     assert page(listed(pageSize=10), agent.ask, counting(0))["tasks"] == []
@@ -357,14 +265,3 @@ def test_the_pages_that_follow_are_gone_through_whatever_the_ledger_knows() -> N
     second = page(listed(pageSize=1, pageToken=first["nextPageToken"]), agent.ask, counting(1))
     assert [task["id"] for task in second["tasks"]] == ["acme-task-002"]
     assert second["totalSize"] == 1
-
-
-def test_a_ledger_that_does_not_answer_is_told() -> None:
-    async def known() -> int:
-        raise StateUnavailable("the store does not answer")
-
-    with pytest.raises(StateUnavailable):
-        answered(listed(pageSize=1), unexpected, known)
-
-
-# ---- Where it is done ------------------------------------------------------------------------------------------------

@@ -41,14 +41,6 @@ async def test_a_task_that_its_agent_has_forgotten_is_open_no_longer() -> None:
         assert not await refused(site)
 
 
-async def test_nobody_else_can_end_it() -> None:
-    async with shared(limits=ONE_OPEN, state=WORKING) as site:
-        task = await site.send("acme")
-        site.agent.tasks.clear()
-        assert (await site.call("globex", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001
-        assert await refused(site)
-
-
 async def test_a_list_that_shows_it_completed_ends_it() -> None:
     async with shared(limits=ONE_OPEN, state=WORKING) as site:
         task = await site.send("acme")

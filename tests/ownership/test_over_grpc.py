@@ -14,22 +14,6 @@ HOOK = "https://example.com/hook"
 
 
 @every_client
-@pytest.mark.parametrize("operation", [Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE])
-async def test_a_message_that_names_anothers_task_never_leaves(client: str, operation: Operation) -> None:
-    async with shared() as site:
-        await site.begins("acme", "T")
-        message = new.Message(message_id="x", role="ROLE_AGENT", task_id="T", parts=[new.Part(text="secret")])
-        site.says[Operation.SEND_MESSAGE] = new.SendMessageResponse(message=message)
-        site.says[Operation.SEND_STREAMING_MESSAGE] = new.StreamResponse(message=message)
-        answered, said = await getattr(site, client)("globex", operation, message=MESSAGE)
-        assert not answered
-        assert "secret" not in said
-        answered, said = await getattr(site, client)("acme", operation, message=MESSAGE)
-        assert answered
-        assert "secret" in said
-
-
-@every_client
 async def test_a_task_that_a_message_names_is_its_receivers(client: str) -> None:
     async with shared() as site:
         message = new.Message(message_id="x", role="ROLE_AGENT", task_id="T", parts=[new.Part(text="hi")])

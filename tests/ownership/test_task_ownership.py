@@ -80,15 +80,6 @@ async def test_anothers_task_and_none_look_alike_and_the_agent_is_not_asked(oper
         assert len(site.agent.asked) == asked
 
 
-async def test_a_tasks_owner_goes_on_with_it() -> None:
-    async with shared() as site:
-        task = await site.send("acme")
-        assert (await site.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
-        again = await site.send("acme", taskId=task["id"], contextId=task["contextId"], referenceTaskIds=[task["id"]])
-        assert again["id"] == task["id"]
-        assert again["contextId"] == task["contextId"] == "context-1"
-
-
 async def test_everybody_of_a_tenant_has_its_tasks_unless_principals_are_told_apart() -> None:
     async with shared() as site:
         task = await site.send("acme")
@@ -97,19 +88,6 @@ async def test_everybody_of_a_tenant_has_its_tasks_unless_principals_are_told_ap
         task = await site.send("acme")
         assert (await site.call("bob", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001
         assert (await site.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
-
-
-async def test_without_isolation_whoever_knows_an_id_has_the_task() -> None:
-    async with shared(", isolation: none") as site:
-        task = await site.send("acme")
-        assert (await site.call("globex", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
-
-
-async def test_a_task_that_nobody_met_is_adopted_where_that_is_asked_for_and_by_one_only() -> None:
-    async with shared(", unknown_tasks: adopt") as site:
-        site.agent.tasks["old"] = {"id": "old", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
-        assert (await site.call("acme", "GetTask", {"id": "old"})).json["result"]["id"] == "old"
-        assert (await site.call("globex", "GetTask", {"id": "old"})).json["error"]["code"] == -32001
 
 
 async def test_two_tenants_that_hit_on_one_word_for_a_context_share_nothing_and_cannot_tell() -> None:
@@ -127,15 +105,6 @@ async def test_two_tenants_that_hit_on_one_word_for_a_context_share_nothing_and_
         got = await site.call("globex", "GetTask", {"id": theirs["id"]})
         assert not shows_mark(got.body)
         assert (await site.gateway.line(of=4))["context_id"] == "chat-1"
-
-
-async def test_anothers_context_is_a_word_like_any_other() -> None:
-    async with shared() as site:
-        ours = await site.send("acme")
-        theirs = await site.send("globex", contextId=ours["contextId"])
-        assert theirs["contextId"] == ours["contextId"]
-        assert site.agent.asked[-1]["params"]["message"]["contextId"] != ours["contextId"]
-        assert theirs["id"] != ours["id"]
 
 
 @for_each("length", [1024, 1025, 3000])
@@ -235,18 +204,6 @@ async def test_a_list_has_the_callers_own_tasks_alone() -> None:
         ]
         assert [task["id"] for task in rest["tasks"]] == ["task-6"]
         assert not rest.get("nextPageToken")
-
-
-async def test_a_list_of_one_context_has_it_in_its_clients_word() -> None:
-    async with shared() as site:
-        ours = await site.send("acme", contextId="chat-1")
-        await site.send("globex", contextId="chat-1")
-        await site.send("acme")
-        page = (await site.call("acme", "ListTasks", {"contextId": "chat-1"})).json["result"]
-        assert [task["id"] for task in page["tasks"]] == [ours["id"]]
-        assert page["tasks"][0]["contextId"] == "chat-1"
-        assert page["totalSize"] == 1
-        assert not shows_mark(page)
 
 
 async def test_a_tenant_has_so_many_tasks_open_and_no_more() -> None:

@@ -53,23 +53,6 @@ async def test_a_task_that_is_only_referred_to_is_nobodys_still() -> None:
         assert not await has(site, "globex")
 
 
-async def test_who_goes_on_with_a_task_has_it() -> None:
-    async with shared(ADOPTS) as site:
-        site.agent.tasks["old"] = {**OLD, "history": []}
-        assert (await site.send("acme", taskId="old"))["id"] == "old"
-        assert not await has(site, "globex")
-        assert await has(site, "acme")
-
-
-async def test_an_id_that_is_longer_than_any_that_is_kept_is_no_tasks() -> None:
-    async with shared(ADOPTS) as site:
-        site.agent.tasks["x" * 1025] = {**OLD, "id": "x" * 1025}
-        asked = len(site.agent.asked)
-        answer = await site.call("acme", "GetTask", {"id": "x" * 1025})
-        assert answer.json["error"]["code"] == -32001
-        assert len(site.agent.asked) == asked
-
-
 class Waiting(Trusting):
     """Answers a GetTask when it is told to, to whichever caller."""
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
-from gateway.push.delivery import Deliverer, DeliveryResult, DeliveryRetryPolicy, Outcome, WebhookDelivery
+from gateway.push.delivery import DeliveryResult, DeliveryRetryPolicy, Outcome, WebhookDelivery
 from gateway.push.queue import BODY, DUPLICATE_FOR, ENTRY, MOST_LEASED, MOST_WAITING, Enqueued
 from gateway.push.subscription import KIND as SUBSCRIPTION
 from gateway.push.subscription import Subscription
@@ -24,14 +24,9 @@ from tests.push.support import (
     Wall,
     Works,
     keep,
-    local,
     running,
     subscription,
-    trusting,
-    url,
-    webhook,
 )
-from tests.support.scripted import answers, answers_and_closes, in_turn, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -135,15 +130,6 @@ async def test_a_notification_that_is_not_wanted_or_not_allowed_is_not_tried_aga
     assert audited == (["no"] if result is DeliveryResult.REFUSED else [])
 
 
-async def test_an_owner_that_lost_its_access_is_sent_nothing(store: Store) -> None:
-    works = Works(store, Receiver(), entitled=lambda _: False)
-    await keep(store, subscription())
-    await works.put(subscription(), b"{}")
-    async with running(works.queue):
-        assert await works.count() == "refused"
-        assert works.receiver.begun.empty()
-
-
 async def test_a_notification_that_is_too_old_is_dead_without_being_sent(store: Store) -> None:
     works = Works(store, Receiver())
     await keep(store, subscription())
@@ -183,52 +169,6 @@ async def test_a_defect_is_tried_again_and_stops_nothing_else(store: Store, capl
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_defect_outside_of_an_attempt_stops_nothing_else(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
-    def entitled(asked: Subscription) -> bool:
-        return asked.key == subscription("b").key or bool(1 // 0)
-
-    works = Works(store, Receiver(OK), entitled=entitled)
-    await keep(store, subscription("a"), subscription("b"))
-    async with running(works.queue):
-        await works.put(subscription("a"), b"bad")
-        await works.put(subscription("b"), b"good")
-        assert await works.count() == "delivered"
-        await works.turn()
-    assert "ZeroDivisionError" in caplog.text
-    assert await works.left(subscription("a")) == 1
-
-
-async def test_a_webhook_that_is_down_for_an_hour_misses_nothing(store: Store) -> None:
-    works = Works(store, Receiver(), policy=DeliveryRetryPolicy())
-    await keep(store, subscription())
-    came = works.wall.now
-    async with running(works.queue):
-        await works.put(subscription(), b"{}")
-        while works.wall.now < came + 3600:
-            await works.receiver.next()
-            works.receiver.outcomes.put_nowait(AGAIN)
-            assert await works.count() == "retried"
-            works.later(DeliveryRetryPolicy().first_pause + 0.5 * DeliveryRetryPolicy().longest_pause)
-        works.receiver.outcomes.put_nowait(OK)
-        assert await works.count() == "delivered"
-
-
-async def test_a_real_webhook_that_was_down_gets_it_when_it_is_back(store: Store) -> None:
-    down = answers_and_closes(whole(b"", status=b"503 Unavailable"))
-    async with webhook(in_turn(down, down, answers(whole(b"{}")))) as backend:
-        mine = subscription(to=url(backend))
-        await keep(store, mine)
-        works = Works(store, Deliverer(local(backend), None, tls=trusting(), timeout=60.0))
-        async with running(works.queue):
-            await works.put(mine, b"{}")
-            for expected in ("retried", "retried", "delivered"):
-                assert await works.count() == expected
-                works.later(100.0)
-        assert [len(backend.requests), len({each.header(b"x-a2a-delivery") for each in backend.requests})] == [3, 1]
-
-
 # ---- Order -----------------------------------------------------------------------------------------------------------
 
 
@@ -248,17 +188,6 @@ async def test_a_later_state_never_overtakes_an_earlier_one(store: Store) -> Non
         works.receiver.always = OK
         works.later(1000)
         assert await sent(works, 3) == [b"1", b"2", b"3"]
-
-
-async def test_one_webhook_does_not_wait_for_another(store: Store) -> None:
-    works = Works(store, Receiver())
-    await keep(store, subscription("a"), subscription("b"))
-    async with running(works.queue):
-        await works.put(subscription("a"), b"1", b"2")
-        await works.put(subscription("b"), b"3")
-        assert set(await sent(works, 2)) == {b"1", b"3"}
-        await works.turn()
-        assert works.receiver.open == 2
 
 
 async def test_the_order_holds_when_the_clock_goes_back(store: Store) -> None:
@@ -288,19 +217,6 @@ async def test_a_note_that_cannot_be_read_is_dead_and_stops_nothing_else(store: 
         assert await sent(works, 1) == [b"good"]
         assert await works.count() == "delivered"
     assert await works.left(subscription("a")) == 0
-
-
-async def test_a_notification_behind_one_that_cannot_be_read_is_sent(store: Store) -> None:
-    works = Works(store, Receiver())
-    await keep(store, subscription())
-    async with running(works.queue):
-        await works.put(subscription(), b"1")
-        assert await sent(works, 1) == [b"1"]
-        ((first, _),) = await store.group(ENTRY, subscription().key, 1)
-        await store.keep(Note(ENTRY, first + "-poison", b"{}", "acme", subscription().key))
-        await works.put(subscription(), b"2")
-        works.receiver.outcomes.put_nowait(OK)
-        assert await sent(works, 1) == [b"2"]
 
 
 # ---- Bounds ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from gateway.tasks.store import Owner
 from gateway.telemetry.audit_log import AuditEvent
 from tests.push.support import CLIENT, TASK, V1_0, Names, id_of
 from tests.support.scripted import WAIT
-from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -30,25 +29,6 @@ def service(written: Push, store: SqliteStore | None = None) -> PushService:
     return PushService(
         push_settings(written), "https://gw.test", store, observe=owned, count=lambda _agent, _result: None
     )
-
-
-@for_each(
-    ("written", "judges", "relays", "signs"),
-    [
-        (Push(), True, False, False),
-        (Push(mode="none"), False, False, False),
-        (Push(mode="relay"), True, True, True),
-        (Push(mode="relay", sign=False), True, True, False),
-    ],
-)
-async def test_the_mode_says_who_calls_webhooks(written: Push, judges: bool, relays: bool, signs: bool) -> None:  # noqa: FBT001
-    made = service(written, SqliteStore(None))
-    found = (made.policy is not None, made.relay is not None, await made.jwks() is not None)
-    assert found == (judges, relays, signs)
-    if not relays:
-        # Nothing runs.
-        await made.run()
-    made.close()
 
 
 async def test_a_webhook_that_may_not_be_called_any_more_is_an_event_of_the_audit_log() -> None:

@@ -112,16 +112,6 @@ async def test_a_gateway_that_was_off_for_months_publishes_the_next_key_before_i
     assert await gateway.kids() == [second, first]
 
 
-async def test_gateways_that_make_a_key_at_the_same_time_use_one() -> None:
-    store = Elastic()
-    both = Gateway(store), Gateway(store)
-    await both[0].kid()
-    # The other one looked before that key was written.
-    found = await store.group("secret", "push-keys", 2)
-    assert len(found) == 1
-    assert await both[1].kid() == await both[0].kid()
-
-
 async def test_another_key_is_announced_before_it_signs() -> None:
     store = Elastic()
     one, two = Gateway(store), Gateway(store)
@@ -139,19 +129,6 @@ async def test_another_key_is_announced_before_it_signs() -> None:
         assert await gateway.kid() == told.kid
     later(OVERLAP, one, two)
     assert await one.kids() == await two.kids() == [told.kid]
-
-
-async def test_a_later_key_signs_though_an_earlier_one_was_to_begin_after_it() -> None:
-    store = Elastic()
-    gateway = Gateway(store)
-    first = await gateway.kid()
-    later(SIGNS_FOR - OVERLAP, gateway)
-    _, second = await gateway.kids()
-    told = await rotate(store, NOTIFICATIONS, gateway.now, drops=False)
-    later(OVERLAP / 2, gateway)
-    assert await gateway.kids() == [told.kid, first, second]
-    later(OVERLAP, gateway)
-    assert await gateway.kids() == [told.kid]
 
 
 async def test_keys_that_have_leaked_are_worth_nothing_as_soon_as_gateways_look() -> None:

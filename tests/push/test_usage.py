@@ -89,11 +89,6 @@ async def test_what_was_there_before_counts(store: Store) -> None:
         assert not usage.has_room(tenant)
 
 
-async def test_bodies_are_not_listed_with_what_is_counted(store: Store) -> None:
-    # All kinds that are long come before those that are counted.
-    assert BODY < SUBSCRIPTION < ENTRY
-
-
 async def test_what_was_forgotten_meanwhile_is_found_out_when_it_is_counted(store: Store) -> None:
     usage = NotificationUsage(store, FEW)
     usage.subscribed("acme", 3)

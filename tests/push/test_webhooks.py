@@ -178,19 +178,6 @@ async def test_a_notification_goes_to_the_clients_webhook_signed_and_once() -> N
         await there.gateway.until(lambda: there.gateway.metric("push_deliveries_total", result="delivered") == 1)
 
 
-async def test_a_send_may_bring_its_webhook_along() -> None:
-    async with site(RELAY) as there:
-        task = await there.send("acme", taskPushNotificationConfig={"id": "mine", "url": there.hook})
-        given = there.agent.asked[-1]["params"]["configuration"]["taskPushNotificationConfig"]
-        assert given["url"] != there.hook
-        payload = {
-            "task": {"id": task["id"], "contextId": task["contextId"], "status": {"state": "TASK_STATE_WORKING"}}
-        }
-        assert await there.notify(given, payload) == 200
-        await there.receiver.until(lambda: len(there.receiver.requests) == 1)
-        assert json.loads(there.receiver.requests[0].body) == payload
-
-
 async def test_whoever_guesses_a_callback_or_its_token_gets_what_nobody_gets() -> None:
     async with site(RELAY) as there:
         task = (await there.send("acme"))["id"]
@@ -300,11 +287,3 @@ async def test_a_deleted_webhook_hears_nothing_more() -> None:
         assert (await there.call("acme", "DeleteTaskPushNotificationConfig", taskId=task, id="mine")).status == 200
         payload = {"task": {"id": task, "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
         assert await there.notify(given, payload) == 404
-
-
-async def test_a_task_has_so_many_webhooks_and_no_more() -> None:
-    async with site(RELAY.replace("{ mode", "{ max_per_task: 1, mode")) as there:
-        task = (await there.send("acme"))["id"]
-        for name, refused in (("one", False), ("one", False), ("two", True)):
-            answer = await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, id=name, url=there.hook)
-            assert ("error" in answer.json) is refused

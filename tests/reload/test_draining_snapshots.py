@@ -19,22 +19,6 @@ REMEMBERED = 50
 """Blocks of memory that the process may keep of each reload; a snapshot has hundreds."""
 
 
-async def test_a_snapshot_is_closed_once_its_last_call_has_ended(tmp_path: Path) -> None:
-    held = streaming()
-    async with backends(held, ECHO) as (one, two), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
-        client = await site.running.client()
-        await client.ask("POST", "/one", STREAM, [JSON])
-        assert (await client.head())[0] == 200
-        assert await client.piece() == EVENT
-        await site.rewrite(f"agents: {{ two: '{two.url}' }}")
-        await site.rewrite(f"agents: {{ two: '{two.url}', three: '{two.url}' }}")
-        # Nobody calls the second configuration; the first has its stream.
-        assert one.open == 1
-        held.go.set()
-        assert await client.rest() == b""
-        await one.all_gone()
-
-
 async def test_an_agent_that_is_gone_is_on_the_metrics_until_its_last_stream_is_over(tmp_path: Path) -> None:
     def named() -> set[str]:
         text = site.running.gateway.metrics.render().decode()

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import pytest
 
 from gateway.app import Gateway
 from gateway.reload import ReloadResult, Trigger
-from gateway.snapshot import Snapshot
 from tests.support.assembly import until
-from tests.support.gateway import keys, running, whole_file
+from tests.support.gateway import running, whole_file
 from tests.support.reloading import ECHO, IDLE, backends, serving
-from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -77,20 +74,6 @@ async def test_a_file_that_fails_its_own_tests_is_not_put_to_use(tmp_path: Path)
         assert list(site.running.gateway.snapshot.config.agents) == ["one"]
 
 
-async def test_a_certificate_that_is_gone_between_two_looks_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*_: object, **__: object) -> Any:
-        raise OSError("it is gone")
-
-    async with serving(tmp_path, IDLE) as site:
-        before = site.running.gateway.snapshot
-        monkeypatch.setattr("gateway.app.Snapshot.build", gone)
-        report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-        assert (report.result, report.why) == (ReloadResult.REFUSED, "it is gone")
-        assert site.running.gateway.snapshot is before
-
-
 @pytest.mark.parametrize(
     "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
 )
@@ -142,34 +125,6 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         assert report.result is ReloadResult.APPLIED
 
 
-async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serving(tmp_path, IDLE) as site:
-        before = site.running.gateway.snapshot
-        answers = threading.Event()
-        build = Snapshot.build
-
-        def hangs(*given: Any, **more: Any) -> Snapshot:
-            answers.wait(WAIT)
-            return build(*given, **more)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gateway.background.FILE_TIMEOUT", 0.05)
-            patch.setattr("gateway.app.Snapshot.build", hangs)
-            for _ in range(6):
-                report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
-                assert report.result is ReloadResult.REFUSED
-                # On a busy machine the file itself is late, too.
-                assert "took longer than" in report.why
-        assert site.running.gateway.snapshot is before
-        answers.set()
-        report = await site.rewrite("agents: { two: 'http://127.0.0.1:1' }")
-        assert report.result is ReloadResult.APPLIED
-        # What came back late is nobody's.
-        assert list(site.running.gateway.snapshot.config.agents) == ["two"]
-
-
 @pytest.mark.parametrize("before", ["unreadable", "empty"])
 async def test_what_an_include_could_not_find_is_looked_for_again(tmp_path: Path, before: str) -> None:
     path, teams = tmp_path / "gateway.yaml", tmp_path / "teams"
@@ -210,26 +165,3 @@ async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None
         report = await site.rewrite(anywhere + "agents: { one: 'http://127.0.0.1:1' }")
         assert (report.result, report.why) == (ReloadResult.REFUSED, "the gateway is shutting down")
         hurry.set()
-
-
-async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*_: object, **__: object) -> Any:
-        raise OSError("it is gone")
-
-    async with serving(tmp_path, IDLE) as site:
-        gateway = site.running.gateway
-        shared: list[object] = []
-        monkeypatch.setattr(gateway.limits, "share", shared.append)
-        monkeypatch.setattr("gateway.app.Snapshot.build", gone)
-        report = await site.rewrite(
-            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
-        )
-        assert (report.result, report.why, shared) == (ReloadResult.REFUSED, "it is gone", [])
-        monkeypatch.undo()
-        monkeypatch.setattr(gateway.limits, "share", shared.append)
-        report = await site.rewrite(
-            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
-        )
-        assert (report.result, shared) == (ReloadResult.APPLIED, [None])

@@ -94,17 +94,6 @@ async def test_a_link_that_leads_elsewhere_is_noticed(tmp_path: Path, link: str)
         await site.serves("two")
 
 
-async def test_a_file_behind_a_link_is_noticed_where_it_lies(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "srv").mkdir()
-    behind, file = tmp_path / "srv/real.yaml", tmp_path / "etc/gateway.yaml"
-    behind.write_text(text_of("one"))
-    file.symlink_to(behind)
-    async with watching(file) as site:
-        behind.write_text(text_of("two"))
-        await site.serves("two")
-
-
 async def test_a_folder_that_is_made_again_is_watched(tmp_path: Path) -> None:
     folder = tmp_path / "etc"
     folder.mkdir()
@@ -145,15 +134,6 @@ async def test_a_file_that_was_written_with_the_same_contents_is_not_read_again(
         await site.gateway.until(lambda: site.reloads(result="applied") == 1)
         await site.serves("two")
         assert site.reloads() == 1
-
-
-async def test_a_change_during_a_reload_is_read_too(tmp_path: Path) -> None:
-    file = tmp_path / "gateway.yaml"
-    file.write_text(text_of("zero"))
-    async with watching(file) as site:
-        for name in ("one", "two", "three", "four", "five"):
-            replace(file, text_of(name))
-        await site.serves("five")
 
 
 @pytest.mark.parametrize("watch", ["false", "cannot"])

@@ -14,27 +14,14 @@ from gateway.config.problem import spell
 from gateway.reload import ConfigurationOrigin, ReloadResult, Trigger
 from gateway.tasks.state_url import StateUrl
 from tests.support.assembly import CARD, EVENT, Held, streaming, until
-from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, whole_file
 from tests.support.reloading import ECHO, IDLE, backends, serving
-from tests.support.scripted import ScriptedBackend, answers, chunk, whole
+from tests.support.scripted import ScriptedBackend, chunk
 
 pytestmark = pytest.mark.anyio
 
 
 # ---- What changes ----------------------------------------------------------------------------------------------------
-
-
-async def test_agents_come_and_go(tmp_path: Path) -> None:
-    async with backends(ECHO, ECHO) as (one, two), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
-        assert (await site.running.post("/one")).status == 200
-        assert (await site.running.post("/two")).status == 404
-        report = await site.rewrite(f"agents: {{ two: '{two.url}' }}")
-        assert (report.result, [str(change) for change in report.changed]) == (
-            ReloadResult.APPLIED,
-            ["- agents.one", "+ agents.two"],
-        )
-        assert (await site.running.post("/one")).status == 404
-        assert (await site.running.post("/two")).json == json.loads(RESULT)
 
 
 async def test_a_connection_of_a_client_meets_the_new_configuration_with_its_next_request(tmp_path: Path) -> None:
@@ -125,21 +112,6 @@ async def test_an_agent_that_is_asked_otherwise_is_asked_otherwise_at_once(tmp_p
         assert new.source.card is not None
 
 
-async def test_an_answer_in_the_making_is_finished_and_its_connection_closed_then(tmp_path: Path) -> None:
-    held = Held()
-    async with backends(held, ECHO) as (one, two), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
-        client = await site.running.client()
-        await client.ask("POST", "/one", CALL, [JSON])
-        await held.asked.wait()
-        for _ in range(3):
-            await site.rewrite(f"agents: {{ two: '{two.url}' }}")
-            await site.rewrite(IDLE)
-        assert one.open == 1
-        held.go.set()
-        assert (await client.answer()).json == json.loads(RESULT)
-        await one.all_gone()
-
-
 async def test_a_stream_goes_on_with_the_agent_that_it_began_with(tmp_path: Path) -> None:
     held = streaming()
     async with backends(held, ECHO) as (one, two), serving(tmp_path, f"agents: {{ one: '{one.url}' }}") as site:
@@ -158,20 +130,6 @@ async def test_a_stream_goes_on_with_the_agent_that_it_began_with(tmp_path: Path
         assert (line["closed_by"], line["events"]) == ("agent", 2)
 
 
-async def test_who_owns_a_task_is_known_afterwards(tmp_path: Path) -> None:
-    begun = b'{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}}'
-    task = b'{"jsonrpc":"2.0","id":1,"result":%b}' % begun
-    get = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t1"}}'
-    auth = keys(acme="acme", globex="globex") + "tenants: { acme: [one], globex: [one] }\n"
-    async with backends(answers(whole(task))) as (one,):
-        text = f"{auth}agents:\n  one: '{one.url}'\n"
-        async with serving(tmp_path, text) as site:
-            assert "task" in (await site.running.post("/one", headers=[bearer("acme")])).json["result"]
-            await site.rewrite(f"{text}  two: '{one.url}'\n")
-            assert "result" in (await site.running.post("/one", get, [bearer("acme")])).json
-            assert (await site.running.post("/one", get, [bearer("globex")])).json["error"]["code"] == -32001
-
-
 async def test_limits_change_and_drop_nobody(tmp_path: Path) -> None:
     held = Held()
     text = "agents: {{ one: {{ backend: '{}', limits: {{ concurrency: {}, queue: 0 }} }} }}"
@@ -184,18 +142,6 @@ async def test_limits_change_and_drop_nobody(tmp_path: Path) -> None:
         assert refused.reasons[-1] == "CONCURRENCY_LIMITED"
         held.go.set()
         assert (await client.answer()).status == 200
-
-
-async def test_webhooks_are_judged_by_the_new_words(tmp_path: Path) -> None:
-    hooked = CALL.replace(
-        b'"params":{',
-        b'"params":{"configuration":{"taskPushNotificationConfig":{"url":"https://hooks.example.com/x"}},',
-    )
-    text = "push: {{ mode: {} }}\nagents: {{ one: '{}' }}"
-    async with backends(ECHO) as (one,), serving(tmp_path, text.format("none", one.url)) as site:
-        assert (await site.running.post("/one", hooked)).reasons[-1] == "PUSH_DENIED"
-        await site.rewrite(text.format("passthrough", one.url))
-        assert (await site.running.post("/one", hooked)).json == json.loads(RESULT)
 
 
 # ---- What waits ------------------------------------------------------------------------------------------------------
@@ -245,21 +191,6 @@ async def test_an_open_address_is_never_left_without_what_guards_it(tmp_path: Pa
             "without `auth` every machine that reaches this address could call every agent"
         ]
         assert (await site.running.post("/one")).status == 401
-
-
-async def test_what_comes_from_no_file_is_not_read_again() -> None:
-    async with running("agents: {}") as site:
-        answer = await site.ask("POST", "/-/reload", b"", admin=True)
-        assert answer.status == 409
-
-
-async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
-    async with serving(tmp_path, IDLE) as site:
-        site.file.write_text(whole_file("agents: { one: 'http://127.0.0.1:1' }"))
-        reloader = site.running.gateway.reloader
-        assert reloader is not None
-        reports = await asyncio.gather(*(reloader.reload(trigger) for trigger in Trigger))
-        assert [report.result for report in reports] == [ReloadResult.APPLIED, *[ReloadResult.UNCHANGED] * 3]
 
 
 async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ import pytest
 from gateway.app import Gateway
 from gateway.process import run, serve, serve_examined
 from gateway.reload import ConfigurationOrigin
-from tests.support.assembly import ANYWHERE, HERE, SECURED, assembled, certified, examined, until
+from tests.support.assembly import ANYWHERE, HERE, assembled, examined, until
 from tests.support.scripted import WAIT
 from tests.table import for_each
 
@@ -76,11 +76,6 @@ async def test_a_signal_stops_it_and_a_second_one_of_either_kind_waits_for_nobod
         signal.raise_signal(second)
 
 
-async def test_a_person_at_a_terminal_does_not_wait_for_balancers() -> None:
-    async with signalled(f"gateway: {SLOW}\nagents: {{}}"):
-        signal.raise_signal(signal.SIGINT)
-
-
 # ---- serve -----------------------------------------------------------------------------------------------------------
 
 
@@ -102,20 +97,6 @@ def test_a_file_that_fails_its_own_tests_is_not_served(tmp_path: Path, capfd: py
     assert "the test 'nobody is at home' fails: expected echo, got no_route" in told
     assert told.endswith("\nnot started: the configuration fails its own routing tests\n")
     assert "echo is reached" not in told
-
-
-def test_a_certificate_that_cannot_be_served_is_told_with_its_place(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "gateway.yaml"
-    certified(tmp_path)
-    (tmp_path / "tls/key.pem").write_text("this was a key once\n")
-    file.write_text("version: 1\n" + SECURED)
-    assert serve(file, {}) == 1
-    told = capfd.readouterr().err
-    assert f"{file}:5:" in told
-    assert "gateway.tls.key: 'tls/key.pem' has no private key" in told
-    assert "Traceback" not in told
 
 
 def test_what_is_served_ends_with_a_signal_and_exit_code_0(capfd: pytest.CaptureFixture[str]) -> None:

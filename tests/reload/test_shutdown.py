@@ -67,17 +67,6 @@ def test_who_is_told_while_it_loads_ends_with_exit_code_0(
         process.close()
 
 
-def test_a_configuration_that_never_comes_keeps_nobody_from_ending(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "gateway.yaml")
-    process = GatewayProcess(tmp_path / "gateway.yaml")
-    try:
-        handles(process.pid)
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
-    finally:
-        process.close()
-
-
 def test_a_store_that_does_not_answer_keeps_nobody_from_ending(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         state = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"

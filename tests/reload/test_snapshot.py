@@ -6,7 +6,6 @@ import pytest
 
 from gateway.tasks.store import Owner
 from tests.support.gateway import card_of, compiled
-from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -41,12 +40,6 @@ async def test_an_owner_is_entitled_to_what_its_tenant_may_call() -> None:
             assert who == entitled.get(scope, ())
 
 
-# ---- Timeouts ------------------------------------------------------------------------------------------------------
-
-
-# ---- Connections ----------------------------------------------------------------------------------------------------
-
-
 # ---- Credentials for agents ----------------------------------------------------------------------------------------
 
 CREDENTIALS = """\
@@ -74,17 +67,6 @@ async def test_the_tenant_that_a_backend_gets_is_its_own_before_the_agents() -> 
     async with compiled(CREDENTIALS) as snapshot:
         found = {key: each.upstream.treatment.tenant for key, each in snapshot.backends.items()}
     assert found == {"open": None, "echo": "keep", "crm/acme": "acme-inc", "crm/globex": "strip"}
-
-
-async def test_the_card_is_asked_for_with_the_same_credential_as_calls() -> None:
-    asked: list[bytes | None] = []
-    async with ScriptedBackend(answers(whole(b"nothing", status=b"404 Not Found"))) as backend:
-        text = f"agents: {{ echo: {{ backend: '{backend.url}', upstream_auth: {{ bearer: card-bearer }} }} }}"
-        async with compiled(text) as snapshot:
-            await snapshot.backends["echo"].source.refresh()
-        asked = [request.header(b"authorization") for request in backend.requests]
-    assert asked
-    assert set(asked) == {b"Bearer card-bearer"}
 
 
 # ---- Cards from files ----------------------------------------------------------------------------------------------
@@ -136,16 +118,6 @@ async def test_cards_hide_the_agents_host_and_not_the_gateways_own(
         assert snapshot.backends["echo"].source.discretion.secrets == hidden
 
 
-async def test_cards_hide_where_the_card_came_from_too() -> None:
-    text = "agents: { echo: { backend: 'https://a.internal', card: 'https://cards.internal:9/echo.json' } }"
-    async with compiled(text) as snapshot:
-        assert set(snapshot.backends["echo"].source.discretion.secrets) == {
-            "a.internal",
-            "cards.internal:9",
-            "cards.internal",
-        }
-
-
 # ---- The whole -----------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +130,3 @@ async def test_the_path_of_the_public_url_is_expected_unless_something_in_front_
         async with compiled(text, "https://gw.test/a/b") as snapshot:
             assert snapshot.prefix == prefix
             assert (snapshot.public.origin, snapshot.public.prefix) == ("https://gw.test", "/a/b")
-
-
-# ---- Open and closed -----------------------------------------------------------------------------------------------

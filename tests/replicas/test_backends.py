@@ -1,10 +1,6 @@
 """What the file says of an agent becomes its backends: over HTTP or gRPC, each with a connection of its own."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +10,7 @@ from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.grpc import GrpcUpstream
 from tests.support.gateway import card_of, compiled
-from tests.support.grpc_agent import fails, grpc_over
-from tests.support.grpc_gateway import standing
+from tests.support.grpc_agent import grpc_over
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 __all__ = ("grpc_over",)
@@ -53,9 +48,6 @@ async def test_a_card_that_is_written_is_the_agents_and_no_customers(tmp_path: P
         assert spoken[Dialect(Binding.GRPC, Version.V1_0)].tenants == ("inside",)
 
 
-# ---- How much, and how long ------------------------------------------------------------------------------------------
-
-
 # ---- Cards -----------------------------------------------------------------------------------------------------------
 
 
@@ -71,43 +63,3 @@ async def test_no_card_hides_where_the_gateway_takes_grpc(tmp_path: Path) -> Non
     without = built("agents: { echo: 'grpc://127.0.0.1:7001' }", tmp_path)
     assert set(without.backends["echo"].source.discretion.secrets) == {"127.0.0.1:7001", "127.0.0.1"}
     await without.aclose()
-
-
-async def test_what_becomes_of_a_card_is_counted() -> None:
-    async with standing(fails("INTERNAL")) as site:
-        gave_none = site.gateway.metric("card_fetches_total", agent="echo", result="error")
-        assert gave_none == 1
-    card = card_over_grpc()
-    async with standing(fails("INTERNAL"), card=card) as site:
-        assert site.gateway.metric("card_fetches_total", agent="echo", result="ok") == 1
-
-
-def card_over_grpc() -> bytes:
-    from a2a.types import AgentCard  # noqa: PLC0415 - only this test reads one
-    from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
-
-    written: dict[str, Any] = json.loads(card_of("10.0.0.7:50051", "GRPC 1.0"))
-    return bytes(ParseDict(written, AgentCard()).SerializeToString())
-
-
-# ---- What it costs ---------------------------------------------------------------------------------------------------
-
-_WITHOUT = """
-import asyncio, sys
-from pathlib import Path
-from gateway.config.check import examine
-from gateway.snapshot import Snapshot
-from gateway.telemetry.metrics import Metrics
-
-async def compiled():
-    examined = examine(Path("gateway.yaml"), {}, text="version: 1\\nagents: { echo: 'http://127.0.0.1:7001' }")
-    await Snapshot.build(examined, Metrics("test"), "https://gw.test").aclose()
-
-asyncio.run(compiled())
-loaded = {name.partition(".")[0] for name in sys.modules} & {"grpc", "google", "a2a"}
-assert not loaded, loaded
-"""
-
-
-def test_who_has_no_agents_behind_grpc_does_not_load_it() -> None:
-    subprocess.run([sys.executable, "-c", _WITHOUT], check=True, timeout=60, cwd=Path(__file__).parents[2])

@@ -13,33 +13,6 @@ from tests.table import for_each
 pytestmark = pytest.mark.anyio
 
 
-# ---- Who is asked ----------------------------------------------------------------------------------------------------
-
-
-async def test_calls_go_to_all_replicas() -> None:
-    async with replicated(named("a"), named("b")) as (gateway, backends):
-        for _ in range(40):
-            await sent(gateway)
-        assert sum(map(count, backends)) == 40
-        assert min(map(count, backends)) > 5
-        assert {line["backend"] for line in gateway.lines} == {"echo@a", "echo@b"}
-        assert gateway.metric("backend_requests_total", backend="echo@a", status="2xx") == count(backends[0])
-
-
-async def test_a_canary_gets_its_share() -> None:
-    async with replicated(named("a"), named("b"), lines=(", weight: 90", ", weight: 10")) as (gateway, backends):
-        for _ in range(200):
-            await sent(gateway)
-        assert 2 <= count(backends[1]) <= 60
-
-
-async def test_a_replica_without_weight_gets_the_follow_ups_of_its_tasks_alone() -> None:
-    async with replicated(named("a"), named("b"), lines=("", ", weight: 0")) as (gateway, backends):
-        for _ in range(10):
-            await sent(gateway)
-        assert list(map(count, backends)) == [10, 0]
-
-
 # ---- Affinity --------------------------------------------------------------------------------------------------------
 
 AUTH = keys(acme="acme") + "tenants: { acme: [echo] }\n"
@@ -169,11 +142,3 @@ async def test_a_task_is_known_as_soon_as_its_stream_tells_of_it(auth: str) -> N
         # Each stream is one more that its replica has to do.
         assert [each.condition.active for each in gateway.gateway.snapshot.backends["echo"].replicas] == [1, 1, 1, 1]
     assert [each.condition.active for each in gateway.gateway.snapshot.backends["echo"].replicas] == [0, 0, 0, 0]
-
-
-async def test_what_an_agent_says_in_words_of_a2a_is_no_failure() -> None:
-    more = "    health: { breaker: { after: 1 }, eject: { after: 1 } }\n"
-    async with replicated(named("a"), named("b"), more=more) as (gateway, _):
-        for _ in range(4):
-            assert (await sent(gateway, asks("GetTask", id="unknown")))["error"]["code"] == -32001
-        assert gateway.metric("backend_up") == 2

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gateway.upstream.dns import EVERY, MOST, Discovery, resolve
+from gateway.upstream.dns import EVERY, MOST, Discovery
 from tests.support.gateway import Running, running
 from tests.support.replicated import asks, count, named, sent
 from tests.support.scripted import ScriptedBackend, refused_port
@@ -75,15 +75,6 @@ async def test_each_address_of_a_name_gets_calls_and_those_that_are_gone_get_non
             assert (answer.status, reasons) == (503, ["NO_HEALTHY_BACKEND"])
             assert count(one) == before
             sys.stdout.write(f"R10: what DNS says is followed within {EVERY:g} s (target 30)\n")
-
-
-async def test_the_system_looks_names_up() -> None:
-    async with ScriptedBackend(named("a")) as one:
-        text = f"agents:\n  echo: {{ backend: {{ url: 'http://localhost:{one.port}', dns: headless }} }}\n"
-        async with running(text, settled=False) as gateway:
-            # ::1 may be an address of it as well, where nobody listens.
-            assert "result" in await sent(gateway)
-    assert "127.0.0.1" in await resolve("localhost", 80)
 
 
 async def test_a_name_without_addresses_is_told_clearly() -> None:

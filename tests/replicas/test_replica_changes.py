@@ -13,7 +13,7 @@ from gateway.reload import ReloadReport, ReloadResult, Trigger
 from gateway.upstream.replica import Condition
 from tests.support.assembly import EVENT, streaming, until
 from tests.support.gateway import JSON, STREAM, Running, agent, bearer, keys, running, whole_file
-from tests.support.replicated import asks, count, named, sends, sent
+from tests.support.replicated import asks, count, named, sent
 from tests.support.scripted import WAIT, Script, ScriptedBackend, Wire, chunk
 
 pytestmark = pytest.mark.anyio
@@ -119,34 +119,6 @@ async def test_a_reload_keeps_who_is_left_alone_whose_tasks_are_where_and_stream
         held.go.set()
         assert await client.rest() == EVENT
         await until(lambda: there.condition("d").active == 0)
-
-
-async def test_a_context_stays_with_its_replica_although_no_ledger_is_kept(tmp_path: Path) -> None:
-    async with site(tmp_path, named("a"), named("b")) as there:
-        first = {
-            word: (await sent(there.gateway, sends(word)))["result"]["task"]["id"][0] for word in map(str, range(8))
-        }
-        await there.rewrite(written(there.backends) + OTHER)
-        for word, name in first.items():
-            assert (await sent(there.gateway, sends(word)))["result"]["task"]["id"][0] == name
-
-
-async def test_a_share_may_change_and_nothing_else_does(tmp_path: Path) -> None:
-    async with site(tmp_path, named("a"), named("b"), more=EJECT) as there:
-        before = {name: there.condition(name) for name in "ab"}
-        await there.rewrite(written(there.backends, EJECT, (", weight: 0", "")))
-        assert {name: there.condition(name) for name in "ab"} == before
-        for _ in range(8):
-            await sent(there.gateway)
-        assert count(there.backends[0]) == 0
-
-
-async def test_who_is_watched_otherwise_is_looked_at_afresh(tmp_path: Path) -> None:
-    async with site(tmp_path, agent(broken), named("b"), more=EJECT) as there:
-        while not there.condition("a").ejection.is_open:
-            await there.gateway.post("/echo")
-        await there.rewrite(written(there.backends, EJECT.replace("5m", "4m")))
-        assert await there.state("a") == "up"
 
 
 async def test_a_replica_that_is_taken_out_finishes_what_it_has_and_is_closed_then(tmp_path: Path) -> None:

@@ -99,15 +99,6 @@ async def test_a_replica_without_a_connection_left_leaves_its_calls_to_another()
         assert gateway.metric("backend_up", backend="echo@a") == 1
 
 
-async def test_a_replica_without_weight_gets_no_retries() -> None:
-    lines = ("", ", weight: 0")
-    async with replicated(agent(resets), named("b"), lines=lines) as (gateway, backends):
-        await backends[0].__aexit__(None, None, None)
-        for answer in await asyncio.gather(*(sent(gateway) for _ in range(8))):
-            assert answer["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
-        assert count(backends[1]) == 0
-
-
 # ---- 503 -------------------------------------------------------------------------------------------------------------
 
 _NOON = b"Mon, 23 Nov 2026 12:00:00 GMT"
@@ -129,13 +120,6 @@ async def test_a_read_waits_for_an_agent_that_is_busy_for_a_moment(after: tuple[
         assert (await gateway.line())["attempts"] == 2
 
 
-async def test_a_longer_wait_is_the_callers() -> None:
-    script = answers_and_hangs(whole(b"{}", b"retry-after: 3", status=b"503 Service Unavailable"))
-    async with fronted(agent(script)) as (gateway, backend):
-        assert (await gateway.post("/echo", asks("GetTask", id="t"))).status == 503
-        assert len(backend.requests) == 1
-
-
 async def test_a_client_that_leaves_meanwhile_leaves_no_half_of_an_answer_behind() -> None:
     half = head(b"content-length: 100", b"retry-after: 2", status=b"503 Service Unavailable") + b"{"
     async with fronted(answers_and_hangs(half)) as (gateway, backend):
@@ -145,31 +129,6 @@ async def test_a_client_that_leaves_meanwhile_leaves_no_half_of_an_answer_behind
         client.leave()
         await backend.all_gone()
         await gateway.rested()
-
-
-# ---- What the client has named ---------------------------------------------------------------------------------------
-
-HOOKED = "/echo/tasks/t/pushNotificationConfigs"
-
-
-@for_each("binding", ["jsonrpc", "rest"])
-@for_each(
-    ("target", "body", "times"),
-    [
-        ("/echo/message:send", b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}', 2),
-        (HOOKED, b'{"id":"p","url":"https://93.184.216.34/"}', 2),
-        (HOOKED, b'{"url":"https://93.184.216.34/"}', 1),
-    ],
-)
-async def test_what_its_client_has_named_is_sent_again_also_translated(
-    target: str, body: bytes, times: int, binding: str
-) -> None:
-    async with ScriptedBackend(agent(resets)) as backend:
-        where = f'{{ url: "{backend.url}", protocol: {binding}, a2a_version: "1.0" }}'
-        async with running(f"agents: {{ echo: {{ backend: {where}, message_id_idempotent: true }} }}") as gateway:
-            answer = await gateway.ask("POST", target, body, [JSON, (b"a2a-version", b"1.0")])
-            assert answer.reasons == ["UPSTREAM_RESET"]
-            assert len(backend.requests) == times
 
 
 # ---- Bounds ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.upstream.balancer import Balancer
-from tests.support.gateway import JSON, Running, agent, fronted
+from tests.support.gateway import JSON, Running, agent
 from tests.support.replicated import asks, count, get, named, replicated, sends, sent, task
 from tests.support.scripted import WAIT, Script, ScriptedBackend, Wire, whole
 from tests.table import for_each
@@ -165,17 +164,3 @@ async def test_one_of_those_who_wait_tries_a_backend_that_was_left_alone() -> No
             # Some may have come when it was ejected already.
             assert any("result" in each for each in await asyncio.gather(*waiting))
         assert not breaker.is_open
-
-
-async def test_a_call_is_repeated_at_random_moments_and_later_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[tuple[float, float]] = []
-
-    def uniform(low: float, high: float) -> float:
-        drawn.append((low, high))
-        return 0.0
-
-    async with fronted(named("a"), "retry: { max: 3 }") as (gateway, backend):
-        await backend.__aexit__(None, None, None)
-        monkeypatch.setattr(random, "uniform", uniform)
-        assert (await sent(gateway))["error"]["data"][0]["reason"] == "UPSTREAM_CONNECT"
-        assert drawn == [(0.025, 0.25), (0.125, 0.25), (0.125, 0.25)]

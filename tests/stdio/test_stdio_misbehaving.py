@@ -259,12 +259,6 @@ async def test_a_flood_of_frames_that_nobody_asked_for_ends_the_process(tmp_path
         assert gateway.metric("stdio_frames_dropped_total", agent="bad", reason="stray") == 1001
 
 
-async def test_a_few_frames_that_nobody_asked_for_are_dropped_and_counted(tmp_path: Path) -> None:
-    async with site(tmp_path, "floods-stdout", "500") as gateway:
-        assert told(await gateway.post("/bad", call("now"))) == "flooded"
-        assert gateway.metric("stdio_frames_dropped_total", agent="bad", reason="stray") == 500
-
-
 async def test_a_flood_of_complaints_stops_nobody(tmp_path: Path) -> None:
     floods = {"lines": Bad("floods-stderr", ("20000",)), "line": Bad("floods-stderr-line", ("5000000",))}
     async with fleet(tmp_path, **floods) as gateway:
@@ -340,12 +334,6 @@ async def test_an_agent_that_does_not_start_is_not_up_and_operators_read_why(tmp
             assert shown[mode]["replicas"][0]["state"].startswith(f"down: {why}")
 
 
-async def test_what_prints_its_card_first_is_introduced_by_it(tmp_path: Path) -> None:
-    async with site(tmp_path, "announces", more="card: printed") as gateway:
-        assert told(await gateway.post("/bad", call("ok"))) == "ok"
-        assert (await gateway.get("/bad/.well-known/agent-card.json")).json["name"] == "Misbehaving"
-
-
 STUBBORN = ("ignores-eof", "ignores-term", "slow-to-end", "wraps", "wraps-away", "forks", "forks-stubborn")
 
 
@@ -359,10 +347,3 @@ async def test_nothing_is_left_of_an_agent_that_does_not_go_or_does_not_go_alone
 
         await each(STUBBORN, check)
     assert [mode for mode in STUBBORN if "term" in (tmp_path / mode).read_text()] == ["ignores-term"]
-
-
-async def test_what_a_process_left_behind_when_it_died_is_ended_too(tmp_path: Path) -> None:
-    async with site(tmp_path, "dies-with-child") as gateway:
-        assert told(await gateway.post("/bad", call("now"))) == "upstream_reset"
-        await recovered(gateway)
-        assert len(left(tmp_path, "bad")) == 1

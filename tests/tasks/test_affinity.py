@@ -39,14 +39,6 @@ async def test_another_process_finds_both_in_the_store() -> None:
     assert (await of(TaskAffinity(ledger, "crm", keeps=True), context="c"))[0] == ""
 
 
-async def test_a_task_that_a_notification_named_first_is_where_its_context_began() -> None:
-    ledger = Ledger(SqliteStore(None))
-    await ledger.store.record("echo", Observed(Owner("acme"), task="t", context="c"))
-    await met(TaskAffinity(ledger, "echo", keeps=True), "t", "c", "a")
-    await ledger.store.record("echo", Observed(Owner("acme"), task="t", context="c", replica="a"))
-    assert await of(TaskAffinity(ledger, "echo", keeps=True), "t") == ("a", True)
-
-
 async def test_a_clients_own_word_has_a_mark_before_it() -> None:
     affinity = TaskAffinity(Ledger(SqliteStore(None)), "echo", keeps=True)
     await met(affinity, "", "gw-acme-chat", "a")

@@ -13,18 +13,6 @@ def put(aliases: Aliases, where: AliasKey, alias: Alias) -> None:
     aliases.put(where, where.name, alias)
 
 
-def test_a_task_is_found_under_the_name_its_client_gave_it() -> None:
-    aliases = Aliases()
-    put(aliases, key("mine"), Alias("task-1", "ctx-1", "session-1"))
-    assert aliases.find(key("mine")) == Alias("task-1", "ctx-1", "session-1")
-
-
-def test_a_name_may_be_learned_after_the_call() -> None:
-    aliases = Aliases()
-    aliases.put(key(""), "mine", Alias("task-1"))
-    assert aliases.find(key("mine")) == Alias("task-1")
-
-
 @for_each(
     "other",
     [

@@ -1,6 +1,5 @@
 import pytest
 
-from gateway.a2a.fault import NotAdmitted
 from gateway.a2a.progress import Progress
 from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger
@@ -11,14 +10,6 @@ from gateway.tasks.store import LONGEST_ID, Observed, Owner
 pytestmark = pytest.mark.anyio
 
 
-def test_who_calls_again_is_the_same_caller() -> None:
-    isolation = Isolation(Ledger(SqliteStore(None)), "crm", by_principal=True)
-    ann = Principal("acme", "ann", "api_key")
-    assert isolation.caller(ann) is isolation.caller(Principal("acme", "ann", "api_key"))
-    assert isolation.caller(ann).owner != isolation.caller(Principal("acme", "bob", "api_key")).owner
-    assert isolation.caller(ann).owner != isolation.caller(Principal("globex", "ann", "api_key")).owner
-
-
 async def test_a_caller_gets_its_mark_once_the_store_has_told_the_secret() -> None:
     ledger = Ledger(SqliteStore(None))
     isolation = Isolation(ledger, "crm")
@@ -26,13 +17,6 @@ async def test_a_caller_gets_its_mark_once_the_store_has_told_the_secret() -> No
     assert isolation.caller(ann).prefix.text == ""
     await ledger.open()
     assert isolation.caller(ann).prefix.text.startswith("gw-")
-
-
-def test_a_token_without_a_subject_is_nobody_where_callers_are_told_apart() -> None:
-    nameless = Principal("acme", "", "jwt")
-    with pytest.raises(NotAdmitted):
-        Isolation(Ledger(SqliteStore(None)), "crm", by_principal=True).caller(nameless)
-    assert Isolation(Ledger(SqliteStore(None)), "crm").caller(nameless).owner.tenant == "acme"
 
 
 def test_a_context_too_long_for_the_ledger_stands_there_as_what_it_hashes_to() -> None:

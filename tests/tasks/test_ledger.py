@@ -117,15 +117,3 @@ async def test_a_tenant_has_no_more_names_than_tasks(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0)
     running.cancel()
     assert [note.key for note in await store.notes((kind, ""), 10) if note.kind == kind] == ["n4", "n5", "n6"]
-
-
-async def test_open_tasks_are_counted_when_it_runs() -> None:
-    store = SqliteStore(None)
-    ledger = Ledger(store)
-    await ledger.open()
-    await store.record("crm", Observed(Owner("acme"), "t1", state="working", now=ledger.now()))
-    running = asyncio.create_task(ledger.run())
-    await asyncio.sleep(0)
-    running.cancel()
-    assert ledger.open_tasks == {("acme", "crm"): 1}
-    await ledger.aclose()

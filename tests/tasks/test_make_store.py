@@ -1,7 +1,5 @@
 """Each place that a configuration may name has its store."""
 
-from pathlib import Path
-
 import pytest
 
 from gateway.tasks.ledger import make_store
@@ -25,12 +23,6 @@ def test_a_place_has_its_store(text: str, *, local: bool, shared: bool) -> None:
     assert (store.local, store.shared) == (local, shared)
     assert state.is_shared is shared
     assert "hunter2" not in store.label
-
-
-def test_making_a_store_opens_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    make_store(StateUrl("sqlite", path))
-    assert not path.exists()
 
 
 def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Bounds, Note, Owner, RecordedOwners, Row, StoreBroken, Task
+from gateway.tasks.store import Bounds, Note, Owner, RecordedOwners
 from tests.support.redis_peer import be_patient, until_up
 from tests.support.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, HOUR, NOW, all_notes, all_rows, sighting
@@ -73,14 +73,6 @@ async def test_of_two_gateways_that_take_what_is_due_one_has_each(server: RedisS
     assert sorted(key for some in taken for key, _ in some) == [f"k{number:03}" for number in range(100)]
 
 
-async def test_what_one_gateway_settles_stands_for_the_other(server: RedisServer, store: RedisStore) -> None:
-    async with opened(server.url) as other:
-        settled = await asyncio.gather(
-            *(each.settle(Note("secret", "s", each.label.encode() + b"!")) for each in (store, other))
-        )
-    assert len(set(settled)) == 1
-
-
 async def test_answers_are_never_mixed_up_however_many_calls_are_cancelled(
     server: RedisServer, store: RedisStore
 ) -> None:
@@ -130,18 +122,6 @@ async def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, stor
     assert server.ask("KEYS", "*") == "{a2a}:schema"
 
 
-async def test_many_tenants_are_forgotten_in_passes(store: RedisStore) -> None:
-    rows = [
-        Row("crm", f"t{number}", task=Task(Owner(f"tenant-{number % 120}"), made=1, seen=1), seen=1)
-        for number in range(600)
-    ]
-    assert await store.put_rows(rows) == 600
-    assert len(await store.figures()) == 120
-    assert await store.expire(NOW, Bounds(), 7) == 7
-    assert await store.expire(NOW, Bounds(), 10_000) == 593
-    assert await store.figures() == []
-
-
 async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, store: RedisStore) -> None:
     await store.record("crm", sighting(ANN, "t1", "c1", "working"))
     server.ask("CONFIG", "RESETSTAT")
@@ -164,18 +144,6 @@ async def test_what_another_program_wrote_under_our_names_is_not_guessed_at(
     ):
         with pytest.raises(StateUnavailable):
             await call
-
-
-async def test_a_wrong_url_or_password_breaks_it_and_nothing_shows_the_password() -> None:
-    with pytest.raises(StoreBroken):
-        RedisStore("http://:s3cret@h")
-    with redis_server("--requirepass", "s3cret") as server:
-        url = f"redis://ann:other-s3cret@127.0.0.1:{server.port}"
-        store = RedisStore(url)
-        with pytest.raises(StoreBroken) as broken:
-            await store.open()
-        assert "s3cret" not in str(broken.value) + store.label
-        assert store.label == f"redis://127.0.0.1:{server.port}"
 
 
 async def test_a_cluster_has_the_ledger_on_one_shard() -> None:

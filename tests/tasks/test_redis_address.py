@@ -98,17 +98,6 @@ def test_what_is_no_url_of_a_redis_is_refused_without_repeating_it(url: str) -> 
     assert "write " in str(refused.value)
 
 
-def test_an_address_shows_no_credentials() -> None:
-    shown = repr(read_address("redis://ann:s3cret@h"))
-    assert "s3cret" not in shown
-    assert "ann" not in shown
-
-
-def test_keys_start_with_the_prefix_as_a_hash_tag() -> None:
-    assert read_address("redis://h").named("open", "acme") == b"{a2a}:open:acme"
-    assert read_address("redis://h?prefix=blue").named("tasks") == b"{blue}:tasks"
-
-
 def test_tls_is_verified_by_name_and_the_environment_has_no_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient, read_address
 from gateway.tasks.store import Note, RecordedOwners, StoreBroken
-from tests.support.redis_peer import RedisPeer, Words, be_patient, friendly, until_up
+from tests.support.redis_peer import RedisPeer, be_patient, friendly, until_up
 from tests.support.redis_server import needs_redis, redis_server
 from tests.table import for_each
 from tests.tasks.asking import ACME, sighting
@@ -152,14 +152,6 @@ async def test_what_may_pass_is_no_reason_to_give_up(said: bytes) -> None:
 async def test_servers_say_it_in_words_of_their_own(said: bytes, told: str) -> None:
     async with RedisPeer(lambda _: b"-" + said + b"\r\n") as peer:
         assert told in await broken(peer.url)
-
-
-async def test_what_is_only_good_to_know_may_be_refused() -> None:
-    def answer(words: Words) -> bytes:
-        return b"-NOPERM no\r\n" if words[0] in (b"CLIENT", b"INFO") else friendly(words)
-
-    async with RedisPeer(answer) as peer, linked(peer.url) as client:
-        assert client.up
 
 
 @needs_redis
@@ -317,30 +309,6 @@ async def test_it_is_said_every_ten_seconds_that_it_is_down_and_once_that_it_is_
     )
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [f"{down}; calls that need it are refused"] * 3 + [back]
-
-
-async def test_once_it_is_closed_nobody_is_kept_waiting() -> None:
-    async with RedisPeer() as peer:
-        async with linked(peer.url) as client:
-            peer.answer = lambda _: None
-            call = asyncio.ensure_future(client.ask("PING"))
-            await peer.until(lambda: peer.asked[-1] == [b"PING"])
-        with pytest.raises(StateUnavailable):
-            await call
-        with pytest.raises(StateUnavailable):
-            await client.ask("PING")
-
-
-async def test_opening_may_be_cancelled() -> None:
-    async with RedisPeer(lambda _: None) as peer:
-        client = RedisClient(read_address(peer.url))
-        opening = asyncio.ensure_future(client.open())
-        await peer.until(lambda: bool(peer.asked))
-        opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-        with pytest.raises(StateUnavailable):
-            await client.ask("PING")
 
 
 def test_a_name_that_nobody_answers_for_keeps_one_thread_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
 from gateway.tasks.store import Note, RecordedOwners
-from tests.support.redis_peer import be_patient, until_up
+from tests.support.redis_peer import be_patient
 from tests.support.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, sighting
 
@@ -165,27 +165,3 @@ async def test_one_that_became_a_replica_is_left_until_it_is_none(server: RedisS
         back = await stream.served_again()
         tell("replica", stream, back)
         assert max(stream.refused) <= LONGEST_CALL
-
-
-async def test_what_was_met_before_a_failure_is_whose_it_was_or_nobodys(server: RedisServer, patient: None) -> None:
-    async with opened(server) as store:
-        await store.record("crm", sighting(ACME, "t1", state="working"))
-        server.stop()
-        with pytest.raises(StateUnavailable):
-            await store.tasks("crm", ["t1"])
-        await asyncio.to_thread(server.start)
-        await until_up(store.client)
-        # This one keeps nothing on disk: the task is nobody's now, which is denied to everybody.
-        assert await store.tasks("crm", ["t1"]) == [None]
-
-
-async def test_one_that_is_not_there_when_the_gateway_starts_is_used_when_it_comes(
-    server: RedisServer, patient: None
-) -> None:
-    server.stop()
-    async with opened(server) as store:
-        with pytest.raises(StateUnavailable):
-            await store.open_tasks("acme")
-        await asyncio.to_thread(server.start)
-        await until_up(store.client)
-        assert await store.open_tasks("acme") == 0

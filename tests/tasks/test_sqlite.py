@@ -1,10 +1,7 @@
 """The ledger in a file of SQLite: the contract of every store, and what is its own."""
 
-import random
 import sqlite3
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -16,26 +13,6 @@ from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, sighting
 from tests.tasks.contract import Contract
 
 pytestmark = pytest.mark.anyio
-
-ROOT = Path(__file__).parent.parent.parent
-
-# Another process with a store of its own: meets what it is told to, and tells whose it is.
-OTHER = """
-import asyncio, pathlib, sys
-from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Owner, Observed
-
-async def main() -> None:
-    store = SqliteStore(pathlib.Path(sys.argv[1]))
-    await store.open()
-    for line in sys.stdin:
-        tenant, task, context, state = line.rstrip("\\n").split(" ")
-        met = await store.record("crm", Observed(Owner(tenant), task, context, state, now=1))
-        print(met.task.tenant, met.context.tenant, flush=True)
-    await store.aclose()
-
-asyncio.run(main())
-"""
 
 
 @pytest.fixture
@@ -53,23 +30,6 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 
 class TestSqlite(Contract):
     """Run over the fixture `store`."""
-
-
-async def test_it_is_known_for_what_it_is(store: SqliteStore, path: Path) -> None:
-    assert (store.local, store.shared, store.label) == (True, False, f"sqlite://{path}")
-
-
-async def test_what_was_written_is_there_after_a_restart(store: SqliteStore, path: Path) -> None:
-    await store.record("crm", sighting(ANN, "t1", "c1", "working", replica="r1", dialect="jsonrpc/1.0"))
-    await store.keep(Note("hook", "n1", b"\0\xff", "acme", "g1", 1.5, NOW + DAY))
-    rows, notes = await store.rows(("", "", ""), 10), await store.notes(("", ""), 10)
-    await store.aclose()
-    again = SqliteStore(path)
-    await again.open()
-    assert await again.rows(("", "", ""), 10) == rows
-    assert await again.notes(("", ""), 10) == notes
-    assert await again.open_tasks("acme") == 1
-    await again.aclose()
 
 
 async def test_only_the_gateways_own_user_may_read_the_files(store: SqliteStore, path: Path) -> None:
@@ -100,75 +60,6 @@ async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteSt
     [known] = await store.tasks("crm", ["t1"])
     assert known is not None
     assert known.seen == NOW + SEEN_AGAIN
-
-
-async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path) -> None:
-    one, other = SqliteStore(path), SqliteStore(path)
-    for each in (one, other):
-        await each.open()
-    forgetting: tuple[Callable[[], Awaitable[int]], ...] = (
-        lambda: other.erase("acme"),
-        lambda: other.expire(NOW + DAY, Bounds(ended=1, open=1), 500),
-    )
-    for forget in forgetting:
-        await one.record("crm", sighting(ACME, "t1", "c1", "working"))
-        for store in (one, other):
-            assert [None if it is None else it.owner for it in await store.tasks("crm", ["t1", "t2"])] == [ACME, None]
-        assert await forget() == 2
-        assert await one.tasks("crm", ["t1"]) == await other.tasks("crm", ["t1"]) == [None]
-        assert await one.record("crm", sighting(GLOBEX, "t1")) == RecordedOwners(GLOBEX)
-        assert [it and it.owner for it in await other.tasks("crm", ["t1"])] == [GLOBEX]
-        await one.erase("globex")
-    for each in (one, other):
-        await each.aclose()
-
-
-class Other:
-    """Another process that uses the same file."""
-
-    def __init__(self, path: Path) -> None:
-        arguments = [sys.executable, "-c", OTHER, str(path)]
-        self.process = subprocess.Popen(arguments, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def meet(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def told(self) -> list[str]:
-        """Whose the task and the context are."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().split()
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[Other]:
-    other = Other(path)
-    yield other
-    other.process.communicate(timeout=60)
-    assert other.process.returncode == 0
-
-
-async def test_several_processes_share_a_file(store: SqliteStore, other: Other) -> None:
-    await store.record("crm", sighting(ACME, "ours", "ours", "working"))
-    other.meet("globex ours ours completed")
-    assert other.told() == ["acme", "acme"]
-    assert await store.open_tasks("acme") == 1
-    other.meet("globex theirs theirs working")
-    assert other.told() == ["globex", "globex"]
-    assert await store.record("crm", sighting(ACME, "theirs", "theirs", "completed")) == RecordedOwners(GLOBEX, GLOBEX)
-    assert [await store.open_tasks(tenant) for tenant in ("acme", "globex")] == [1, 1]
-
-
-async def test_a_task_that_two_processes_meet_at_a_time_has_one_owner_and_both_are_told(
-    store: SqliteStore, other: Other
-) -> None:
-    for number in range(200):
-        other.meet(f"globex t{number} c{number} working")
-        mine = await store.record("crm", sighting(ACME, f"t{number}", f"c{number}", "working"))
-        assert mine.task is not None
-        assert mine.context is not None
-        assert other.told() == [mine.task.tenant, mine.context.tenant]
 
 
 async def test_while_somebody_writes_others_read_and_fail_to_write(store: SqliteStore, path: Path) -> None:
@@ -210,28 +101,6 @@ async def test_a_frame_that_tells_nothing_new_waits_for_no_other_writer(store: S
             await store.record("crm", news)
     other.execute("ROLLBACK")
     other.close()
-
-
-async def test_a_store_that_has_recorded_decides_as_one_that_has_not(tmp_path: Path) -> None:
-    chance = random.Random(1)
-    one = SqliteStore(tmp_path / "one.sqlite3")
-    await one.open()
-    for step in range(400):
-        frame = sighting(
-            chance.choice((ACME, ANN, BOB, GLOBEX)),
-            chance.choice(("", "t1", "t2")),
-            chance.choice(("c1", "c2", "c3")),
-            chance.choice(("", "working", "completed")),
-            at=NOW + step * chance.choice((0, 1)),
-            apart=chance.random() < 0.3,
-            prefixed=chance.random() < 0.2,
-        )
-        fresh = SqliteStore(tmp_path / "other.sqlite3")
-        await fresh.open()
-        assert await one.record("crm", frame) == await fresh.record("crm", frame)
-        assert await one.rows(("", "", ""), 10) == await fresh.rows(("", "", ""), 10)
-        await fresh.aclose()
-    await one.aclose()
 
 
 async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(store: SqliteStore) -> None:

@@ -43,16 +43,6 @@ def checking(store: SqliteStore) -> DamageCheck:
     return store.check
 
 
-async def test_a_whole_file_is_in_no_trouble(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    await filled(path)
-    store = SqliteStore(path)
-    await store.open()
-    assert store.trouble == ""
-    assert (await store.tasks("crm", ["task-7"]))[0] is not None
-    await store.aclose()
-
-
 async def test_damage_is_an_error_at_the_start_and_nothing_is_told_or_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

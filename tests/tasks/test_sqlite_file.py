@@ -57,33 +57,6 @@ def test_while_somebody_holds_the_file_only_one_call_waits_for_it(file: SqliteFi
     other.close()
 
 
-def test_a_step_is_done_as_a_whole_or_not_at_all(file: SqliteFile) -> None:
-    def write(*, fails: bool) -> None:
-        with file as db, db:
-            db.execute("BEGIN IMMEDIATE")
-            db.execute(KEEP, ("one", b""))
-            if fails:
-                raise ValueError("no")
-            db.execute(KEEP, ("two", b""))
-
-    with pytest.raises(ValueError, match="no"):
-        write(fails=True)
-    assert keys(file) == []
-    write(fails=False)
-    assert keys(file) == ["one", "two"]
-
-
-def test_a_full_database_takes_nothing_and_then_goes_on(file: SqliteFile) -> None:
-    with file as db:
-        db.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(StateUnavailable) as caught:
-        keep(file, size=1 << 20)
-    assert caught.value.detail == "database or disk is full"
-    keep(file)
-    with file as kept:
-        assert kept is db
-
-
 def test_a_disk_that_takes_no_more_is_tried_again(file: SqliteFile, clock: list[float]) -> None:
     keep(file, "before", 100_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -199,12 +172,6 @@ def test_what_is_closed_stays_closed(file: SqliteFile, clock: list[float]) -> No
     with pytest.raises(StateUnavailable) as caught:
         keys(file)
     assert caught.value.detail == "it is closed"
-
-
-def test_what_is_no_fault_of_the_files_passes_through(file: SqliteFile) -> None:
-    with pytest.raises(ValueError, match="mine"), file:
-        raise ValueError("mine")
-    keep(file)
 
 
 def move(path: Path, name: str) -> Path:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.sqlite_schema import VERSION
 from gateway.tasks.store import Note, Owner, RecordedOwners, StoreBroken, Task
 from tests.tasks.asking import ACME, ANN, GLOBEX, NOW, sighting
 
@@ -153,12 +152,3 @@ async def test_while_an_earlier_gateway_uses_it_the_file_is_left_alone(path: Pat
     await store.open()
     assert [it and it.owner for it in await known(store, "t3")] == [GLOBEX]
     await store.aclose()
-
-
-async def test_a_file_of_a_newer_release_is_refused_with_a_remedy(path: Path) -> None:
-    released(path, 2)
-    db = sqlite3.connect(path)
-    db.execute(f"PRAGMA user_version = {VERSION + 1}")
-    db.close()
-    with pytest.raises(StoreBroken, match=r"written by a newer gateway .* start that one"):
-        await SqliteStore(path).open()

@@ -93,12 +93,6 @@ def test_a_call_whose_replica_is_gone_is_refused_only_if_it_is_bound() -> None:
     assert found.lead("a", binds=False).name == "b"
 
 
-def test_a_retry_avoids_the_replicas_that_were_tried() -> None:
-    found = balancer(*map(replica, "ab"))
-    assert {found.another(["a"]).name for _ in range(10)} == {"b"}
-    assert found.another(["a", "b"]).name in ("a", "b")
-
-
 # ---- What is known of a replica --------------------------------------------------------------------------------------
 
 
@@ -113,14 +107,6 @@ def test_a_single_replica_gets_its_calls_all_the_same() -> None:
     found = balancer(replica("a"), on_ejection=lambda _: pytest.fail("it has nowhere to go"))
     eject(found, "a")
     assert found.another(()).name == "a"
-
-
-def test_health_checks_count_in_a_row() -> None:
-    one = Condition()
-    told = [one.probed(5.0, why, fail_after=2, pass_after=2) for why in ("no", "", "no", "no", "no", "", "")]
-    assert told == [False, False, False, True, False, False, True]
-    assert one.is_up
-    assert one.state(5.0) == "up; warming, with 10 % of its weight"
 
 
 def test_operators_read_its_state_in_words() -> None:

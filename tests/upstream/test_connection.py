@@ -11,38 +11,13 @@ from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
-    answers_and_closes,
     answers_and_hangs,
-    chunked,
-    head,
     in_turn,
     whole,
 )
 from tests.support.undisturbed import undisturbed
-from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
-
-# ---- Answers -------------------------------------------------------------------------------------------------------
-
-
-@for_each("answer", [whole(b"hello"), chunked([b"hel", b"lo"])])
-async def test_the_agent_gets_the_request_and_the_caller_the_answer(answer: bytes) -> None:
-    async with pooled(answers(answer)) as (backend, pool):
-        response = await send(pool, b'{"a": 1}')
-        assert (response.status, response.header(b"content-type")) == (200, b"application/json")
-        assert response.header(b"x-missing") is None
-        assert await response.read(5, WAIT) == b"hello"
-        [received] = backend.requests
-        assert (received.method, received.target, received.body) == (b"POST", b"/rpc", b'{"a": 1}')
-        assert received.header(b"accept-encoding") == b"identity"
-
-
-async def test_an_answer_without_a_length_ends_with_a_clean_close() -> None:
-    async with pooled(answers_and_closes(head() + b"hello")) as (backend, pool):
-        assert await ask(pool) == b"hello"
-        await assert_dropped(backend, pool)
-
 
 # ---- No answer -----------------------------------------------------------------------------------------------------
 
@@ -118,17 +93,6 @@ async def test_an_agent_that_does_not_read_the_request_meets_the_first_byte_dead
 
 
 # ---- Afterwards ------------------------------------------------------------------------------------------------------
-
-
-async def test_an_answer_that_came_with_the_cancellation_leaves_a_clean_connection() -> None:
-    async with pooled(answers(whole(b"x"))) as (_, pool):
-        task = asyncio.get_running_loop().create_task(send(pool))
-        while pool.idle == 0:  # noqa: ASYNC110 - the very turn of the loop matters, an event would be a turn late
-            await asyncio.sleep(0)
-        task.cancel()  # the answer is complete, the task has not woken yet
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (pool.active, pool.idle) == (0, 1)
 
 
 async def test_a_late_answer_never_reaches_the_next_caller() -> None:

@@ -1,7 +1,6 @@
 """The pool: how connections are reused and let go; what is sent twice and what never is."""
 
 import asyncio
-import gc
 import random
 import socket
 
@@ -48,15 +47,6 @@ async def test_calls_in_a_row_share_one_connection() -> None:
         assert (pool.active, pool.idle) == (0, 1)
 
 
-async def test_the_newest_connection_is_used_first() -> None:
-    async with pooled(answers(OK)) as (backend, pool):
-        await asyncio.gather(*(ask(pool) for _ in range(3)))
-        assert (len(backend.wires), pool.idle) == (3, 3)
-        for _ in range(5):
-            await ask(pool)
-        assert len({received.connection for received in backend.requests[3:]}) == 1
-
-
 async def test_a_connection_is_free_as_soon_as_its_answer_is_there() -> None:
     async with pooled(answers(OK), PoolLimits(connections=1)) as (_, pool):
         unread = await send(pool)
@@ -101,16 +91,6 @@ async def test_an_idle_connection_that_hears_anything_is_dropped_at_once() -> No
             await backend.all_gone()
             assert pool.idle == 0
             assert await ask(pool) == b"mine"
-
-
-async def test_an_idle_connection_that_the_agent_closes_is_dropped_at_once() -> None:
-    async with pooled(in_turn(answers(OK), answers(whole(b"mine")))) as (backend, pool):
-        await ask(pool)
-        backend.wires[0].close()
-        async with asyncio.timeout(WAIT):
-            while pool.idle:  # noqa: ASYNC110 - the pool tells nobody
-                await asyncio.sleep(0.001)
-        assert await ask(pool) == b"mine"
 
 
 @for_each("farewell", [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", b""])
@@ -171,20 +151,6 @@ async def test_a_refusal_is_told_at_once_and_only_the_log_knows_where() -> None:
     await pool.aclose()
 
 
-async def test_a_name_that_cannot_be_resolved_is_a_failed_connect() -> None:
-    pool = ConnectionPool(Origin("http", "x" * 64 + ".invalid", 80))
-    with pytest.raises(UpstreamConnect):
-        await send(pool)
-    assert pool.active == 0
-
-
-async def test_a_failed_connect_frees_its_slot_for_who_waits() -> None:
-    pool = ConnectionPool(Origin("http", "127.0.0.1", refused_port()), PoolLimits(connections=1, queue_timeout=WAIT))
-    ends = await asyncio.gather(*(send(pool) for _ in range(20)), return_exceptions=True)
-    assert {type(end) for end in ends} == {UpstreamConnect}
-    assert (pool.active, pool.waiting) == (0, 0)
-
-
 # ---- Once ------------------------------------------------------------------------------------------------------------
 
 
@@ -202,16 +168,6 @@ async def test_a_call_is_sent_once(part: bytes) -> None:
             await ask(pool, b"send")
         assert len(backend.requests) == 2
         assert (pool.active, pool.idle) == (0, 0)
-
-
-async def test_a_fresh_connection_is_a_new_one_whatever_rests() -> None:
-    async with pooled(answers(OK)) as (backend, pool):
-        await asyncio.gather(ask(pool), ask(pool))
-        await (await send(pool, b"new", fresh=True)).read(10, WAIT)
-        assert [received.connection for received in backend.requests] == [0, 1, 2]
-        # It is one like the others from then on.
-        await ask(pool)
-        assert (pool.idle, len(backend.wires)) == (3, 3)
 
 
 # ---- The end ---------------------------------------------------------------------------------------------------------
@@ -247,13 +203,6 @@ async def test_closing_the_pool_closes_everything_and_says_so() -> None:
         assert await streams[0].chunk(WAIT) == b"1"
         with pytest.raises(Draining):
             await streams[0].chunk(WAIT)
-
-
-async def test_nothing_is_left_for_the_garbage_collector_to_close() -> None:
-    # Unclosed transports warn when they are collected, and warnings are errors.
-    async with pooled(echoes) as (_, pool):
-        await asyncio.gather(*(ask(pool, b"%d" % number) for number in range(20)))
-    gc.collect()
 
 
 @for_each(

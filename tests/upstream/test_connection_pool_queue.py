@@ -15,7 +15,6 @@ from tests.support.scripted import (
     answers_and_hangs,
     chunk,
     chunked,
-    echoes,
     head,
     in_turn,
     resets_at_once,
@@ -31,14 +30,6 @@ STREAM = head(b"transfer-encoding: chunked") + chunk(b"1")
 
 def start(pool: ConnectionPool, body: bytes = b"{}") -> "asyncio.Task[Response]":
     return asyncio.get_running_loop().create_task(send(pool, body))
-
-
-async def test_there_are_never_more_connections_than_the_limit() -> None:
-    async with pooled(echoes, PoolLimits(connections=3, queue=100, queue_timeout=WAIT)) as (backend, pool):
-        bodies = [b"%d" % number for number in range(60)]
-        assert await asyncio.gather(*(ask(pool, body) for body in bodies)) == bodies
-        assert len(backend.wires) == 3
-        assert (pool.active, pool.idle) == (0, 3)
 
 
 async def test_who_queues_first_is_served_first() -> None:
@@ -113,20 +104,6 @@ async def test_a_slot_that_fails_goes_to_the_next_in_the_queue() -> None:
         assert len(backend.wires) == 3
 
 
-async def test_leaving_the_queue_leaves_nothing_behind() -> None:
-    async with pooled(answers_and_hangs(STREAM), PoolLimits(connections=1, queue_timeout=WAIT)) as (_, pool):
-        stream = await send(pool)
-        queued = start(pool)
-        await asyncio.sleep(0)
-        assert pool.waiting == 1
-        queued.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await queued
-        assert pool.waiting == 0
-        stream.close()
-        assert pool.active == 0
-
-
 async def test_a_slot_given_to_a_call_that_is_cancelled_goes_on() -> None:
     script = in_turn(answers_and_hangs(STREAM), answers(OK))
     async with pooled(script, PoolLimits(connections=1, queue_timeout=WAIT)) as (_, pool):
@@ -170,29 +147,6 @@ async def test_an_answer_behind_which_there_may_be_more_ends_its_connection() ->
             connection.buffer_updated(len(answer))
             assert len(await (await asking).read(len(buffer), WAIT)) == size
             assert pool.idle == (not full)
-
-
-async def test_200_cancelled_calls_leave_no_socket_and_no_slot() -> None:
-    limits = PoolLimits(connections=100, queue=200, queue_timeout=WAIT)
-    async with pooled(answers_and_hangs(STREAM), limits) as (backend, pool):
-
-        async def call(number: int) -> None:
-            response = await send(pool)
-            if number % 2:
-                await response.read(10_000, 60.0)
-            else:
-                while await response.chunk(60.0):
-                    pass
-
-        tasks = [asyncio.get_running_loop().create_task(call(number)) for number in range(200)]
-        await backend.until(lambda: len(backend.requests) == 100)
-        for task in tasks:
-            task.cancel()
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
-        assert (pool.active, pool.idle, pool.waiting) == (0, 0, 0)
-        await backend.all_gone()
-        assert not pool.connections
 
 
 async def test_a_call_can_be_cancelled_at_any_turn_of_the_loop() -> None:

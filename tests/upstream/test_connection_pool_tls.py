@@ -12,13 +12,10 @@ from gateway.a2a.fault import UpstreamConnect, UpstreamReset
 from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from tests.support.pooled import ask, now, pooled, send
 from tests.support.scripted import (
-    WAIT,
     ScriptedBackend,
     Wire,
     answers,
     answers_and_closes,
-    answers_and_hangs,
-    chunk,
     chunked,
     head,
     whole,
@@ -28,7 +25,6 @@ from tests.support.undisturbed import undisturbed
 pytestmark = pytest.mark.anyio
 
 OK = whole(b"ok")
-STREAM = head(b"transfer-encoding: chunked") + chunk(b"1")
 
 
 @pytest.fixture(scope="module")
@@ -84,19 +80,6 @@ async def test_a_certificate_of_somebody_else_is_a_failed_connect(authority: tru
             assert backend.requests == []
 
 
-async def test_an_agent_that_speaks_no_tls_is_a_failed_connect(authority: trustme.CA) -> None:
-    async def talks(wire: Wire) -> None:
-        await wire.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await wire.hang()
-
-    async with ScriptedBackend(talks) as backend:
-        pool = ConnectionPool(Origin("https", "localhost", backend.port), tls=trusting(authority))
-        with pytest.raises(UpstreamConnect):
-            await send(pool)
-        assert pool.active == 0
-        await backend.all_gone()
-
-
 async def test_whatever_ends_a_handshake_is_told_in_words(authority: trustme.CA) -> None:
     async def leaves(wire: Wire) -> None:
         await wire.received(1)
@@ -109,25 +92,6 @@ async def test_whatever_ends_a_handshake_is_told_in_words(authority: trustme.CA)
         place, _, why = raised.value.detail.partition(": ")
         assert place == f"https://localhost:{backend.port}"
         assert why != ""
-
-
-@undisturbed(0.05)
-async def test_streams_and_cuts_over_tls_are_as_without(authority: trustme.CA) -> None:
-    pair = Tls(serving(authority), trusting(authority))
-    async with pooled(answers_and_hangs(STREAM), server_tls=pair.server, client_tls=pair.client) as (backend, pool):
-        response = await send(pool)
-        assert await response.chunk(WAIT) == b"1"
-        began = now()
-        response.close()
-        await backend.all_gone()
-        assert now() - began < 0.2
-        assert pool.active == 0
-
-    async with pooled(answers_and_closes(STREAM), server_tls=pair.server, client_tls=pair.client) as (_, pool):
-        response = await send(pool)
-        assert await response.chunk(WAIT) == b"1"
-        with pytest.raises(UpstreamReset):
-            await response.chunk(WAIT)
 
 
 async def test_a_cut_below_tls_does_not_end_an_answer_without_a_length(authority: trustme.CA) -> None:
@@ -149,16 +113,6 @@ async def test_a_farewell_over_tls_ends_an_answer_without_a_length(authority: tr
     async with pooled(script, server_tls=pair.server, client_tls=pair.client) as (_, pool):
         assert await ask(pool) == b"all of it"
         assert (pool.active, pool.idle) == (0, 0)
-
-
-async def test_a_held_back_answer_over_tls_arrives_whole(authority: trustme.CA) -> None:
-    size = 4 << 20
-    pair = Tls(serving(authority), trusting(authority))
-    async with pooled(answers(whole(b"x" * size)), server_tls=pair.server, client_tls=pair.client) as (backend, pool):
-        response = await send(pool)
-        await backend.until(lambda: response.reader.held > 32 * 1024)
-        assert len(await response.read(size, WAIT)) == size
-        assert pool.idle == 1
 
 
 async def test_the_environment_adds_no_trust(

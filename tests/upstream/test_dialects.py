@@ -213,11 +213,6 @@ def test_a_client_of_grpc_is_relayed_where_its_generation_is_spoken() -> None:
     assert where(with_json, over_grpc(Operation.GET_TASK)).dialect == RPC_0_3
 
 
-def test_tenants_of_an_interface_of_grpc_are_collected_whatever_their_address() -> None:
-    cards = offers((GRPC_1_0, "agent:50051", "a"), (GRPC_1_0, "http://agent:9/x", "b"))
-    assert behind_grpc(cards).interfaces()[GRPC_1_0].tenants == ("a", "b")
-
-
 # ---- The tenant ------------------------------------------------------------------------------------------------------
 
 
@@ -257,14 +252,6 @@ def test_who_speaks_nothing_that_is_known_is_refused_in_the_clients_own_terms() 
 
 
 SCOPED = "a2a.v1.ScopedA2AService"
-
-
-def test_the_scope_of_the_agents_own_card_is_what_it_is_told() -> None:
-    agent = behind_grpc(Cards(1, (CardInterface(GRPC_0_3, "agent:1", "orgs/42", SCOPED),)))
-    for version in (Version.V0_3, Version.V1_0):
-        call = over_grpc(Operation.GET_TASK, version, tenant="acme")
-        found = where(agent, call)
-        assert (found.dialect, agent.tenant(call, found)) == (GRPC_0_3, "orgs/42")
 
 
 @for_each("written", [None, Version.V0_3])

@@ -18,7 +18,6 @@ from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import UpstreamTimeout
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.principal import Principal
 from gateway.upstream.dialects import spellings
@@ -26,7 +25,7 @@ from gateway.upstream.grpc import GrpcUpstream
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.outlier_detection import DeadlinePassed
 from gateway.upstream.upstream import Caller, Timeouts, Treatment
-from tests.support.grpc_agent import GrpcAgent, grpc_agent, hangs, says
+from tests.support.grpc_agent import GrpcAgent, grpc_agent, says
 from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
@@ -112,25 +111,6 @@ async def real(agent: GrpcAgent, **more: Any) -> AsyncIterator[GrpcUpstream]:
 # ---- The method ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_call_reaches_the_agent_as_it_came() -> None:
-    call = get_task()
-    async with grpc_agent(says(b"one")) as agent, real(agent) as called:
-        answer = await called.send(call, called.interface(call, (GRPC,)), Head("POST", b"/"), CALLER)
-        assert answer.whole() == b"one"
-        [asked] = agent.asked
-        assert asked.path == "/lf.a2a.v1.A2AService/GetTask"
-        assert asked.message == call.body
-
-
-@for_each("operation", CALLABLE)
-async def test_each_operation_is_a_method_of_its_generation(operation: Operation) -> None:
-    call = replace(get_task(), operation=operation)
-    assert (await sent(call))["path"] == f"/lf.a2a.v1.A2AService/{operation}"
-    if operation is not Operation.LIST_TASKS:
-        old = replace(old_get_task(), operation=operation)
-        assert (await sent(old))["path"] == method_of(operation, Version.V0_3).path
-
-
 @for_each("operation", CALLABLE)
 async def test_sends_wait_long_and_streams_have_no_end(operation: Operation) -> None:
     asked = await sent(replace(get_task(), operation=operation))
@@ -149,18 +129,6 @@ async def test_the_agent_is_told_the_shorter_of_two_deadlines(given: float | Non
     assert (await sent(get_task(), head))["timeout"] == pytest.approx(seconds)
     streaming = replace(get_task(), operation=Operation.SUBSCRIBE_TO_TASK)
     assert (await sent(streaming, head))["timeout"] == given
-
-
-async def test_a_client_whose_time_is_over_is_not_waited_for() -> None:
-    head = Head("POST", b"/", grpc=method_of(Operation.GET_TASK, Version.V1_0), timeout=0.2)
-    async with grpc_agent(hangs()) as agent, real(agent) as called:
-        call = get_task()
-        with pytest.raises(UpstreamTimeout):
-            await called.send(call, called.interface(call, (GRPC,)), head, CALLER)
-        [asked] = agent.asked
-        assert asked.timeout is not None
-        assert asked.timeout < 0.5
-        await asked.over.wait()
 
 
 async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_less() -> None:
@@ -216,15 +184,6 @@ async def test_an_agent_gets_the_tenant_that_the_file_or_its_card_asks_for(
     assert agent.restores_tenant(call, agent.interface(call, (GRPC,))) == (told != gets)
 
 
-async def test_the_name_by_which_an_agent_is_found_is_not_for_the_agent() -> None:
-    call = replace(get_task("billing"), addressed=True)
-    for treatment, gets in (("keep", ""), (None, ""), ("other", "other")):
-        asked = await sent(call, treatment=Treatment(treatment))
-        assert a2a_pb2.GetTaskRequest.FromString(asked["message"]).tenant == gets
-    old = replace(old_get_task("billing"), addressed=True)
-    assert (await sent(old, treatment=Treatment("keep")))["path"] == "/a2a.v1.A2AService/GetTask"
-
-
 @for_each(
     ("treatment", "scope", "gets"),
     [
@@ -249,17 +208,6 @@ async def test_to_0_3_a_tenant_is_the_scope_of_the_scoped_service(
 async def test_the_number_of_the_scope_is_the_files() -> None:
     asked = await sent(old_get_task(), treatment=Treatment("other"), scope_field=77)
     assert asked["message"] in either(old_get_task().body, "other", 77)
-
-
-async def test_what_was_translated_for_0_3_gets_its_scope_too() -> None:
-    message = binding.write_call(Operation.GET_TASK, Version.V0_3, {"id": "t"})
-    method = method_of(Operation.GET_TASK, Version.V0_3).path
-    for tenant, in_body in (("acme", True), ("acme", False), (None, False)):
-        call = Call(Operation.GET_TASK, GRPC_0_3, method, tenant=tenant, body=message, in_body=in_body)
-        asked = await sent(call, treatment=Treatment("keep"), version=Version.V0_3)
-        service = "A2AService" if tenant is None else "ScopedA2AService"
-        assert asked["path"] == f"/a2a.v1.{service}/GetTask"
-        assert asked["message"] in either(message, tenant)
 
 
 # ---- The metadata ----------------------------------------------------------------------------------------------------
@@ -322,14 +270,6 @@ async def test_extensions_and_version_are_said_as_the_agents_generation_does() -
     assert metadata["a2a-version"] == "0.3"
     assert metadata["x-a2a-extensions"] == "https://e.test/a"
     assert "a2a-extensions" not in metadata
-
-
-async def test_the_callers_credential_goes_along_only_where_the_file_says_so() -> None:
-    head = Head("POST", b"/", headers=((b"authorization", b"Bearer client"), (b"x-api-key", b"k"), (b"cookie", b"c")))
-    assert not {"authorization", "x-api-key", "cookie"} & set(dict((await sent(get_task(), head))["metadata"]))
-    metadata = dict((await sent(get_task(), head, treatment=Treatment(forward_caller=True)))["metadata"])
-    assert (metadata["authorization"], metadata["x-api-key"]) == ("Bearer client", "k")
-    assert "cookie" not in metadata
 
 
 @for_each("pair", [(b"x-key", b"a\tb"), (b"x-key", b"\xe9"), (b"x-key-bin", b"a"), (b"grpc-key", b"a")])

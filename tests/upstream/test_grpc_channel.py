@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -57,14 +56,6 @@ async def test_it_connects_with_the_first_call_and_all_calls_share_the_connectio
         assert (channel.active, channel.idle) == (0, 0)
 
 
-async def test_it_serves_calls_or_rests() -> None:
-    async with grpc_agent(hangs(b"one")) as agent, to(agent) as channel:
-        answer = await channel.stream(PATH, b"q", (), first=20, timeout=None)
-        assert (channel.active, channel.idle) == (1, 0)
-        answer.close()
-        assert (channel.active, channel.idle) == (0, 1)
-
-
 async def test_two_backends_at_one_address_share_nothing() -> None:
     async with grpc_agent(ECHO) as agent, to(agent) as one, to(agent) as other:
         await ask(one)
@@ -86,30 +77,6 @@ async def test_a_connection_that_was_lost_is_made_again() -> None:
         async with grpc_agent(says(b"back"), port=agent.port):
             # At once, however long gRPC itself would wait.
             assert await ask(channel) == b"back"
-
-
-async def test_an_agent_that_comes_late_is_found_with_the_next_call() -> None:
-    with socket.socket() as place:
-        # Nobody else takes it meanwhile, and gRPC may listen on it beside.
-        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        place.bind(("127.0.0.1", 0))
-        port = place.getsockname()[1]
-        channel = GrpcChannel(f"grpc://127.0.0.1:{port}", connect=5)
-        for _ in range(3):
-            with pytest.raises(UpstreamConnect):
-                await ask(channel)
-        async with grpc_agent(ECHO, port=port):
-            assert await ask(channel) == b"echo"
-            await channel.aclose()
-
-
-async def test_many_who_cannot_reach_the_agent_are_all_told_so() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        channel = GrpcChannel(f"grpc://127.0.0.1:{probe.getsockname()[1]}", connect=5)
-        failed = await asyncio.gather(*(ask(channel) for _ in range(20)), return_exceptions=True)
-    assert {type(each) for each in failed} == {UpstreamConnect}
-    await channel.aclose()
 
 
 async def test_a_stream_outlives_the_failure_to_connect_again() -> None:
@@ -148,20 +115,6 @@ async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -
         assert await ask(channel) == b"echo"
 
 
-async def test_the_agent_is_told_who_asks_and_how_long_it_has() -> None:
-    async with grpc_agent(ECHO) as agent, to(agent) as channel:
-        await channel.unary(PATH, b"q", (("x-one", "1"),), timeout=1000)
-        [asked] = agent.asked
-        assert asked.message == b"q"
-        assert asked.path == PATH
-        assert asked.told("x-one") == ["1"]
-        assert str(asked.told("user-agent")[0]).startswith("a2a-gateway ")
-        assert asked.timeout is not None
-        assert 900 < asked.timeout < 1100
-        (await channel.stream(PATH, b"q", (), first=20, timeout=None)).close()
-        assert agent.asked[1].timeout is None or agent.asked[1].timeout > 1e6
-
-
 async def test_what_is_longer_than_a_request_may_be_is_not_sent() -> None:
     async with grpc_agent(ECHO) as agent, to(agent, bounds=GrpcBounds(request=10)) as channel:
         assert await ask(channel, b"x" * 10) == b"echo"
@@ -170,11 +123,6 @@ async def test_what_is_longer_than_a_request_may_be_is_not_sent() -> None:
         with pytest.raises(BodyTooLarge):
             await channel.stream(PATH, b"x" * 11, (), first=20, timeout=None)
         assert len(agent.asked) == 1
-
-
-async def test_a_long_answer_comes_whole() -> None:
-    async with grpc_agent(says(b"x" * 3_000_000)) as agent, to(agent) as channel:
-        assert await ask(channel, b"y" * 3_000_000) == b"x" * 3_000_000
 
 
 # ---- TLS -------------------------------------------------------------------------------------------------------------
@@ -213,17 +161,6 @@ async def test_plain_text_is_not_spoken_to_who_expects_tls_nor_the_other_way_rou
                 await ask(channel)
             await channel.aclose()
         assert secure.asked == plain.asked == []
-
-
-def test_without_anybody_who_vouches_there_is_no_tls() -> None:
-    for roots in (None, b""):
-        with pytest.raises(ValueError, match="no authority"):
-            GrpcChannel("grpcs://agent:1", connect=1, roots=roots)
-
-
-def test_only_addresses_of_grpc_are_dialled() -> None:
-    with pytest.raises(ValueError, match="no address"):
-        GrpcChannel("https://agent:1", connect=1)
 
 
 # ---- The end ---------------------------------------------------------------------------------------------------------

@@ -58,12 +58,6 @@ def test_some_codes_are_the_agents_whatever_they_say(code: str) -> None:
     assert read(grpc.StatusCode[code], text, unreachable=True, expired=late).message == text
 
 
-@for_each("details", [(), (("grpc-status-details-bin", INFO),)])
-def test_who_challenges_the_gateway_challenges_nobody_else(details: tuple[tuple[str, bytes], ...]) -> None:
-    with pytest.raises(UpstreamProtocol, match=r"^the agent does not accept the gateway$"):
-        read(grpc.StatusCode.UNAUTHENTICATED, "who are you?", *details)
-
-
 def test_what_could_not_be_reached_was_not_reached_unless_there_is_a_connection() -> None:
     for text in (
         "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.7:1: Connection refused",

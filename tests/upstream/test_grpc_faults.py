@@ -20,7 +20,6 @@ from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.grpc_reply import GrpcReply
 from gateway.upstream.outlier_detection import Away, DeadlinePassed, NotAccepted
-from tests.support.grpc_agent import fails, grpc_agent, hangs
 from tests.support.http2_server import OK, Http2Server, Script, Turn, http2_server
 from tests.support.scripted import WAIT, refused_port
 from tests.support.taking import Taking
@@ -83,12 +82,6 @@ async def test_who_is_not_there_cannot_be_reached(ask: Ask) -> None:
     assert "Connection refused" in fault.detail
 
 
-async def test_a_name_that_is_none_cannot_be_reached() -> None:
-    fault = await fault_of("grpc://no-such-host.invalid:1", unary)
-    assert type(fault) is UpstreamConnect
-    assert fault.detail
-
-
 @KINDS
 @pytest.mark.parametrize("word", [None, b"", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"])
 async def test_who_takes_connections_and_speaks_no_http_2_cannot_be_reached(word: bytes | None, ask: Ask) -> None:
@@ -133,15 +126,6 @@ async def test_what_breaks_off_is_no_word_of_the_agents(name: str, ask: Ask) -> 
     assert type(fault) is UpstreamReset
     assert fault.message == "the agent closed the connection before its answer was complete"
     refuse_inside(fault, "10.0.0.7")
-
-
-@KINDS
-async def test_a_server_that_stops_breaks_off(ask: Ask) -> None:
-    async with grpc_agent(hangs()) as agent:
-        asked = asyncio.ensure_future(fault_of(agent.url, ask))
-        await agent.next()
-        await agent.server.stop(0)
-        assert type(await asked) is UpstreamReset
 
 
 # ---- What is no gRPC -------------------------------------------------------------------------------------------------
@@ -220,21 +204,6 @@ async def test_a_page_of_a_proxy_is_no_answer(status: bytes, words: str) -> None
     assert (type(fault), fault.message) == (kinds.get(status, UpstreamProtocol), words)
 
 
-async def test_an_answer_without_a_message_is_none() -> None:
-    async with http2_server(lambda turn: turn.head().trailers(OK)) as server:
-        fault = await fault_of(server.url, unary)
-    assert (type(fault), fault.message) == (UpstreamProtocol, "the agent's answer is empty")
-
-
-@KINDS
-async def test_who_does_not_accept_the_gateway_does_not_challenge_the_client(
-    ask: Ask,
-) -> None:
-    async with grpc_agent(fails("UNAUTHENTICATED", "token of gateway@10.0.0.7 expired")) as agent:
-        fault = await fault_of(agent.url, ask)
-    assert (type(fault), fault.message) == (NotAccepted, "the agent does not accept the gateway")
-
-
 @KINDS
 @pytest.mark.parametrize(
     "words", [b"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.7:1", b"errors resolving x:1"]
@@ -297,10 +266,3 @@ async def test_a_stream_is_over_when_its_clients_time_is() -> None:
         fault = await fault_of(server.url, lambda channel: stream(channel, limit=0.5))
         await was_reset(server)
     assert (type(fault), fault.message) == (DeadlinePassed, "the agent did not answer in time")
-
-
-async def test_two_messages_where_one_was_asked_for_are_no_answer() -> None:
-    # gRPC waits for an end that it has not read.
-    async with http2_server(message(frame(b"one") + frame(b"two"))) as server:
-        fault = await fault_of(server.url, lambda channel: channel.unary(PATH, b"q", (), timeout=0.3))
-    assert isinstance(fault, UpstreamTimeout | UpstreamProtocol)

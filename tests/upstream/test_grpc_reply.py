@@ -11,11 +11,10 @@ from h2.events import PingAckReceived, WindowUpdated
 from gateway.a2a.framing.grpc import frame
 from gateway.upstream.grpc_channel import GrpcChannel
 from gateway.upstream.grpc_reply import GrpcReply
-from tests.support.grpc_agent import Answer, GrpcAgent, fails, grpc_agent, hangs, says
+from tests.support.grpc_agent import Answer, GrpcAgent, grpc_agent, hangs, says
 from tests.support.http2_server import Turn, http2_server
 from tests.support.taking import Taking
 from tests.support.undisturbed import undisturbed
-from tests.table import for_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
@@ -33,36 +32,8 @@ async def asked(answer: Answer) -> AsyncIterator[tuple[GrpcChannel, GrpcAgent]]:
             await channel.aclose()
 
 
-async def unary(channel: GrpcChannel) -> GrpcReply:
-    return await channel.unary(PATH, b"q", (), timeout=20)
-
-
 async def stream(channel: GrpcChannel) -> GrpcReply:
     return await channel.stream(PATH, b"q", (), first=20, timeout=None)
-
-
-async def read(answer: GrpcReply) -> list[bytes]:
-    client = Taking()
-    await answer.flow(client.take, client.settle, 20)
-    return client.taken
-
-
-# ---- One message -----------------------------------------------------------------------------------------------------
-
-
-async def test_an_empty_message_is_one() -> None:
-    async with asked(says(b"")) as (channel, _):
-        assert (await unary(channel)).whole() == b""
-
-
-@for_each("code", ["CANCELLED", "ABORTED", "UNKNOWN", "INTERNAL", "UNIMPLEMENTED", "DEADLINE_EXCEEDED"])
-async def test_each_code_is_the_agents_own_where_the_agent_says_it(code: str) -> None:
-    async with asked(fails(code, "in my own words")) as (channel, _):
-        for ask in (unary, stream):
-            answer = await ask(channel)
-            assert answer.status is not None
-            assert answer.status.message == "in my own words"
-            assert await read(answer) == []
 
 
 # ---- A stream --------------------------------------------------------------------------------------------------------

@@ -108,18 +108,6 @@ async def test_a_replica_behind_grpc_is_asked_by_the_standard_service(answer: An
         assert state(gateway).startswith(told)
 
 
-async def test_a_long_answer_is_a_good_one() -> None:
-    async def play(wire: Wire) -> None:
-        await wire.request()
-        await wire.send(whole(b"x" * 2_000_000))
-        await wire.hang()
-
-    async with fronted(play) as (gateway, _):
-        await checker(gateway).check_all()
-        assert state(gateway) == "up"
-        await gateway.rested()
-
-
 async def test_an_answer_that_does_not_end_is_late() -> None:
     async def play(wire: Wire) -> None:
         await wire.request()

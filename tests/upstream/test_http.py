@@ -27,8 +27,6 @@ pytestmark = pytest.mark.anyio
 RPC = Dialect(Binding.JSONRPC, Version.V1_0)
 REST = Dialect(Binding.REST, Version.V1_0)
 RPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
-REST_0_3 = Dialect(Binding.REST, Version.V0_3)
-ACME = {"tenant": "acme", "weight": 1.0, "streams": False}
 CALLER = Caller(Principal("acme", "alice", "jwt"), "203.0.113.9", "r1")
 TIMES = Timeouts(connect=1, first_byte=2, send=3, stream_idle=4, total=5)
 
@@ -105,13 +103,6 @@ def where(agent: HttpUpstream, call: Call) -> Interface:
 # ---- The request -----------------------------------------------------------------------------------------------------
 
 
-async def test_0_3_has_its_prefix() -> None:
-    call, head = restful("GET", "/v1/tasks/t", version=Version.V0_3)
-    pool = await sent(call, head, cards=offers((REST_0_3, "http://agent:8000/base/")))
-    assert pool.line == "GET /base/v1/tasks/t"
-    assert pool.asked == {"connect": 1, "first_byte": 2, "fresh": False, **ACME}
-
-
 async def test_the_agent_gets_allowed_headers_and_the_gateways_own_and_no_others() -> None:
     came = (
         (b"host", b"gateway"),
@@ -156,17 +147,6 @@ async def test_a_client_adds_nothing_to_the_gateways_own_credential() -> None:
     treatment = Treatment(credentials=((b"x-key", b"ours"),), forwarded=frozenset({b"x-key"}))
     pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=treatment)
     assert [value for name, value in pool.headers if name == "x-key"] == ["ours"]
-
-
-async def test_a_caller_without_a_subject_has_no_header_for_it() -> None:
-    caller = replace(CALLER, principal=Principal("acme"))
-    assert "x-a2a-subject" not in dict((await sent(rpc("GetTask", {"id": "t"}), caller=caller)).headers)
-
-
-@for_each("address", ["", "fe80::1%eth0", "ä"])
-async def test_any_address_can_be_told(address: str) -> None:
-    pool = await sent(rpc("GetTask", {"id": "t"}), caller=replace(CALLER, forwarded_for=address))
-    assert len([name for name, _ in pool.headers if name == "x-forwarded-for"]) == 1
 
 
 subjects = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10) | st.sampled_from([" a", "a ", "%20a", "\ta"])

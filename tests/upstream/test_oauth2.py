@@ -146,12 +146,6 @@ async def test_a_token_is_kept_until_shortly_before_it_expires(expires_in: objec
         assert (await late, len(endpoint.asked)) == ("t2", 2)
 
 
-async def test_a_token_that_is_good_for_no_time_serves_those_who_waited_for_it() -> None:
-    async with source() as (tokens, endpoint, _):
-        endpoint.answer = lambda _: granted(f"t{len(endpoint.asked)}", expires_in=0)
-        assert [await tokens.token() for _ in range(2)] == ["t1", "t2"]
-
-
 async def test_an_exchanged_token_does_not_outlive_the_callers() -> None:
     async with source(EXCHANGE) as (tokens, _, times):
         caller = subject("ada", 100.0)
@@ -228,18 +222,6 @@ async def test_an_endpoint_that_is_down_or_slow_is_asked_again_with_pauses(monke
             assert len(endpoint.asked) == count
         assert pauses[0] < pauses[1] < pauses[2]
         assert max(pauses) <= 30.0
-
-
-async def test_an_endpoint_says_how_long_to_wait() -> None:
-    async with source() as (tokens, endpoint, times):
-        endpoint.answer = lambda _: refused("x", b"retry-after: 20", status=b"503 Busy")
-        assert (await failure(tokens.token())).retry_after == 20.0
-        times.now += 19
-        assert len(endpoint.asked) == 1
-        await failure(tokens.token())
-        endpoint.number()
-        times.now += 2
-        assert await tokens.token() == "t2"
 
 
 async def test_a_caller_whose_token_is_refused_stops_nobody_else() -> None:

@@ -4,14 +4,13 @@ import asyncio
 
 import pytest
 
-from tests.support.pooled import CHUNKS, all_chunks, ask, assert_dropped, pooled, send
+from tests.support.pooled import CHUNKS, ask, assert_dropped, pooled, send
 from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
     answers_and_hangs,
     chunk,
-    drips,
     endless,
     head,
     in_turn,
@@ -22,18 +21,6 @@ from tests.support.undisturbed import undisturbed
 pytestmark = pytest.mark.anyio
 
 # ---- As it comes ---------------------------------------------------------------------------------------------------
-
-
-@undisturbed(0.1)
-async def test_a_slow_drip_passes() -> None:
-    async with pooled(drips(head(b"content-length: 20"), b"x" * 20)) as (_, pool):
-        assert await all_chunks(await send(pool), 0.3) == b"x" * 20
-
-
-async def test_a_dripped_head_passes() -> None:
-    answer = whole(b"hi")
-    async with pooled(drips(answer[:-30], answer[-30:], 0.001)) as (_, pool):
-        assert await ask(pool) == b"hi"
 
 
 @undisturbed(0.05)
@@ -76,14 +63,6 @@ async def test_held_back_answers_arrive_whole() -> None:
         assert await ask(pool) == b"next"
 
 
-async def test_of_an_answer_that_nobody_reads_little_is_held() -> None:
-    async with pooled(endless(CHUNKS, chunk(b"x" * 1000))) as (backend, pool):
-        response = await send(pool)
-        await backend.until(lambda: backend.wires[0].stuck)
-        assert 0 < response.reader.held <= 96 * 1024
-        response.close()
-
-
 async def test_of_a_stream_whose_client_does_not_read_nothing_is_held() -> None:
     async with pooled(endless(CHUNKS, chunk(b"x" * 1000))) as (backend, pool):
         response = await send(pool)
@@ -110,18 +89,6 @@ async def test_of_a_stream_whose_client_does_not_read_nothing_is_held() -> None:
         await asyncio.wait_for(goes_on.wait(), WAIT)
         flowing.cancel()
         await asyncio.gather(flowing, return_exceptions=True)
-
-
-# ---- Letting go ----------------------------------------------------------------------------------------------------
-
-
-async def test_closing_a_complete_answer_keeps_the_connection() -> None:
-    async with pooled(answers(whole(b"x"))) as (backend, pool):
-        (await send(pool)).close()
-        response = await send(pool)
-        await response.read(10, WAIT)
-        response.close()
-        assert (pool.idle, len(backend.wires)) == (1, 1)
 
 
 # ---- Disowned --------------------------------------------------------------------------------------------------------

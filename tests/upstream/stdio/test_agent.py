@@ -13,9 +13,9 @@ import pytest
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded
 from gateway.a2a.operation import Operation
-from gateway.upstream.stdio.agent import TENANT_VARIABLE, Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
+from gateway.upstream.stdio.agent import Agent, Backoff, CardQuery, Pace, Pool, Runner, Spec, State
 from gateway.upstream.stdio.rpc import Rpc
 from tests.stdio.test_stdio_misbehaving import left
 from tests.support.scripted import WAIT
@@ -50,10 +50,6 @@ async def ready(agent: Agent, tenant: str = "") -> tuple[Pool, list[Rpc]]:
     return pool, [runner.rpc for runner in pool.runners if runner.rpc is not None]
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def only(agent: Agent) -> Runner:
     [(_, runner)] = agent.runners()
     return runner
@@ -83,22 +79,6 @@ async def test_nothing_runs_before_it_is_needed_and_it_is_ready_once_it_has_answ
         assert b"Misbehaving" in (pool.handshake.card or b"")
         assert left(tmp_path) == [only(agent).pid]
     assert left(tmp_path) == []
-
-
-async def test_a_process_that_dies_is_started_again_and_leaves_nothing(tmp_path: Path) -> None:
-    async with running(spec("dies", journal=tmp_path / "journal")) as agent:
-        before = 0
-        for number in range(6):
-            rpc = await agent.pool("").rpc(None, None, WAIT)
-            # What the loop opens once is open after the first.
-            before = open_files() if number == 1 else before
-            with pytest.raises(UpstreamReset):
-                await say(rpc, "now")
-            await until(lambda: only(agent).why == "it exited with code 1")
-        await agent.pool("").rpc(None, None, WAIT)
-        assert open_files() <= before
-        assert (only(agent).starts, agent.figures.restarts) == (7, 6)
-        assert left(tmp_path) == [only(agent).pid]
 
 
 def test_pauses_grow_and_too_many_failures_make_a_long_one() -> None:
@@ -151,19 +131,6 @@ async def test_when_it_is_started_again_is_what_the_file_says(
             assert runner.starts == 2
 
 
-async def test_stopping_asks_then_tells_then_kills_and_fails_what_is_open(tmp_path: Path) -> None:
-    for mode, words in (("says-nothing", ["eof"]), ("ignores-term", ["eof", "term"])):
-        journal = tmp_path / mode
-        async with running(spec(mode, journal=journal, stop=0.3)) as agent:
-            rpc = await agent.pool("").rpc(None, None, WAIT)
-            asking = asyncio.ensure_future(rpc.request("X", b"", Version.V1_0, WAIT))
-            await asyncio.sleep(0)
-        # The second one answers, and may have done so before it is stopped.
-        [ended] = await asyncio.gather(asking, return_exceptions=True)
-        assert isinstance(ended, Draining) or mode == "ignores-term"
-        assert [line for line in journal.read_text().split("\n") if line in ("eof", "term")] == words
-
-
 async def test_a_call_that_waits_for_a_start_has_its_time_and_is_told_when_the_agent_ends() -> None:
     async with running(spec("never-starts")) as agent:
         with pytest.raises(NoHealthyBackend, match="being started"):
@@ -205,13 +172,6 @@ async def test_the_card_is_what_it_told_last_or_tells_now(mode: str, card: str) 
         assert told.query == (None if card == "printed" else other)
 
 
-async def test_another_method_and_a_refusal_of_the_card_show_that_it_is_there() -> None:
-    async with running(spec("refuses", card="agent/card")) as agent:
-        assert (await agent.handshake(CardQuery(), WAIT)).card is None
-    async with running(spec(card="none")) as agent:
-        assert await agent.handshake(CardQuery(), WAIT) == await agent.handshake(CardQuery(), WAIT)
-
-
 # ---- Several processes -----------------------------------------------------------------------------------------------
 
 
@@ -249,26 +209,6 @@ async def test_other_calls_go_to_the_process_with_the_fewest_open_ones() -> None
 
 
 # ---- Processes of a tenant's own -------------------------------------------------------------------------------------
-
-
-async def variables(agent: Agent, tenant: str) -> dict[str, Any]:
-    rpc = await agent.pool(tenant).rpc(None, None, WAIT)
-    parts = (await say(rpc, "environment"))["message"]["parts"]
-    environ: dict[str, Any] = parts[1]["data"]["environ"]
-    return environ
-
-
-async def test_tenants_share_processes_unless_the_file_says_otherwise() -> None:
-    async with running(spec()) as agent:
-        assert agent.pool("acme") is agent.pool("globex")
-        assert TENANT_VARIABLE not in await variables(agent, "acme")
-    async with running(spec(per_tenant=True)) as agent:
-        assert (await variables(agent, "acme"))[TENANT_VARIABLE] == "acme"
-        assert (await variables(agent, "globex"))[TENANT_VARIABLE] == "globex"
-        # The process that shows the card is of neither.
-        assert (await agent.handshake(CardQuery(), WAIT)).card is not None
-        assert {tenant for tenant, _ in agent.runners()} == {"acme", "globex", ""}
-        assert TENANT_VARIABLE not in await variables(agent, "")
 
 
 async def test_the_idle_tenant_that_called_least_recently_makes_room_and_never_one_at_work(tmp_path: Path) -> None:

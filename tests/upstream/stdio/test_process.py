@@ -3,12 +3,10 @@
 import asyncio
 import logging
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +17,6 @@ from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
-FOREVER = "trap '' TERM; echo up; while :; do sleep 1; done"
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
@@ -75,20 +72,6 @@ def shell(script: str) -> tuple[str, ...]:
     return ("sh", "-c", script)
 
 
-async def test_what_is_written_is_read_and_what_it_says_is_heard() -> None:
-    async with started("cat") as cat:
-        cat.process.write(b"hello\n")
-        assert await cat.output.line() == "hello"
-        cat.process.close_input()
-        assert await cat.exit() == 0
-
-
-@for_each(("script", "status"), [("exit 7", 7), ("kill -9 $$", -9)])
-async def test_the_exit_is_told(script: str, status: int) -> None:
-    async with started(*shell(script)) as agent:
-        assert await agent.exit() == status
-
-
 @for_each(
     ("words", "folder", "why"),
     [
@@ -103,34 +86,6 @@ async def test_what_cannot_be_started_says_why(words: tuple[str, ...], folder: s
         Process(Command(words, folder, ENVIRONMENT))
 
 
-@for_each("script", ["sleep 1000 & echo $!; exit 0", "sleep 1000 & echo $!; wait"])
-async def test_the_whole_group_ends_with_the_process_or_by_its_signal(script: str) -> None:
-    async with started(*shell(script)) as agent:
-        child = int(await agent.output.line())
-        if "wait" in script:
-            agent.process.signal(signal.SIGTERM)
-        assert await agent.exit() in (0, -15)
-        assert not runs(child)
-
-
-async def test_a_process_that_ignores_the_signal_and_its_input_is_killed() -> None:
-    async with started(*shell(FOREVER)) as agent:
-        assert await agent.output.line() == "up"
-        agent.process.close_input()
-        agent.process.signal(signal.SIGTERM)
-        agent.process.write(b"too late")
-        assert not await agent.process.has_exited(0.05)
-
-
-async def test_what_is_not_read_waits_and_a_closed_input_is_told() -> None:
-    async with started(*shell("echo up; sleep 1000")) as agent:
-        await agent.output.line()
-        agent.process.write(b"x" * 1_000_000)
-        assert agent.process.unread > 0
-    async with started(*shell("exec <&-; echo up; sleep 1000")) as agent:
-        await asyncio.wait_for(agent.input_closed.wait(), WAIT)
-
-
 async def test_the_signals_of_the_agent_are_the_usual_ones_and_it_has_no_descriptor_but_its_pipes() -> None:
     program = "import os, signal; print(signal.getsignal(signal.SIGTERM).name, signal.getsignal(signal.SIGPIPE).name, "
     program += "[each for each in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{each}')])"
@@ -139,23 +94,6 @@ async def test_the_signals_of_the_agent_are_the_usual_ones_and_it_has_no_descrip
     # Python itself ignores SIGPIPE.
     assert line.startswith("SIG_DFL 1 ")
     assert sorted(eval(line.partition("[")[1] + line.partition("[")[2])) == ["0", "1", "2"]
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-async def test_nothing_is_left_open() -> None:
-    before = 0
-    for number in range(3):
-        async with started(*shell(FOREVER)):
-            pass
-        with pytest.raises(ProcessStartFailed):
-            Process(Command(("/no/such/program",), "/", ENVIRONMENT))
-        await asyncio.sleep(0)
-        # What the loop opens once is open after the first.
-        before = before if number else descriptors()
-        assert descriptors() <= before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -13,7 +13,6 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import (
     NoHealthyBackend,
     Overloaded,
-    UpstreamProtocol,
     UpstreamReset,
     UpstreamTimeout,
 )
@@ -76,20 +75,6 @@ async def whole(response: Response) -> Any:
     return json.loads(await response.read(10_000_000, 10))
 
 
-async def test_a_call_goes_out_under_an_id_of_the_gateways_and_comes_back_under_its_own() -> None:
-    agent = Agent()
-    response = agent.ask(b'"mine"')
-    [frame] = agent.frames
-    assert frame.header(b"a2a-version") == b"1.0"
-    sent = json.loads(frame.content)
-    assert (sent["id"], sent["method"], sent["params"]) == ("g-1", "GetTask", {"id": "t"})
-    agent.answer({"id": "t", "status": {"state": "TASK_STATE_WORKING"}})
-    assert (await whole(response))["id"] == "mine"
-    assert (response.status, response.header(b"content-type")) == (200, b"application/json")
-    assert agent.rpc.calls == 0
-    assert agent.learnt == [("t", None)]
-
-
 async def test_a_call_that_is_given_up_is_forgotten_and_what_comes_for_it_is_late() -> None:
     agent = Agent()
     response = agent.ask()
@@ -106,25 +91,6 @@ async def test_an_answer_to_no_call_is_dropped_and_counted(identity: object) -> 
     agent.ask()
     agent.say({"jsonrpc": "2.0", "id": identity, "result": {}})
     assert (agent.dropped["late"], agent.dropped["stray"], agent.rpc.calls) == (0, 1, 1)
-
-
-@for_each(
-    "said",
-    [
-        b'{"jsonrpc": "2.0", "id": "g-1", "result": {"score": NaN}}',
-        b'{"id":"g-1","jsonrpc":"2.0","result":%b}' % (b"[" * 100_000 + b"]" * 100_000),
-        b'{"result": {"score": Infinity}, "id": "g-1", "jsonrpc": "2.0"}\n',
-    ],
-)
-async def test_who_is_answered_by_what_is_no_json_is_told_and_nobody_else(said: bytes) -> None:
-    agent = Agent()
-    response, other = agent.ask(), agent.ask()
-    agent.rpc.data_received(encode(said, Framing.LSP))
-    with pytest.raises(UpstreamProtocol):
-        await whole(response)
-    assert (agent.rpc.calls, agent.dropped["stray"], agent.rpc.is_open) == (1, 1, True)
-    agent.answer({"id": "t"})
-    assert (await whole(other))["result"] == {"id": "t"}
 
 
 async def test_a_request_of_the_agents_own_is_refused_but_not_without_end() -> None:
@@ -192,26 +158,6 @@ async def test_a_request_of_the_gateways_own_has_its_time() -> None:
         await agent.rpc.request("ping", b"", Version.V1_0, 0.01)
 
 
-async def test_the_first_frame_may_be_asked_for_whatever_it_is() -> None:
-    agent = Agent()
-    first = agent.rpc.expect_first()
-    agent.say({"name": "a card"})
-    assert json.loads(await first) == {"name": "a card"}
-
-
-async def test_closing_fails_calls_with_the_fault_that_is_given() -> None:
-    agent = Agent()
-    response = agent.ask()
-    first = agent.rpc.expect_first()
-    agent.rpc.close(NoHealthyBackend("gone"))
-    agent.rpc.close(UpstreamReset("again"))
-    with pytest.raises(NoHealthyBackend):
-        await whole(response)
-    assert first.cancelled()
-    agent.rpc.data_received(b"\x00")
-    assert isinstance(agent.rpc.broken.result(), str)
-
-
 async def test_notifications_of_its_own_are_dropped_however_many_there_are() -> None:
     agent = Agent()
     for number in range(MOST_STRAYS + 1):
@@ -243,14 +189,6 @@ async def events(response: Response, seconds: float = 10) -> list[Any]:
     assert response.header(b"content-type") == b"text/event-stream"
     await response.flow(take, settle, seconds)
     return [json.loads(event.removeprefix(b"data: "))["result"] for event in found.split(b"\n\n") if event]
-
-
-async def test_a_stream_that_begins_with_an_error_is_none() -> None:
-    agent = Agent()
-    response = agent.stream()
-    agent.say({"jsonrpc": "2.0", "id": agent.id(), "error": {"code": -32001, "message": "no such task"}})
-    assert (await whole(response))["error"]["code"] == -32001
-    assert response.header(b"content-type") == b"application/json"
 
 
 async def test_an_event_that_may_be_the_last_is_if_nothing_follows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,20 +6,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from gateway.a2a.bindings.jsonrpc import open_envelope, read_call
-from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import BodyTooLarge, NoHealthyBackend
+from gateway.a2a.fault import BodyTooLarge
 from gateway.a2a.framing.lsp import Framing
 from gateway.a2a.paths import PathCall
 from gateway.principal import Principal
 from gateway.upstream.stdio.agent import Agent, Spec
 from gateway.upstream.stdio.upstream import StdioUpstream
-from gateway.upstream.upstream import Caller, IdentityNames, PreparedHeaders, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, IdentityNames, Timeouts, Treatment
 from tests.table import for_each
 from tests.upstream.stdio.specs import spec
 
@@ -111,16 +109,6 @@ async def test_the_agent_gets_the_headers_of_an_allow_list_and_who_calls() -> No
             }
 
 
-async def test_with_tracing_the_agent_gets_the_context_of_the_attempt_and_not_the_clients() -> None:
-    own = TRACE[:-4] + b"2-01"
-    call = sending("headers")
-    async with upstream(spec()) as made:
-        traced = replace(CALLER, traceparent=own, prepared=PreparedHeaders())
-        response = await made.send(call, made.interface(call, (DIALECT,)), HEAD, traced)
-        headers = json.loads(await response.read(100_000, 30))["result"]["message"]["parts"][1]["data"]["headers"]
-    assert headers["traceparent"] == own.decode() != TRACE.decode()
-
-
 async def test_headers_of_a_client_that_are_too_long_for_a_frame_stay_behind() -> None:
     head = Head("POST", b"/notes", headers=((b"baggage", b"x" * 4096), (b"traceparent", TRACE)))
     async with upstream(spec()) as made:
@@ -162,27 +150,3 @@ async def test_the_tenant_is_what_the_file_says(rule: str | None, expected: str 
     async with upstream(spec(), Treatment(tenant=rule)) as made:
         params = (await told(made, sending("headers", tenant="house"), HEAD))["params"]
     assert params.get("tenant") == expected
-
-
-async def test_what_serves_is_active_and_what_rests_is_idle() -> None:
-    async with upstream(spec("says-nothing", processes=1)) as made:
-        assert (made.active, made.idle) == (0, 0)
-        await told(made, sending("headers"), HEAD)
-        assert (made.active, made.idle) == (0, 1)
-        call = sending("nothing")
-        rpc = made.agent.pool("acme").rpc_nowait()
-        assert rpc is not None
-        received = read_message(call.body)
-        assert received is not None
-        response = rpc.ask(call, received.members, b"", Version.V1_0)
-        assert (made.active, made.idle) == (1, 0)
-        [report] = made.report()
-        assert (report["state"], report["calls"], report["starts"], report["ended"]) == ("ready", 1, 1, None)
-        response.close()
-
-
-async def test_nothing_is_sent_where_no_process_gets_ready() -> None:
-    timeouts = Timeouts(connect=0.01, first_byte=1.0, send=1.0, stream_idle=1.0, total=1.0)
-    async with upstream(spec("never-starts"), timeouts=timeouts) as made:
-        with pytest.raises(NoHealthyBackend):
-            await told(made, sending("headers"), HEAD)
