@@ -67,30 +67,14 @@ def test_a_url_says_where_it_is_and_how_it_is_entered(url: str, address: RedisAd
 @for_each(
     "url",
     [
-        "",
-        "http://h",
-        "redis://",
-        "redis://:s3cret@",
-        "redis://:s3cret@h:70000",
-        "redis://:s3cr/et@h",
-        "redis://s3cret@h",
-        "redis://:s3cret%ff@h",
-        "redis://:s3cret@h/x",
-        "redis://:s3cret@h/1/2",
-        "redis://:s3cret@h#1",
-        "redis://:s3cret@h?password=s3cret",
-        "redis://:s3cret@h?db=1&db=2",
-        "redis://:s3cret@h?db",
-        "redis://:s3cret@h?ssl_ca_certs=/ca",
-        "redis://:s3cret@h?prefix={b}",
-        "redis://:s3cret@h?prefix=",
-        "redis://:s3cret@h h",
-        "redis://:s3cret@h,i",
-        "memory",
-        "unix://:s3cret@h/run/redis.sock",
-        "unix:run/redis.sock",
+        "", "http://h", "redis://", "redis://:s3cret@", "redis://:s3cret@h:70000", "redis://:s3cr/et@h",
+        "redis://s3cret@h", "redis://:s3cret%ff@h", "redis://:s3cret@h/x", "redis://:s3cret@h/1/2",
+        "redis://:s3cret@h#1", "redis://:s3cret@h?password=s3cret", "redis://:s3cret@h?db=1&db=2",
+        "redis://:s3cret@h?db", "redis://:s3cret@h?ssl_ca_certs=/ca", "redis://:s3cret@h?prefix={b}",
+        "redis://:s3cret@h?prefix=", "redis://:s3cret@h h", "redis://:s3cret@h,i", "memory",
+        "unix://:s3cret@h/run/redis.sock", "unix:run/redis.sock",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_url_of_a_redis_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(StoreBroken) as refused:
         read_address(url)
