@@ -219,6 +219,14 @@ async def test_whatever_breaks_is_tried_again(script: object) -> None:
         await backend.all_gone()
 
 
+async def test_where_nobody_listens_it_is_tried_again() -> None:
+    port = refused_port()
+    async with webhook(answers(OK)) as backend:
+        backend.port, kept = port, backend.port
+        assert (await post(backend)).result is DeliveryResult.RETRIED
+        backend.port = kept
+
+
 @for_each(
     "script",
     [

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.push.delivery import DeliveryResult, DeliveryRetryPolicy, Outcome, WebhookDelivery
-from gateway.push.queue import BODY, DUPLICATE_FOR, ENTRY, MOST_LEASED, MOST_WAITING, Enqueued
+from gateway.push.queue import BODY, DUPLICATE_FOR, ENTRY, MOST_LEASED, Enqueued
 from gateway.push.subscription import KIND as SUBSCRIPTION
 from gateway.push.subscription import Subscription
 from gateway.tasks.sqlite import SqliteStore
@@ -37,21 +37,6 @@ async def sent(works: Works, number: int) -> list[bytes]:
 
 
 # ---- Attempts --------------------------------------------------------------------------------------------------------
-
-
-async def test_a_notification_is_delivered_and_nothing_of_it_stays(store: Store) -> None:
-    works = Works(store, Receiver(OK))
-    await keep(store, subscription())
-    async with running(works.queue):
-        await works.put(subscription(), b"{}")
-        ((key, _),) = await store.group(ENTRY, subscription().key, 2)
-        delivery = await works.receiver.next()
-        assert (delivery.body, delivery.task_id, delivery.attempt) == (b"{}", "task-7", 1)
-        assert (delivery.config, delivery.content_type) == (subscription().config, "application/json")
-        assert len(delivery.id) == 32
-        assert await works.count() == "delivered"
-        assert await store.note(BODY, key) is None
-        assert await store.note(ENTRY, key) is None
 
 
 async def test_a_failed_attempt_is_repeated_after_a_pause_under_the_same_id(store: Store) -> None:
@@ -169,6 +154,23 @@ async def test_a_defect_is_tried_again_and_stops_nothing_else(store: Store, capl
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_defect_outside_of_an_attempt_stops_nothing_else(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    def entitled(asked: Subscription) -> bool:
+        return asked.key == subscription("b").key or bool(1 // 0)
+
+    works = Works(store, Receiver(OK), entitled=entitled)
+    await keep(store, subscription("a"), subscription("b"))
+    async with running(works.queue):
+        await works.put(subscription("a"), b"bad")
+        await works.put(subscription("b"), b"good")
+        assert await works.count() == "delivered"
+        await works.turn()
+    assert "ZeroDivisionError" in caplog.text
+    assert await works.left(subscription("a")) == 1
+
+
 # ---- Order -----------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +221,19 @@ async def test_a_note_that_cannot_be_read_is_dead_and_stops_nothing_else(store: 
     assert await works.left(subscription("a")) == 0
 
 
+async def test_a_notification_behind_one_that_cannot_be_read_is_sent(store: Store) -> None:
+    works = Works(store, Receiver())
+    await keep(store, subscription())
+    async with running(works.queue):
+        await works.put(subscription(), b"1")
+        assert await sent(works, 1) == [b"1"]
+        ((first, _),) = await store.group(ENTRY, subscription().key, 1)
+        await store.keep(Note(ENTRY, first + "-poison", b"{}", "acme", subscription().key))
+        await works.put(subscription(), b"2")
+        works.receiver.outcomes.put_nowait(OK)
+        assert await sent(works, 1) == [b"2"]
+
+
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
 
 
@@ -243,13 +258,6 @@ async def test_of_duplicates_at_the_same_time_one_is_taken() -> None:
     found = await asyncio.gather(*(works.try_put(subscription(), b"{}") for _ in range(3)))
     assert sorted(each.value for each in found) == ["duplicate", "duplicate", "taken"]
     assert await works.left(subscription()) == 1
-
-
-async def test_no_more_wait_for_a_webhook_than_may(store: Store) -> None:
-    works = Works(store, Receiver())
-    await works.put(subscription("a"), *(b"%d" % number for number in range(MOST_WAITING)))
-    assert await works.try_put(subscription("a"), b"x") is Enqueued.FULL
-    await works.put(subscription("b"), b"x")
 
 
 # ---- Tenants ---------------------------------------------------------------------------------------------------------

@@ -297,6 +297,13 @@ async def test_what_is_no_notification_of_the_task_is_refused_and_counted(body: 
     assert bool(await desk.waiting(registered)) is not refused
 
 
+async def test_what_cannot_be_told_to_the_client_s_generation_is_refused() -> None:
+    desk = Desk()
+    registered = await desk.register(dialect=V0_3)
+    assert await desk.post(registered, b'{"task":{"id":"task-7","status":{"state":"TASK_STATE_NO"}}}') == 400
+    assert desk.counted == [("crm", "refused")]
+
+
 async def test_a_task_that_is_another_s_is_not_told() -> None:
     desk = Desk()
     desk.owned = False

@@ -193,6 +193,11 @@ async def test_one_private_address_is_one_too_many(found: list[str]) -> None:
     assert denied.value.message == unknown.value.message
 
 
+async def test_a_name_without_any_address_is_not_resolved() -> None:
+    with pytest.raises(Unresolved):
+        await policy(hooks_example=[]).refuse_address(HOOKS)
+
+
 async def test_an_address_is_judged_without_asking_anybody() -> None:
     names = Names()
     judge = WebhookPolicy(resolve=names)
@@ -268,12 +273,6 @@ def test_an_address_is_as_public_as_the_one_of_ipv4_that_it_holds(held: IPv4Addr
         assert is_public(ip_address(prefix | int(held))) == is_public(held)
     if is_public(ip_address((0x2606_4700 << 96) | (0x5EFE << 32) | int(held))):
         assert is_public(held)
-
-
-@given(st.ip_addresses())
-def test_what_is_public_may_be_called(address: object) -> None:
-    found = ip_address(str(address))
-    assert is_dialable(found) or not is_public(found)
 
 
 # ---- Names -----------------------------------------------------------------------------------------------------------

@@ -118,14 +118,6 @@ async def test_the_log_says_which_rule_a_webhook_broke_and_no_more_of_it_than_it
             assert "hunter2" not in str(line)
 
 
-async def test_what_the_file_allows_passes_to_the_agent_as_it_is() -> None:
-    async with site(ALLOWED) as there:
-        task = (await there.send("acme"))["id"]
-        answer = await there.call("acme", "CreateTaskPushNotificationConfig", taskId=task, url=there.hook, token="t")
-        assert answer.json["result"]["url"] == there.hook
-        assert there.agent.configs[task][task]["token"] == "t"
-
-
 async def test_where_none_are_sent_none_can_be_set() -> None:
     async with site("push: { mode: none }") as there:
         task = (await there.send("acme"))["id"]
