@@ -47,13 +47,6 @@ async def test_calls_in_a_row_share_one_connection() -> None:
         assert (pool.active, pool.idle) == (0, 1)
 
 
-async def test_a_connection_is_free_as_soon_as_its_answer_is_there() -> None:
-    async with pooled(answers(OK), PoolLimits(connections=1)) as (_, pool):
-        unread = await send(pool)
-        assert await ask(pool) == b"ok"
-        assert await unread.read(10, WAIT) == b"ok"
-
-
 @undisturbed(0.05)
 async def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> None:
     async with pooled(answers(OK), PoolLimits(idle=0.2)) as (backend, pool):

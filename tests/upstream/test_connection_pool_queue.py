@@ -53,18 +53,6 @@ async def test_who_waits_for_a_new_connection_takes_the_place_of_the_one_that_co
         assert (pool.active, pool.idle) == (0, 1)
 
 
-async def test_a_newcomer_does_not_overtake_the_queue() -> None:
-    limits = PoolLimits(connections=1, queue_timeout=WAIT)
-    async with pooled(in_turn(answers_and_hangs(STREAM), answers(OK)), limits) as (backend, pool):
-        response = await send(pool)
-        queued = start(pool, b"queued")
-        await asyncio.sleep(0)
-        response.close()
-        late = start(pool, b"late")
-        await asyncio.gather(queued, late)
-        assert [received.body for received in backend.requests] == [b"{}", b"queued", b"late"]
-
-
 async def test_a_full_queue_refuses_at_once() -> None:
     limits = PoolLimits(connections=1, queue=2, queue_timeout=60.0)
     async with pooled(answers_and_hangs(), limits) as (backend, pool):
@@ -115,21 +103,6 @@ async def test_a_slot_given_to_a_call_that_is_cancelled_goes_on() -> None:
         assert await (await second).read(10, WAIT) == b"ok"
         with pytest.raises(asyncio.CancelledError):
             await first
-        assert (pool.active, pool.idle) == (0, 1)
-
-
-async def test_a_connection_that_dies_while_it_is_handed_over_is_replaced() -> None:
-    async with pooled(answers(OK), PoolLimits(connections=1, queue_timeout=WAIT)) as (backend, pool):
-        stream = await send(pool)
-        await stream.read(10, WAIT)
-        connection = pool.newest()
-        assert connection is not None
-        queued = start(pool)
-        await asyncio.sleep(0)
-        pool.settled(connection, reusable=True)  # handed to who waits
-        connection.buffer_updated(0)
-        assert await (await queued).read(10, WAIT) == b"ok"
-        assert len(backend.wires) == 2
         assert (pool.active, pool.idle) == (0, 1)
 
 

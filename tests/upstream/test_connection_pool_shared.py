@@ -145,17 +145,6 @@ async def test_the_gateway_itself_ends_nobodys_stream() -> None:
         assert open_ones(streams) == [True, True]
 
 
-async def test_a_place_that_comes_free_in_time_ends_nobodys_stream() -> None:
-    async with limited(2) as (_, pool):
-        streams = [await stream(pool, "acme") for _ in range(2)]
-        call = asyncio.get_running_loop().create_task(plain(pool, "globex"))
-        await asyncio.sleep(0)
-        assert pool.waiting == 1
-        streams[0].close()
-        assert await call == b"ok"
-        assert streams[1].fault is None
-
-
 async def test_there_are_never_more_connections_than_the_limit_whoever_asks() -> None:
     async with limited(3) as (_, pool):
         most = 0

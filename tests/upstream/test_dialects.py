@@ -71,13 +71,6 @@ def test_an_agent_whose_card_is_unread_is_called_in_the_clients_own_dialect_wher
     assert where(dialects(url="http://agent:8000"), rpc("GetTask", {"id": "t"})).path == "/"
 
 
-def test_a_client_of_grpc_is_translated_for_an_agent_over_http_also_while_its_card_is_unread() -> None:
-    assert where(dialects(), over_grpc(Operation.GET_TASK)) == Interface(RPC, "/base")
-    assert where(dialects(), over_grpc(Operation.GET_TASK, Version.V0_3)) == Interface(RPC_0_3, "/base")
-    assert where(dialects(binding=Binding.REST), over_grpc(Operation.GET_TASK)) == Interface(REST, "/base")
-    assert where(dialects(version=Version.V0_3), over_grpc(Operation.GET_TASK)) == Interface(RPC_0_3, "/base")
-
-
 def test_what_the_file_says_holds_while_the_card_is_unread() -> None:
     agent = dialects(binding=Binding.JSONRPC)
     assert where(agent, rpc("GetTask", {"id": "t"})).dialect == RPC
@@ -151,21 +144,6 @@ def test_an_agent_that_speaks_nothing_known_here_is_refused_without_its_address(
         assert "secret" not in caught.value.message
 
 
-def test_names_of_two_generations_go_to_the_one_that_the_agent_speaks() -> None:
-    call = rpc("tasks/get", {"id": "t"})
-    assert spellings(call) == (RPC_0_3, RPC_0_1)
-    assert where(dialects(offers((RPC_0_1, "http://agent:8000/"))), call).dialect == RPC_0_1
-    config = {"pushNotificationConfig": {"url": "https://hooks.example.net/"}}
-    for method, params, meant in (
-        ("tasks/pushNotification/get", {"id": "t"}, RPC_0_1),
-        ("tasks/pushNotification/set", {"id": "t", **config}, RPC_0_1),
-        ("tasks/pushNotification/get", {"id": "t", "pushNotificationConfigId": "c"}, RPC_0_3),
-        ("tasks/pushNotification/set", {"taskId": "t", **config}, RPC_0_3),
-    ):
-        assert spellings(rpc(method, params)) == (meant,)
-    assert spellings(rpc("GetTask", {"id": "t"})) == (RPC,)
-
-
 # ---- Behind an address of gRPC ---------------------------------------------------------------------------------------
 
 
@@ -191,26 +169,6 @@ def test_as_long_as_nobody_says_otherwise_it_speaks_as_a_client_of_grpc_or_1_0(
     cards: Cards | None, call: Call, assumed: Dialect
 ) -> None:
     assert where(behind_grpc(cards), call) == Interface(assumed, "/")
-
-
-@for_each("cards", [None, offers((GRPC_1_0, "agent:50051"))])
-def test_the_version_that_the_file_writes_holds_whatever_a_card_says(cards: Cards | None) -> None:
-    agent = behind_grpc(cards, version=Version.V0_3)
-    assert list(agent.interfaces()) == [GRPC_0_3]
-    for call in (over_grpc(Operation.GET_TASK), rpc("GetTask", {"id": "t"})):
-        assert where(agent, call).dialect == GRPC_0_3
-    with pytest.raises(MethodNotAllowed, match=r"this agent speaks A2A 0\.3, which has no ListTasks"):
-        where(agent, rpc("ListTasks", {}))
-
-
-def test_a_client_of_grpc_is_relayed_where_its_generation_is_spoken() -> None:
-    both = behind_grpc(offers((GRPC_1_0, "agent:50051"), (GRPC_0_3, "agent:50051")))
-    for version in (Version.V1_0, Version.V0_3):
-        assert where(both, over_grpc(Operation.GET_TASK, version)).dialect.version is version
-    old = behind_grpc(offers((GRPC_0_3, "agent:50051")))
-    assert where(old, over_grpc(Operation.GET_TASK)).dialect == GRPC_0_3
-    with_json = dialects(offers((RPC_0_3, "http://agent:8000/base"), (GRPC_1_0, "agent:50051")))
-    assert where(with_json, over_grpc(Operation.GET_TASK)).dialect == RPC_0_3
 
 
 # ---- The tenant ------------------------------------------------------------------------------------------------------

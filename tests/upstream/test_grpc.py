@@ -18,7 +18,7 @@ from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
 from gateway.a2a.call import Call, Head
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.operation import CALLABLE, Operation
+from gateway.a2a.operation import Operation
 from gateway.principal import Principal
 from gateway.upstream.dialects import spellings
 from gateway.upstream.grpc import GrpcUpstream
@@ -111,18 +111,6 @@ async def real(agent: GrpcAgent, **more: Any) -> AsyncIterator[GrpcUpstream]:
 # ---- The method ------------------------------------------------------------------------------------------------------
 
 
-@for_each("operation", CALLABLE)
-async def test_sends_wait_long_and_streams_have_no_end(operation: Operation) -> None:
-    asked = await sent(replace(get_task(), operation=operation))
-    patience = 300 if operation.sends else 200
-    if operation.streams:
-        assert (asked["first"], asked["timeout"]) == (patience, None)
-    else:
-        assert asked["timeout"] == patience
-        short = Timeouts(connect=5, first_byte=200, send=300, stream_idle=400, total=100)
-        assert (await sent(replace(get_task(), operation=operation), timeouts=short))["timeout"] == 100
-
-
 @for_each(("given", "seconds"), [(2.0, 2.0), (3600.0, 200), (7e-6, 7e-6), (0.0, 0.0), (None, 200)])
 async def test_the_agent_is_told_the_shorter_of_two_deadlines(given: float | None, seconds: float) -> None:
     head = Head("POST", b"/", grpc=method_of(Operation.GET_TASK, Version.V1_0), timeout=given)
@@ -152,36 +140,6 @@ async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_
 
 
 # ---- The tenant ------------------------------------------------------------------------------------------------------
-
-ASKS = offers((GRPC, "agent:50051", "inside"))
-
-
-@for_each(
-    ("treatment", "cards", "told", "gets"),
-    [
-        (None, None, "acme", ""),
-        (None, None, "", ""),
-        (None, ASKS, "acme", "inside"),
-        (None, ASKS, "", "inside"),
-        (None, ASKS, "inside", "inside"),
-        ("strip", ASKS, "acme", ""),
-        ("keep", ASKS, "acme", "acme"),
-        ("keep", None, "", ""),
-        ("other", None, "acme", "other"),
-        ("other", None, "", "other"),
-    ],
-)
-async def test_an_agent_gets_the_tenant_that_the_file_or_its_card_asks_for(
-    treatment: str | None, cards: Cards | None, told: str, gets: str
-) -> None:
-    call = get_task(told)
-    asked = await sent(call, cards=cards, treatment=Treatment(treatment))
-    message = a2a_pb2.GetTaskRequest.FromString(asked["message"])
-    assert (message.tenant, message.id) == (gets, "t")
-    if told == gets:
-        assert asked["message"] is call.body
-    agent = upstream(cards=cards, treatment=Treatment(treatment))
-    assert agent.restores_tenant(call, agent.interface(call, (GRPC,))) == (told != gets)
 
 
 @for_each(
@@ -262,14 +220,6 @@ async def test_the_agent_gets_allowed_metadata_and_the_gateways_own_and_no_other
     ]
     assert told == dict(expected)
     assert "grpc-go" not in str(asked.told("user-agent"))
-
-
-async def test_extensions_and_version_are_said_as_the_agents_generation_does() -> None:
-    head = Head("POST", b"/", headers=((b"a2a-extensions", b"https://e.test/a"), (b"a2a-version", b"1.0")))
-    metadata = dict((await sent(old_get_task(), head))["metadata"])
-    assert metadata["a2a-version"] == "0.3"
-    assert metadata["x-a2a-extensions"] == "https://e.test/a"
-    assert "a2a-extensions" not in metadata
 
 
 @for_each("pair", [(b"x-key", b"a\tb"), (b"x-key", b"\xe9"), (b"x-key-bin", b"a"), (b"grpc-key", b"a")])

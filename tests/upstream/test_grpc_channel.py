@@ -152,17 +152,6 @@ async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> 
         assert agent.asked == []
 
 
-async def test_plain_text_is_not_spoken_to_who_expects_tls_nor_the_other_way_round() -> None:
-    authority = trustme.CA()
-    async with grpc_agent(ECHO, tls=serving(authority, "localhost")) as secure, grpc_agent(ECHO) as plain:
-        for port, scheme in ((secure.port, "grpc"), (plain.port, "grpcs")):
-            channel = GrpcChannel(f"{scheme}://localhost:{port}", connect=1, roots=authority.cert_pem.bytes())
-            with pytest.raises(UpstreamConnect):
-                await ask(channel)
-            await channel.aclose()
-        assert secure.asked == plain.asked == []
-
-
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from gateway.a2a.bindings.grpc_status import Status
-from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect, UpstreamProtocol, UpstreamReset, UpstreamTimeout
+from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamProtocol, UpstreamReset, UpstreamTimeout
 from gateway.upstream.grpc_library import aio, grpc
 from gateway.upstream.grpc_reply import own_status, passed
-from gateway.upstream.outlier_detection import Away, DeadlinePassed
+from gateway.upstream.outlier_detection import DeadlinePassed
 from gateway.upstream.response import late
 from tests.table import for_each
 
@@ -49,29 +49,6 @@ def test_servers_that_stop_cancel_without_a_word() -> None:
     assert read(grpc.StatusCode.CANCELLED, "", ("grpc-status-details-bin", INFO)).code == 1
 
 
-@for_each(
-    "code",
-    ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS"],
-)
-def test_some_codes_are_the_agents_whatever_they_say(code: str) -> None:
-    text = "Stream removed (Socket closed)"
-    assert read(grpc.StatusCode[code], text, unreachable=True, expired=late).message == text
-
-
-def test_what_could_not_be_reached_was_not_reached_unless_there_is_a_connection() -> None:
-    for text in (
-        "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.7:1: Connection refused",
-        "errors resolving agent:1: [field:hostname lookup error:not found]",
-        "DNS resolution failed for agent:1",
-    ):
-        with pytest.raises(UpstreamConnect) as failed:
-            read(grpc.StatusCode.UNAVAILABLE, text, unreachable=True)
-        assert failed.value.message == "the agent could not be reached"
-        assert failed.value.detail == text
-        with pytest.raises(UpstreamReset):
-            read(grpc.StatusCode.UNAVAILABLE, text, unreachable=False)
-
-
 def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     for text, expired, kind in (
@@ -85,13 +62,6 @@ def test_a_deadline_is_the_gateways_where_its_time_is_over() -> None:
             read(code, text, expired=expired)
         assert (type(caught.value), caught.value.detail) == (kind, text)
     assert read(code, "my own tool did not answer").message == "my own tool did not answer"
-
-
-@for_each(("status", "kind"), [(500, UpstreamProtocol), (502, Away), (503, Away), (504, Away)])
-def test_a_page_may_say_that_the_agent_is_not_there(status: int, kind: type[Fault]) -> None:
-    with pytest.raises(UpstreamProtocol) as caught:
-        read(grpc.StatusCode.UNAVAILABLE, f"Received http2 header with status: {status}")
-    assert type(caught.value) is kind
 
 
 @for_each("removed", ["{}", "Stream removed ({})"])
@@ -117,9 +87,3 @@ def test_what_grpc_says_is_known_by_its_words(removed: str, text: str, kind: typ
         read(grpc.StatusCode.UNKNOWN, removed.format(text))
     assert text in caught.value.detail
     assert "RST" not in caught.value.message
-
-
-def test_what_was_removed_was_cut_whatever_the_reason() -> None:
-    text = "Stream removed (for reasons of 2031)"
-    with pytest.raises(UpstreamReset):
-        read(grpc.StatusCode.INTERNAL, text, ("grpc-status-details-bin", INFO))

@@ -21,7 +21,7 @@ from gateway.upstream.grpc_channel import GrpcBounds, GrpcChannel
 from gateway.upstream.grpc_reply import GrpcReply
 from gateway.upstream.outlier_detection import Away, DeadlinePassed, NotAccepted
 from tests.support.http2_server import OK, Http2Server, Script, Turn, http2_server
-from tests.support.scripted import WAIT, refused_port
+from tests.support.scripted import WAIT
 from tests.support.taking import Taking
 from tests.support.undisturbed import undisturbed
 from tests.table import for_each
@@ -72,14 +72,6 @@ def refuse_inside(fault: Fault, *addresses: str) -> None:
 
 
 # ---- Nobody there ----------------------------------------------------------------------------------------------------
-
-
-@KINDS
-async def test_who_is_not_there_cannot_be_reached(ask: Ask) -> None:
-    fault = await fault_of(f"grpc://127.0.0.1:{refused_port()}", ask)
-    assert type(fault) is UpstreamConnect
-    assert fault.message == "the agent could not be reached"
-    assert "Connection refused" in fault.detail
 
 
 @KINDS

@@ -142,13 +142,6 @@ async def test_the_agent_is_told_the_type_that_was_read_not_the_one_that_was_cla
     assert [value for name, value in pool.headers if name == "content-type"] == ["application/json"]
 
 
-async def test_a_client_adds_nothing_to_the_gateways_own_credential() -> None:
-    head = Head("POST", b"/", headers=((b"x-key", b"spoofed"),))
-    treatment = Treatment(credentials=((b"x-key", b"ours"),), forwarded=frozenset({b"x-key"}))
-    pool = await sent(rpc("GetTask", {"id": "t"}), head, treatment=treatment)
-    assert [value for name, value in pool.headers if name == "x-key"] == ["ours"]
-
-
 subjects = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10) | st.sampled_from([" a", "a ", "%20a", "\ta"])
 
 

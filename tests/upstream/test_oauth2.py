@@ -77,28 +77,6 @@ async def test_client_credentials_are_shown_as_the_server_wants_them(client_auth
         }
 
 
-async def test_an_exchange_shows_the_callers_token() -> None:
-    async with source(EXCHANGE) as (tokens, endpoint, _):
-        assert await tokens.token(subject("ada")) == "ada@1"
-        [asked] = endpoint.asked
-        kind = "urn:ietf:params:oauth:token-type:access_token"
-        assert asked.one("grant_type") == "urn:ietf:params:oauth:grant-type:token-exchange"
-        assert (asked.one("subject_token"), asked.one("subject_token_type")) == ("ada", kind)
-        assert (asked.one("requested_token_type"), asked.client) == (kind, ("gw", "s3cret/+ %"))
-
-
-async def test_a_thousand_first_calls_of_ten_callers_make_ten_requests_and_each_gets_its_own() -> None:
-    async with source(EXCHANGE) as (tokens, endpoint, _):
-        endpoint.open.clear()
-        names = [f"caller{number % 10}" for number in range(1000)]
-        waiting = [asyncio.ensure_future(tokens.token(subject(name))) for name in names]
-        await endpoint.until(10)
-        endpoint.open.set()
-        found = await asyncio.gather(*waiting)
-        assert [token.partition("@")[0] for token in found] == names
-        assert len(endpoint.asked) == 10
-
-
 async def test_callers_never_get_each_others_token_whatever_happens() -> None:
     async with source(EXCHANGE) as (tokens, endpoint, times):
         chance = random.Random(8693)
@@ -271,15 +249,6 @@ async def test_there_is_a_bound_on_what_is_kept_and_the_longest_unused_goes_firs
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-
-
-async def test_no_cookie_of_the_endpoint_is_kept() -> None:
-    async with source(EXCHANGE) as (tokens, endpoint, _):
-        body = json.dumps({"access_token": "t", "token_type": "bearer"}).encode()
-        endpoint.answer = lambda _: whole(body, b"set-cookie: session=ada; path=/")
-        for name in ("ada", "bob"):
-            await tokens.token(subject(name))
-        assert [asked.headers.get("cookie") for asked in endpoint.asked] == [None, None]
 
 
 async def test_the_socket_of_a_handshake_that_never_ends_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,29 +9,13 @@ from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
-    answers_and_hangs,
     chunk,
     endless,
-    head,
     in_turn,
     whole,
 )
-from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
-
-# ---- As it comes ---------------------------------------------------------------------------------------------------
-
-
-@undisturbed(0.05)
-async def test_nobody_is_hurried_between_two_reads() -> None:
-    async with pooled(answers_and_hangs(CHUNKS + chunk(b"1"))) as (backend, pool):
-        response = await send(pool, first_byte=0.1)
-        assert await response.chunk(0.1) == b"1"
-        await asyncio.sleep(0.3)  # longer than any deadline there was
-        assert (pool.active, backend.open) == (1, 1)
-        response.close()
-
 
 # ---- Held back -----------------------------------------------------------------------------------------------------
 
@@ -99,13 +83,6 @@ async def test_a_connection_whose_answer_was_none_to_the_call_serves_no_other() 
         response = await send(pool)
         assert await response.read(100, WAIT) == b"of another"
         assert pool.idle == 1
-        response.disown()
-        await assert_dropped(backend, pool)
-
-
-async def test_an_incomplete_answer_can_be_disowned_too() -> None:
-    async with pooled(answers_and_hangs(head(b"content-length: 10") + b"half")) as (backend, pool):
-        response = await send(pool)
         response.disown()
         await assert_dropped(backend, pool)
 

@@ -35,13 +35,6 @@ def refusal(*pieces: bytes) -> str:
 # ---- What is understood --------------------------------------------------------------------------------------------
 
 
-def test_an_answer_without_a_length_ends_with_the_connection() -> None:
-    made = read(head(), b"hel", b"lo")
-    assert not made.ended
-    made.close()
-    assert (made.ended, made.reusable, made.take()) == (True, False, b"hello")
-
-
 def test_identity_is_no_encoding() -> None:
     assert read(whole(b"x", b"content-encoding: Identity ")).ended
 
@@ -68,15 +61,6 @@ def test_chunk_borders_do_not_matter(answer: bytes, cuts: list[int]) -> None:
     assert (at_once.status, at_once.headers, at_once.ended) == (in_pieces.status, in_pieces.headers, in_pieces.ended)
 
 
-def test_a_whole_chunk_is_read_without_being_kept() -> None:
-    made = read(CHUNKS)
-    assert made.chunk(b"5\r\nhello\r\n") == b"hello"
-    assert made.chunk(b"1F\r\n" + b"x" * 31 + b"\r\n") == b"x" * 31
-    assert (made.held, made.ended) == (0, False)
-    made.feed(b"2\r\nho\r\n0\r\n\r\n")
-    assert (made.take(), made.ended, made.reusable) == (b"ho", True, True)
-
-
 UNUSUAL = {
     "half a chunk": b"5\r\nhel",
     "more than a chunk": b"5\r\nhello\r\n1",
@@ -98,11 +82,6 @@ UNUSUAL = {
 @for_each("data", UNUSUAL.values())
 def test_what_is_not_one_whole_chunk_is_left_to_the_parser(data: bytes) -> None:
     assert read(CHUNKS).chunk(data) is None
-
-
-@for_each("begun", [b"5", b"5\r", b"5\r\n", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r", b"5;a", b"0\r\n"])
-def test_within_a_chunk_nothing_is_a_whole_one(begun: bytes) -> None:
-    assert read(CHUNKS, begun).chunk(b"2\r\nho\r\n") is None
 
 
 @given(

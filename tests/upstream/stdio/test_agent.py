@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -188,16 +187,6 @@ async def test_a_call_goes_to_the_process_of_its_task_then_of_its_context() -> N
         assert {pool.rpc_nowait(None, "mine") for _ in range(5)} == {pool.rpc_nowait(None, "mine")}
 
 
-async def test_a_task_whose_process_is_gone_is_asked_elsewhere() -> None:
-    async with running(spec(processes=2)) as agent:
-        pool, rpcs = await ready(agent)
-        task = (await say(rpcs[0], "task"))["task"]
-        assert pool.runners[0].pid is not None
-        os.kill(pool.runners[0].pid, 9)
-        await asyncio.wait_for(rpcs[0].broken, WAIT)
-        assert await pool.rpc(task["id"], task["contextId"], WAIT) is not rpcs[0]
-
-
 async def test_other_calls_go_to_the_process_with_the_fewest_open_ones() -> None:
     async with running(spec("says-nothing", processes=2)) as agent:
         pool, rpcs = await ready(agent)
@@ -227,13 +216,3 @@ async def test_the_idle_tenant_that_called_least_recently_makes_room_and_never_o
             task.cancel()
         await asyncio.wait(tasks)
     assert left(tmp_path) == []
-
-
-async def test_a_tenant_that_waits_for_a_start_makes_no_room() -> None:
-    async with running(spec("never-starts", per_tenant=True, tenants=1)) as agent:
-        waiting = asyncio.ensure_future(agent.pool("acme").rpc(None, None, WAIT))
-        await asyncio.sleep(0)
-        with pytest.raises(Overloaded):
-            agent.pool("globex")
-    with pytest.raises(Draining):
-        await waiting

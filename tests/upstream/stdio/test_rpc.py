@@ -20,7 +20,7 @@ from gateway.a2a.framing.lsp import Frame, FrameDecoder, Framing, encode
 from gateway.a2a.operation import Operation
 from gateway.upstream.response import Response
 from gateway.upstream.stdio import rpc
-from gateway.upstream.stdio.rpc import MOST_STRAYS, MOST_UNREAD, Rpc
+from gateway.upstream.stdio.rpc import MOST_UNREAD, Rpc
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -116,16 +116,6 @@ async def test_a_bad_frame_fails_every_call_and_no_more_are_made(data: bytes) ->
     assert "an invalid frame" in await agent.rpc.broken
 
 
-async def test_the_end_of_either_side_breaks_the_pipe() -> None:
-    for end in (lambda rpc: rpc.connection_lost(None), Rpc.input_closed):
-        agent = Agent()
-        response = agent.ask()
-        end(agent.rpc)
-        with pytest.raises(UpstreamReset):
-            await whole(response)
-        assert "it closed its standard" in agent.rpc.broken.result()
-
-
 async def test_a_line_at_the_very_end_is_an_answer_all_the_same() -> None:
     agent = Agent()
     response = agent.ask()
@@ -156,14 +146,6 @@ async def test_a_request_of_the_gateways_own_has_its_time() -> None:
     assert json.loads(await asking)["error"]["code"] == -32601
     with pytest.raises(UpstreamTimeout):
         await agent.rpc.request("ping", b"", Version.V1_0, 0.01)
-
-
-async def test_notifications_of_its_own_are_dropped_however_many_there_are() -> None:
-    agent = Agent()
-    for number in range(MOST_STRAYS + 1):
-        agent.say({"jsonrpc": "2.0", "method": "log", "params": {"number": number}})
-    assert (agent.dropped["notification"], agent.dropped["stray"], agent.rpc.is_open) == (MOST_STRAYS + 1, 0, True)
-    assert agent.frames == []
 
 
 # ---- Streams ---------------------------------------------------------------------------------------------------------
@@ -202,13 +184,3 @@ async def test_an_event_that_may_be_the_last_is_if_nothing_follows(monkeypatch: 
     for result in (WAITING, WORKING, DONE):
         agent.answer(result)
     assert await events(response) == [WAITING, WORKING, DONE]
-
-
-async def test_a_caller_that_is_cancelled_has_its_call_forgotten() -> None:
-    agent = Agent()
-    waiting = asyncio.ensure_future(agent.ask().head(asyncio.get_running_loop().time() + 10))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert (agent.rpc.calls, agent.rpc.is_open) == (0, True)

@@ -133,12 +133,6 @@ async def test_a_call_whose_credential_is_too_long_for_a_header_is_refused_alone
         assert "headers" in await told(made, sending("headers"), HEAD)
 
 
-async def test_the_callers_credential_goes_along_where_the_file_says_so() -> None:
-    async with upstream(spec(), Treatment(forward_caller=True, forwarded=frozenset({b"x-secret"}))) as made:
-        headers = (await told(made, sending("headers"), HEAD))["headers"]
-    assert (headers["authorization"], headers["x-secret"]) == ("Bearer client", "1")
-
-
 async def test_a_line_has_no_header() -> None:
     how = spec("behaves", "--framing", "ndjson", framing=Framing.NDJSON)
     async with upstream(how) as made:
