@@ -1,22 +1,12 @@
 import pytest
 
 from gateway.a2a.progress import Progress
-from gateway.principal import Principal
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation, context_key
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import LONGEST_ID, Observed, Owner
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_caller_gets_its_mark_once_the_store_has_told_the_secret() -> None:
-    ledger = Ledger(SqliteStore(None))
-    isolation = Isolation(ledger, "crm")
-    ann = Principal("acme", "ann", "api_key")
-    assert isolation.caller(ann).prefix.text == ""
-    await ledger.open()
-    assert isolation.caller(ann).prefix.text.startswith("gw-")
 
 
 def test_a_context_too_long_for_the_ledger_stands_there_as_what_it_hashes_to() -> None:

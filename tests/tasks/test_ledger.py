@@ -15,21 +15,6 @@ pytestmark = pytest.mark.anyio
 ACME, BOB = Owner("acme", "corp/alice"), Owner("acme", "corp/bob")
 
 
-async def test_two_gateways_with_one_store_make_the_same_marks() -> None:
-    store = SqliteStore(None)
-    prefixes = set[str]()
-    for _ in range(2):
-        ledger = Ledger(store)
-        await ledger.open()
-        prefixes.add(ledger.prefix(await ledger.cipher(), "crm", ACME, by_principal=False))
-    assert len(prefixes) == 1
-    (prefix,) = prefixes
-    assert prefix.startswith("gw-")
-    assert prefix.endswith("-")
-    assert len(prefix) == 30
-    assert prefix.isascii()
-
-
 async def test_marks_differ_by_backend_and_tenant_and_where_told_apart_by_principal() -> None:
     ledger = Ledger(SqliteStore(None))
     await ledger.open()

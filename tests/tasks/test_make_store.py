@@ -8,23 +8,6 @@ from gateway.tasks.store import StoreBroken
 from tests.table import for_each
 
 
-@for_each(
-    ("text", "local", "shared"),
-    [
-        ("memory", True, False),
-        ("sqlite:///var/lib/a2a-gateway/state.db", True, False),
-        ("redis://:hunter2@redis:6379/1", False, True),
-        ("unix:///run/redis.sock", False, True),
-    ],
-)
-def test_a_place_has_its_store(text: str, *, local: bool, shared: bool) -> None:
-    state = read_state(text)
-    store = make_store(state)
-    assert (store.local, store.shared) == (local, shared)
-    assert state.is_shared is shared
-    assert "hunter2" not in store.label
-
-
 def test_a_url_that_nobody_checked_is_told_without_being_repeated() -> None:
     with pytest.raises(StoreBroken) as broken:
         make_store(StateUrl("redis", url="redis://user:hun/hunter2@h"))

@@ -203,20 +203,6 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_nothing_to_c
         assert peer.connections == 2
 
 
-async def test_nobody_waits_for_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_client, "PATIENCE", 0.2)
-    async with RedisPeer() as peer, linked(peer.url) as client:
-        peer.answer = lambda _: None
-        with pytest.raises(StateUnavailable) as refused:
-            await client.ask("PING")
-        assert refused.value.detail == "redis: TimeoutError"
-        call = client.ask("PING")
-        with pytest.raises(StateUnavailable):
-            call.send(None)
-        peer.answer = friendly
-        await until_up(client)
-
-
 async def test_a_call_that_was_sent_is_not_sent_again() -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:
         peer.answer = lambda words: None if words[0] == b"ECHO" else friendly(words)
@@ -309,6 +295,18 @@ async def test_it_is_said_every_ten_seconds_that_it_is_down_and_once_that_it_is_
     )
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [f"{down}; calls that need it are refused"] * 3 + [back]
+
+
+async def test_once_it_is_closed_nobody_is_kept_waiting() -> None:
+    async with RedisPeer() as peer:
+        async with linked(peer.url) as client:
+            peer.answer = lambda _: None
+            call = asyncio.ensure_future(client.ask("PING"))
+            await peer.until(lambda: peer.asked[-1] == [b"PING"])
+        with pytest.raises(StateUnavailable):
+            await call
+        with pytest.raises(StateUnavailable):
+            await client.ask("PING")
 
 
 def test_a_name_that_nobody_answers_for_keeps_one_thread_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

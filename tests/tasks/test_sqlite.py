@@ -9,7 +9,7 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.sqlite import SqliteStore
 from gateway.tasks.store import SEEN_AGAIN, Bounds, Note, RecordedOwners
-from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, HOUR, NOW, sighting
+from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, NOW, sighting
 from tests.tasks.contract import Contract
 
 pytestmark = pytest.mark.anyio
@@ -115,27 +115,6 @@ async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(
     assert [each and each.owner for each in await store.tasks("crm", ["t1"])] == [ACME]
 
 
-async def test_notes_end_by_the_clock_that_the_store_was_given(path: Path) -> None:
-    clock = [float(NOW)]
-    store = SqliteStore(path, wall=lambda: clock[0])
-    await store.open()
-    await store.keep(Note("name", "n1", b"old", until=NOW + 10))
-    assert await store.note("name", "n1") == b"old"
-    clock[0] += 10
-    assert await store.note("name", "n1") is None
-    assert await store.settle(Note("name", "n1", b"new")) == b"new"
-    await store.aclose()
-
-
-async def test_a_context_is_forgotten_when_it_was_not_seen_for_long(store: SqliteStore) -> None:
-    await store.record("crm", sighting(ACME, "t1", "c1", "completed"))
-    assert [(it.tasks, it.contexts) for it in await store.figures()] == [(1, 1)]
-    assert await store.expire(NOW + HOUR, Bounds(ended=1, open=DAY), 500) == 1
-    assert await store.context("crm", "c1") == ACME
-    assert await store.expire(NOW + 2 * DAY, Bounds(ended=1, open=DAY), 500) == 1
-    assert await store.figures() == []
-
-
 async def test_expiry_looks_at_a_part_of_the_contexts_at_a_time_and_goes_on_there(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,18 +140,6 @@ async def test_what_takes_long_to_count_is_counted_in_a_thread(
     path.unlink()  # noqa: ASYNC240 - a file of the test
     with pytest.raises(StateUnavailable):
         await store.count("crm", ACME)
-
-
-async def test_a_file_that_is_gone_is_found_out_and_not_made_again(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.tasks.sqlite_file.LOOK_EVERY", 0.0)
-    await store.record("crm", sighting(ACME, "t1"))
-    for each in path.parent.iterdir():
-        each.unlink()
-    with pytest.raises(StateUnavailable):
-        await store.record("crm", sighting(ACME, "t2"))
-    assert not path.exists()  # noqa: ASYNC240 - a file of the test
 
 
 class TestMemory(Contract):

@@ -52,14 +52,6 @@ def test_a_file_is_made_where_there_is_none_and_opened_where_there_is_one(tmp_pa
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_an_empty_file_becomes_one(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    path.touch(0o640)
-    connect(path, 0.0, 0.0).close()
-    assert pragma(path, "user_version") == VERSION
-    assert path.stat().st_mode & 0o777 == 0o640
-
-
 def test_several_processes_may_make_it_at_a_time(tmp_path: Path) -> None:
     start = [sys.executable, "-c", OPENING, str(tmp_path)]
     processes = [

@@ -1,11 +1,8 @@
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from gateway.tasks.ledger import make_store
-from gateway.tasks.state_url import LONGEST_NAME, StateUrl, default_state, may_be_shown, read_state
-from gateway.tasks.store import Observed, Owner, Task
+from gateway.tasks.state_url import StateUrl, default_state, may_be_shown, read_state
 from tests.config.reading import examined, good
 from tests.table import for_each
 
@@ -55,24 +52,6 @@ def test_a_redis_is_dialled_by_its_url_and_named_without_credentials(text: str, 
     assert state.is_shared
     assert state.beside(FOLDER) == state
     assert "hunter2" not in repr(state)
-
-
-def test_a_name_has_room_for_those_of_the_files_beside_it(tmp_path: Path) -> None:
-    longest = tmp_path / ("n" * LONGEST_NAME)
-    assert read_state(f"sqlite://{longest}").path == longest
-    store = make_store(StateUrl("sqlite", longest))
-
-    async def use() -> list[Task | None]:
-        await store.open()
-        try:
-            await store.record("crm", Observed(Owner("acme", "ann"), "t", "c"))
-            return await store.tasks("crm", ("t",))
-        finally:
-            await store.aclose()
-
-    [found] = asyncio.run(use())
-    assert found is not None
-    assert found.owner.tenant == "acme"
 
 
 def test_memory_is_memory() -> None:
