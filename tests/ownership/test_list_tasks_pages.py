@@ -135,17 +135,6 @@ def test_a_task_that_moves_while_the_agent_is_asked_is_told_once() -> None:
     assert found["totalSize"] == 2
 
 
-def test_a_task_that_is_twice_on_one_page_is_told_once() -> None:
-    twice = [task_of("acme", "acme-1"), task_of("globex", "globex-1"), task_of("acme", "acme-1")]
-
-    async def ask(call: Call) -> bytes:
-        return page_of(JSONRPC, twice)
-
-    found = page(listed(), ask)
-    assert ids(found) == ["acme-1"]
-    assert found["totalSize"] == 1
-
-
 # ---- Tokens ----------------------------------------------------------------------------------------------------------
 
 
@@ -250,18 +239,3 @@ def test_nothing_is_asked_for_behind_the_last_task_that_the_ledger_knows() -> No
     assert [task["id"] for task in found["tasks"]] == ["acme-task-000", "acme-task-002"]
     assert (found["totalSize"], found.get("nextPageToken", "")) == (2, "")
     assert len(agent.asked) == 1
-
-
-def test_who_has_no_task_hears_the_agent_all_the_same() -> None:
-    agent = SharedAgent(crowd(*["globex"] * 40), at_most=4)
-    assert page(listed(pageSize=10), agent.ask, counting(0))["tasks"] == []
-    assert len(agent.asked) == 1
-
-
-def test_the_pages_that_follow_are_gone_through_whatever_the_ledger_knows() -> None:
-    """Pages that have moved meanwhile show a task twice, so it is not known how many of them are left."""
-    agent = SharedAgent(crowd(*["acme"] * 3))
-    first = page(listed(pageSize=2), agent.ask, counting(3))
-    second = page(listed(pageSize=1, pageToken=first["nextPageToken"]), agent.ask, counting(1))
-    assert [task["id"] for task in second["tasks"]] == ["acme-task-002"]
-    assert second["totalSize"] == 1

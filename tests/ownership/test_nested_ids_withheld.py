@@ -91,16 +91,6 @@ async def test_what_is_the_callers_or_nobodys_passes(shape: str) -> None:
         assert not await site.finds("acme", "U")
 
 
-async def test_it_is_told_in_the_log_as_any_answer_that_is_withheld() -> None:
-    async with outspoken() as site:
-        await begun(site)
-        answer = await site.says(FOREIGN["a task in its history"], "globex")
-        await site.gateway.until(lambda: any(line["request_id"] == answer.id for line in site.gateway.lines))
-        line = next(line for line in site.gateway.lines if line["request_id"] == answer.id)
-        assert (line["reason"], line["outcome"]) == ("upstream_protocol", "upstream_error")
-        assert "in a message or a detail" in line["detail"]
-
-
 async def test_a_task_of_a_list_whose_history_names_anothers_is_none() -> None:
     async with outspoken() as site:
         await begun(site)

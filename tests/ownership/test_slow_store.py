@@ -10,7 +10,6 @@ import pytest
 
 from tests.ownership.test_task_ownership import MESSAGE, Site, shared
 from tests.support.gateway import JSON, Running, bearer, keys, running
-from tests.support.mark import shows_mark
 from tests.support.scripted import SSE, ScriptedBackend, Wire, chunk, head
 from tests.support.trusting import Trusting
 from tests.support.waited import Waited
@@ -23,19 +22,6 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Waited:
     waited = Waited()
     monkeypatch.setattr("gateway.app.make_store", lambda _state: waited.store)
     return waited
-
-
-async def test_calls_streams_and_lists_are_what_they_are_with_a_store_at_hand(store: Waited) -> None:
-    async with shared() as site:
-        task = await site.send("acme", contextId="chat-1")
-        assert task["contextId"] == "chat-1"
-        told = await site.send("acme", "SendStreamingMessage", contextId="chat-1")
-        assert [next(iter(each)) for each in told] == ["task", "artifactUpdate", "statusUpdate"]
-        assert not shows_mark(told)
-        assert (await site.call("globex", "GetTask", {"id": task["id"]})).json["error"]["code"] == -32001
-        assert (await site.call("acme", "GetTask", {"id": task["id"]})).json["result"]["id"] == task["id"]
-        page = (await site.call("acme", "ListTasks", {})).json["result"]
-        assert len(page["tasks"]) == 2
 
 
 async def test_no_event_leaves_before_its_task_is_written_down(store: Waited) -> None:

@@ -40,9 +40,3 @@ async def test_who_is_nobody_in_particular_is_not_let_in(ownership: dict[str, ob
             answer = await asked(there, method, {"message": MESSAGE} if method == "SendMessage" else {}, **ownership)
             assert (answer.status, answer.json["error"]["code"]) == (403, -31403)
         assert agent.asked == []
-
-
-async def test_where_a_tenants_callers_are_not_told_apart_no_subject_is_needed() -> None:
-    agent = Trusting()
-    async with front(script=agent.script) as there:
-        assert "result" in (await asked(there, "SendMessage", {"message": MESSAGE}, sub=...)).json
