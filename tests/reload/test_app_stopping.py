@@ -98,6 +98,20 @@ async def test_a_call_that_ends_in_time_gets_its_answer_and_nobody_new_is_let_in
         assert (line["outcome"], line["status"]) == ("ok", 200)
 
 
+async def test_a_call_that_does_not_end_in_time_is_told_to_come_back() -> None:
+    held = Held()
+    async with patient(held, "50ms") as site, asyncio.TaskGroup() as group:
+        client = await site.client()
+        await client.ask("POST", "/echo", CALL, [JSON])
+        await held.asked.wait()
+        stopping = group.create_task(site.gateway.stop(asyncio.Event()))
+        answer = await client.answer()
+        assert (answer.status, answer.json["error"]["code"]) == (503, -31503)
+        assert answer.header("retry-after") == "1"
+        await stopping
+        assert (await site.line())["reason"] == "draining"
+
+
 @pytest.mark.parametrize("way", ["timeout", "hurry"])
 async def test_a_stream_gets_a_last_event_and_a_clean_end(way: str, caplog: pytest.LogCaptureFixture) -> None:
     held = streaming()

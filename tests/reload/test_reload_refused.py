@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from gateway.app import Gateway
 from gateway.reload import ReloadResult, Trigger
+from gateway.snapshot import Snapshot
 from tests.support.assembly import until
 from tests.support.gateway import running, whole_file
 from tests.support.reloading import ECHO, IDLE, backends, serving
+from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -123,6 +126,34 @@ async def test_files_that_do_not_answer_are_told_and_the_next_ones_are_read(
         site.file.unlink()
         report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
         assert report.result is ReloadResult.APPLIED
+
+
+async def test_what_it_is_served_with_may_hang_and_the_next_one_is_put_to_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, IDLE) as site:
+        before = site.running.gateway.snapshot
+        answers = threading.Event()
+        build = Snapshot.build
+
+        def hangs(*given: Any, **more: Any) -> Snapshot:
+            answers.wait(WAIT)
+            return build(*given, **more)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gateway.background.FILE_TIMEOUT", 0.05)
+            patch.setattr("gateway.app.Snapshot.build", hangs)
+            for _ in range(6):
+                report = await site.rewrite("agents: { one: 'http://127.0.0.1:1' }")
+                assert report.result is ReloadResult.REFUSED
+                # On a busy machine the file itself is late, too.
+                assert "took longer than" in report.why
+        assert site.running.gateway.snapshot is before
+        answers.set()
+        report = await site.rewrite("agents: { two: 'http://127.0.0.1:1' }")
+        assert report.result is ReloadResult.APPLIED
+        # What came back late is nobody's.
+        assert list(site.running.gateway.snapshot.config.agents) == ["two"]
 
 
 @pytest.mark.parametrize("before", ["unreadable", "empty"])

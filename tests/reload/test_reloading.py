@@ -14,7 +14,7 @@ from gateway.config.problem import spell
 from gateway.reload import ConfigurationOrigin, ReloadResult, Trigger
 from gateway.tasks.state_url import StateUrl
 from tests.support.assembly import CARD, EVENT, Held, streaming, until
-from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, whole_file
+from tests.support.gateway import CALL, JSON, RESULT, STREAM, agent, bearer, keys, running, whole_file
 from tests.support.reloading import ECHO, IDLE, backends, serving
 from tests.support.scripted import ScriptedBackend, chunk
 
@@ -191,6 +191,21 @@ async def test_an_open_address_is_never_left_without_what_guards_it(tmp_path: Pa
             "without `auth` every machine that reaches this address could call every agent"
         ]
         assert (await site.running.post("/one")).status == 401
+
+
+async def test_what_comes_from_no_file_is_not_read_again() -> None:
+    async with running("agents: {}") as site:
+        answer = await site.ask("POST", "/-/reload", b"", admin=True)
+        assert answer.status == 409
+
+
+async def test_two_that_ask_at_once_are_both_answered(tmp_path: Path) -> None:
+    async with serving(tmp_path, IDLE) as site:
+        site.file.write_text(whole_file("agents: { one: 'http://127.0.0.1:1' }"))
+        reloader = site.running.gateway.reloader
+        assert reloader is not None
+        reports = await asyncio.gather(*(reloader.reload(trigger) for trigger in Trigger))
+        assert [report.result for report in reports] == [ReloadResult.APPLIED, *[ReloadResult.UNCHANGED] * 3]
 
 
 async def test_what_has_changed_is_audited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -76,6 +76,11 @@ async def test_a_signal_stops_it_and_a_second_one_of_either_kind_waits_for_nobod
         signal.raise_signal(second)
 
 
+async def test_a_person_at_a_terminal_does_not_wait_for_balancers() -> None:
+    async with signalled(f"gateway: {SLOW}\nagents: {{}}"):
+        signal.raise_signal(signal.SIGINT)
+
+
 # ---- serve -----------------------------------------------------------------------------------------------------------
 
 

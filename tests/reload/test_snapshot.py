@@ -118,6 +118,16 @@ async def test_cards_hide_the_agents_host_and_not_the_gateways_own(
         assert snapshot.backends["echo"].source.discretion.secrets == hidden
 
 
+async def test_cards_hide_where_the_card_came_from_too() -> None:
+    text = "agents: { echo: { backend: 'https://a.internal', card: 'https://cards.internal:9/echo.json' } }"
+    async with compiled(text) as snapshot:
+        assert set(snapshot.backends["echo"].source.discretion.secrets) == {
+            "a.internal",
+            "cards.internal:9",
+            "cards.internal",
+        }
+
+
 # ---- The whole -----------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,8 @@ import pytest
 from gateway.config.check import examine
 from gateway.snapshot import Snapshot
 from gateway.telemetry.metrics import Metrics
+from tests.support.gateway import RESULT, card_of, fronted
+from tests.support.scripted import WAIT, answers, whole
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -14,6 +16,26 @@ pytestmark = pytest.mark.anyio
 
 def samples(snapshot: Snapshot) -> dict[str, dict[tuple[str, ...], float]]:
     return {sample.name: dict(sample.values) for sample in snapshot.samples()}
+
+
+async def test_figures_follow_what_happens() -> None:
+    async with fronted(answers(whole(RESULT)), card=card_of("http://127.0.0.1/", "JSONRPC 1.0")) as (gateway, _):
+        snapshot = gateway.gateway.snapshot
+        assert 0 <= samples(snapshot)["card_age_seconds"]["echo", "echo"] < WAIT
+        assert (await gateway.post("/echo")).status == 200
+        await gateway.rested()
+        assert samples(snapshot)["backend_connections"] == {
+            ("echo", "echo", "active"): 0.0,
+            ("echo", "echo", "idle"): 1.0,
+        }
+        assert gateway.metric("backend_connections", backend="echo", state="idle") == 1
+        assert gateway.metric("card_fetches_total", agent="echo", result="ok") == 1
+
+
+async def test_a_card_that_cannot_be_read_is_counted() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, _):
+        assert gateway.metric("card_fetches_total", agent="echo", result="error") >= 1
+        assert gateway.series("card_age_seconds") == []
 
 
 # ---- Labels --------------------------------------------------------------------------------------------------------

@@ -36,6 +36,13 @@ def test_each_state_is_told_in_the_words_of_sd_notify(manager: socket.socket) ->
     assert heard(manager) == ["WATCHDOG=1"]
 
 
+def test_an_abstract_address_is_one_too() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind("\0a2a-gateway-test")
+        Notifier({"NOTIFY_SOCKET": "@a2a-gateway-test"}).alive()
+        assert listener.recv(100) == b"WATCHDOG=1"
+
+
 @for_each("environ", [{}, {"NOTIFY_SOCKET": "/nowhere/at/all"}])
 def test_where_nobody_hears_it_nothing_happens(environ: dict[str, str]) -> None:
     Notifier(environ).ready()

@@ -343,5 +343,18 @@ async def test_a_call_goes_to_another_replica_where_one_has_just_gone(call: str)
         assert gateway.metric("backend_retries_total") == 0
 
 
+async def test_a_call_that_belongs_to_a_replica_that_has_just_gone_is_told_so() -> None:
+    async with replicated(named("a"), named("b")) as (gateway, backends):
+        balancer = balancer_of(gateway)
+        gone, _ = balancer.replicas.values()
+        balancer.chance = lambda: 0.0
+        made = (await gateway.post("/echo", sends())).json["result"]["task"]["id"]
+        gone.condition.gone = True
+        await cast("HttpUpstream", gone.upstream).pool.aclose()
+        answer = await gateway.post("/echo", asks("GetTask", id=made))
+        assert (answer.status, answer.json["error"]["data"][0]["reason"]) == (503, "NO_HEALTHY_BACKEND")
+        assert list(map(count, backends)) == [1, 0]
+
+
 def test_every_row_is_played_and_no_other() -> None:
     assert rows().keys() == {*CASES, GONE}

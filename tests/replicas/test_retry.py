@@ -131,6 +131,29 @@ async def test_a_client_that_leaves_meanwhile_leaves_no_half_of_an_answer_behind
         await gateway.rested()
 
 
+HOOKED = "/echo/tasks/t/pushNotificationConfigs"
+
+
+@for_each("binding", ["jsonrpc", "rest"])
+@for_each(
+    ("target", "body", "times"),
+    [
+        ("/echo/message:send", b'{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}', 2),
+        (HOOKED, b'{"id":"p","url":"https://93.184.216.34/"}', 2),
+        (HOOKED, b'{"url":"https://93.184.216.34/"}', 1),
+    ],
+)
+async def test_what_its_client_has_named_is_sent_again_also_translated(
+    target: str, body: bytes, times: int, binding: str
+) -> None:
+    async with ScriptedBackend(agent(resets)) as backend:
+        where = f'{{ url: "{backend.url}", protocol: {binding}, a2a_version: "1.0" }}'
+        async with running(f"agents: {{ echo: {{ backend: {where}, message_id_idempotent: true }} }}") as gateway:
+            answer = await gateway.ask("POST", target, body, [JSON, (b"a2a-version", b"1.0")])
+            assert answer.reasons == ["UPSTREAM_RESET"]
+            assert len(backend.requests) == times
+
+
 # ---- Bounds ----------------------------------------------------------------------------------------------------------
 
 

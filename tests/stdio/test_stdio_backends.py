@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gateway.demo.stdio_agent
-from gateway.reload import ReloadResult, Trigger
+from gateway.reload import ConfigurationOrigin, ReloadResult, Trigger, Unusable
 from tests.stdio.test_stdio_misbehaving import call, runs, told
 from tests.support.gateway import JSON, RESULT, Running, bearer, card_of, compiled, fronted, keys, running
 from tests.support.scripted import WAIT, answers, whole
@@ -280,3 +280,17 @@ async def test_another_command_in_the_card_is_run_and_told_as_a_change(tmp_path:
         )
         answer = (await gateway.post("/notes", call("environment"))).json
         assert answer["result"]["message"]["parts"][1]["data"]["environ"]["A"] == "2"
+
+
+async def test_a_card_that_names_no_command_by_the_time_it_is_used_changes_nothing(tmp_path: Path) -> None:
+    line = f"'{sys.executable}' '{FILE}' behaves"
+    stub = {"name": "Stub", "url": line, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
+    card = tmp_path / "card.json"
+    card.write_text(json.dumps(stub))
+    text = "agents:\n  notes: { backend: { card: card.json } }\n"
+    async with running(text, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
+        examined = ConfigurationOrigin(tmp_path / "gateway.yaml", {}).read()
+        card.write_text(json.dumps({**stub, "url": "http://127.0.0.1", "preferredTransport": "JSONRPC"}))
+        with pytest.raises(Unusable, match="stdio"):
+            await gateway.gateway.use(examined)
+        assert told(await gateway.post("/notes", call("ok"))) == "ok"
