@@ -109,6 +109,14 @@ def test_a_single_replica_gets_its_calls_all_the_same() -> None:
     assert found.another(()).name == "a"
 
 
+def test_health_checks_count_in_a_row() -> None:
+    one = Condition()
+    told = [one.probed(5.0, why, fail_after=2, pass_after=2) for why in ("no", "", "no", "no", "no", "", "")]
+    assert told == [False, False, False, True, False, False, True]
+    assert one.is_up
+    assert one.state(5.0) == "up; warming, with 10 % of its weight"
+
+
 def test_operators_read_its_state_in_words() -> None:
     found = balancer(replica("a", after=2), replica("b"))
     one, failed = found.replicas["a"], "calls in a row failed, the last one: no connection"
