@@ -1,7 +1,10 @@
 """The ledger in a file of SQLite: the contract of every store, and what is its own."""
 
+import random
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,27 @@ from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, NOW, sighting
 from tests.tasks.contract import Contract
 
 pytestmark = pytest.mark.anyio
+
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+OTHER = """
+import asyncio, pathlib, sys
+from gateway.tasks.sqlite import SqliteStore
+from gateway.tasks.store import Owner, Observed
+
+async def main() -> None:
+    store = SqliteStore(pathlib.Path(sys.argv[1]))
+    await store.open()
+    for line in sys.stdin:
+        tenant, task, context, state = line.rstrip("\\n").split(" ")
+        met = await store.record("crm", Observed(Owner(tenant), task, context, state, now=1))
+        print(met.task.tenant, met.context.tenant, flush=True)
+    await store.aclose()
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -62,6 +86,53 @@ async def test_what_is_met_again_with_nothing_new_is_not_written(store: SqliteSt
     assert known.seen == NOW + SEEN_AGAIN
 
 
+async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path) -> None:
+    one, other = SqliteStore(path), SqliteStore(path)
+    for each in (one, other):
+        await each.open()
+    forgetting: tuple[Callable[[], Awaitable[int]], ...] = (
+        lambda: other.erase("acme"),
+        lambda: other.expire(NOW + DAY, Bounds(ended=1, open=1), 500),
+    )
+    for forget in forgetting:
+        await one.record("crm", sighting(ACME, "t1", "c1", "working"))
+        for store in (one, other):
+            assert [None if it is None else it.owner for it in await store.tasks("crm", ["t1", "t2"])] == [ACME, None]
+        assert await forget() == 2
+        assert await one.tasks("crm", ["t1"]) == await other.tasks("crm", ["t1"]) == [None]
+        assert await one.record("crm", sighting(GLOBEX, "t1")) == RecordedOwners(GLOBEX)
+        assert [it and it.owner for it in await other.tasks("crm", ["t1"])] == [GLOBEX]
+        await one.erase("globex")
+    for each in (one, other):
+        await each.aclose()
+
+
+class Other:
+    """Another process that uses the same file."""
+
+    def __init__(self, path: Path) -> None:
+        arguments = [sys.executable, "-c", OTHER, str(path)]
+        self.process = subprocess.Popen(arguments, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def meet(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def told(self) -> list[str]:
+        """Whose the task and the context are."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().split()
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[Other]:
+    other = Other(path)
+    yield other
+    other.process.communicate(timeout=60)
+    assert other.process.returncode == 0
+
+
 async def test_while_somebody_writes_others_read_and_fail_to_write(store: SqliteStore, path: Path) -> None:
     await store.record("crm", sighting(ACME, "t1", "c1", "working"))
     rows = await store.rows(("", "", ""), 10)
@@ -101,6 +172,28 @@ async def test_a_frame_that_tells_nothing_new_waits_for_no_other_writer(store: S
             await store.record("crm", news)
     other.execute("ROLLBACK")
     other.close()
+
+
+async def test_a_store_that_has_recorded_decides_as_one_that_has_not(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    one = SqliteStore(tmp_path / "one.sqlite3")
+    await one.open()
+    for step in range(400):
+        frame = sighting(
+            chance.choice((ACME, ANN, BOB, GLOBEX)),
+            chance.choice(("", "t1", "t2")),
+            chance.choice(("c1", "c2", "c3")),
+            chance.choice(("", "working", "completed")),
+            at=NOW + step * chance.choice((0, 1)),
+            apart=chance.random() < 0.3,
+            prefixed=chance.random() < 0.2,
+        )
+        fresh = SqliteStore(tmp_path / "other.sqlite3")
+        await fresh.open()
+        assert await one.record("crm", frame) == await fresh.record("crm", frame)
+        assert await one.rows(("", "", ""), 10) == await fresh.rows(("", "", ""), 10)
+        await fresh.aclose()
+    await one.aclose()
 
 
 async def test_what_is_erased_or_forgotten_is_recorded_again_in_the_same_second(store: SqliteStore) -> None:
