@@ -2,9 +2,7 @@
 
 import random
 import sqlite3
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -16,27 +14,6 @@ from tests.tasks.asking import ACME, ANN, BOB, DAY, GLOBEX, NOW, sighting
 from tests.tasks.contract import Contract
 
 pytestmark = pytest.mark.anyio
-
-
-ROOT = Path(__file__).parent.parent.parent
-
-
-OTHER = """
-import asyncio, pathlib, sys
-from gateway.tasks.sqlite import SqliteStore
-from gateway.tasks.store import Owner, Observed
-
-async def main() -> None:
-    store = SqliteStore(pathlib.Path(sys.argv[1]))
-    await store.open()
-    for line in sys.stdin:
-        tenant, task, context, state = line.rstrip("\\n").split(" ")
-        met = await store.record("crm", Observed(Owner(tenant), task, context, state, now=1))
-        print(met.task.tenant, met.context.tenant, flush=True)
-    await store.aclose()
-
-asyncio.run(main())
-"""
 
 
 @pytest.fixture
@@ -105,32 +82,6 @@ async def test_what_one_process_erases_or_forgets_no_other_remembers(path: Path)
         await one.erase("globex")
     for each in (one, other):
         await each.aclose()
-
-
-class Other:
-    """Another process that uses the same file."""
-
-    def __init__(self, path: Path) -> None:
-        arguments = [sys.executable, "-c", OTHER, str(path)]
-        self.process = subprocess.Popen(arguments, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def meet(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def told(self) -> list[str]:
-        """Whose the task and the context are."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().split()
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[Other]:
-    other = Other(path)
-    yield other
-    other.process.communicate(timeout=60)
-    assert other.process.returncode == 0
 
 
 async def test_while_somebody_writes_others_read_and_fail_to_write(store: SqliteStore, path: Path) -> None:
