@@ -184,6 +184,13 @@ async def test_a_call_of_the_scoped_service_has_one_scope_which_picks_the_agent_
         assert site.reached == ["one", "one", "two"]
 
 
+async def test_a_call_of_the_plain_service_has_no_scope_and_no_tenant() -> None:
+    async with tenants(speaks='protocol: grpc, a2a_version: "0.3"') as site:
+        for body in (OLD + TO_ACME, OLD + TO_GLOBEX + TO_ACME, OLD + text_field(4, "globex")):
+            refused(await site.ask(body, key("both"), path=OLD_SEND), "INVALID_ARGUMENT", "BAD_REQUEST")
+        assert site.reached == []
+
+
 # ---- What is no message ----------------------------------------------------------------------------------------------
 
 

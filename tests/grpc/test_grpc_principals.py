@@ -85,6 +85,13 @@ async def test_who_keeps_guessing_is_looked_at_no_more_and_disturbs_nobody() -> 
         assert site.reached == ["one", "one"]
 
 
+async def test_a_proxy_that_is_trusted_says_where_a_caller_is() -> None:
+    async with tenants(listens='trusted_proxies: ["127.0.0.1/32"]') as site:
+        for said, told in ((b"192.0.2.1", "192.0.2.1"), (b"198.51.100.7, 192.0.2.1", "192.0.2.1"), (b"x", "127.0.0.1")):
+            await site.ask(TO_ACME, key("acme"), (b"x-forwarded-for", said))
+            assert site.asked[-1][1].told("x-forwarded-for") == [told]
+
+
 # ---- What it may call ------------------------------------------------------------------------------------------------
 
 

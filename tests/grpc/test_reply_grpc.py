@@ -294,6 +294,18 @@ async def test_nobody_is_told_where_an_agent_is_that_is_not_there() -> None:
         await unreached(gateway, told, "UPSTREAM_CONNECT", ("UNAVAILABLE", 502), str(port))
 
 
+async def test_nobody_is_told_where_an_agent_is_that_leaves() -> None:
+    async with standing(hangs()) as site:
+        answer = asyncio.ensure_future(site.client.ask(Operation.GET_TASK))
+        await site.asked()
+        await site.agent.server.stop(0)
+        told = await answer
+        assert (told.messages, told.code, told.reasons) == ((), "UNAVAILABLE", ["UPSTREAM_RESET"])
+        assert hides_addresses(told, str(site.agent.port))
+        line = await site.gateway.line()
+        assert (line["reason"], line["outcome"], line["closed_by"]) == ("upstream_reset", "upstream_error", None)
+
+
 @undisturbed(0.1)
 async def test_an_agent_that_does_not_answer_in_time_has_no_more_of_it() -> None:
     async with standing(hangs(), "timeouts: { first_byte: 300ms, send: 300ms }") as site:

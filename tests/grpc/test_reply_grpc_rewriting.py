@@ -105,6 +105,14 @@ async def test_clients_over_json_read_only_their_own_tenant_too(said: dict[str, 
         assert path.json["pushNotificationConfig"] == {"id": "hook", "url": HOOK["url"]}
 
 
+async def test_a_deletion_is_answered_with_nothing_that_an_agent_adds() -> None:
+    async with standing(says(b""), backend=SPEAKS_1_0) as site:
+        deletion = request(Operation.DELETE_PUSH_CONFIG, task_id="t", id="hook")
+        assert (await site.client.ask(Operation.DELETE_PUSH_CONFIG, deletion)).messages == (b"",)
+        answer = await site.gateway.ask("DELETE", "/echo/v1/tasks/t/pushNotificationConfigs/hook")
+        assert (answer.status, answer.json) == (200, {})
+
+
 # ---- Extended cards --------------------------------------------------------------------------------------------------
 
 CARD = Operation.GET_EXTENDED_CARD
@@ -254,6 +262,16 @@ async def test_the_card_of_an_agent_without_an_extended_one_is_the_one_that_anyb
         assert (await client.ask(CARD)).reasons == ["UPSTREAM_RESET"]
         # It may be asked for twice.
         assert len(backend.requests) == 2
+
+
+async def test_an_agent_with_an_extended_card_is_asked_for_that_one(tmp_path: Path) -> None:
+    given = written(tmp_path, "GRPC 1.0")
+    carded = Carded()
+    async with standing(carded, f"card: card.json\n{ANYWHERE}", **given) as site:
+        told = await site.client.ask(CARD, b"", version=V0_3)
+        assert old.AgentCard.FromString(*told.messages).skills[0].id == "secret"
+        [asked] = site.agent.asked
+        assert asked.path == "/lf.a2a.v1.A2AService/GetExtendedAgentCard"
 
 
 async def test_the_card_of_each_tenant_is_its_own() -> None:

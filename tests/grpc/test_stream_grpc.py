@@ -92,6 +92,13 @@ async def test_a_stream_passes_between_generations_of_grpc() -> None:
         assert told.code == "OK"
 
 
+async def test_long_messages_keep_their_place_and_their_bytes() -> None:
+    long = artifact(300_000)
+    messages = (FIRST, long, FIRST, long, long, LAST)
+    async with standing(says(*messages)) as site:
+        assert (await site.client.stream(STREAM).end()).messages == messages
+
+
 # ---- Long ones -------------------------------------------------------------------------------------------------------
 
 

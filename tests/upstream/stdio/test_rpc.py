@@ -13,6 +13,7 @@ from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.fault import (
     NoHealthyBackend,
     Overloaded,
+    UpstreamProtocol,
     UpstreamReset,
     UpstreamTimeout,
 )
@@ -91,6 +92,25 @@ async def test_an_answer_to_no_call_is_dropped_and_counted(identity: object) -> 
     agent.ask()
     agent.say({"jsonrpc": "2.0", "id": identity, "result": {}})
     assert (agent.dropped["late"], agent.dropped["stray"], agent.rpc.calls) == (0, 1, 1)
+
+
+@for_each(
+    "said",
+    [
+        b'{"jsonrpc": "2.0", "id": "g-1", "result": {"score": NaN}}',
+        b'{"id":"g-1","jsonrpc":"2.0","result":%b}' % (b"[" * 100_000 + b"]" * 100_000),
+        b'{"result": {"score": Infinity}, "id": "g-1", "jsonrpc": "2.0"}\n',
+    ],
+)
+async def test_who_is_answered_by_what_is_no_json_is_told_and_nobody_else(said: bytes) -> None:
+    agent = Agent()
+    response, other = agent.ask(), agent.ask()
+    agent.rpc.data_received(encode(said, Framing.LSP))
+    with pytest.raises(UpstreamProtocol):
+        await whole(response)
+    assert (agent.rpc.calls, agent.dropped["stray"], agent.rpc.is_open) == (1, 1, True)
+    agent.answer({"id": "t"})
+    assert (await whole(other))["result"] == {"id": "t"}
 
 
 async def test_a_request_of_the_agents_own_is_refused_but_not_without_end() -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.a2a.bindings.jsonrpc import open_envelope, read_call
 from gateway.a2a.call import Call, Head
@@ -17,7 +18,7 @@ from gateway.a2a.paths import PathCall
 from gateway.principal import Principal
 from gateway.upstream.stdio.agent import Agent, Spec
 from gateway.upstream.stdio.upstream import StdioUpstream
-from gateway.upstream.upstream import Caller, IdentityNames, Timeouts, Treatment
+from gateway.upstream.upstream import Caller, IdentityNames, PreparedHeaders, Timeouts, Treatment
 from tests.table import for_each
 from tests.upstream.stdio.specs import spec
 
@@ -107,6 +108,16 @@ async def test_the_agent_gets_the_headers_of_an_allow_list_and_who_calls() -> No
                 "x-request-id": "r-1",
                 "x-session": "c-1",
             }
+
+
+async def test_with_tracing_the_agent_gets_the_context_of_the_attempt_and_not_the_clients() -> None:
+    own = TRACE[:-4] + b"2-01"
+    call = sending("headers")
+    async with upstream(spec()) as made:
+        traced = replace(CALLER, traceparent=own, prepared=PreparedHeaders())
+        response = await made.send(call, made.interface(call, (DIALECT,)), HEAD, traced)
+        headers = json.loads(await response.read(100_000, 30))["result"]["message"]["parts"][1]["data"]["headers"]
+    assert headers["traceparent"] == own.decode() != TRACE.decode()
 
 
 async def test_headers_of_a_client_that_are_too_long_for_a_frame_stay_behind() -> None:
