@@ -11,13 +11,22 @@ from tests.support.scripted import (
     WAIT,
     Wire,
     answers,
+    answers_and_closes,
     answers_and_hangs,
+    head,
     in_turn,
     whole,
 )
 from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_an_answer_without_a_length_ends_with_a_clean_close() -> None:
+    async with pooled(answers_and_closes(head() + b"hello")) as (backend, pool):
+        assert await ask(pool) == b"hello"
+        await assert_dropped(backend, pool)
+
 
 # ---- No answer -----------------------------------------------------------------------------------------------------
 

@@ -152,6 +152,12 @@ async def test_a_certificate_of_somebody_else_is_a_failed_connect(name: str) -> 
         assert agent.asked == []
 
 
+def test_without_anybody_who_vouches_there_is_no_tls() -> None:
+    for roots in (None, b""):
+        with pytest.raises(ValueError, match="no authority"):
+            GrpcChannel("grpcs://agent:1", connect=1, roots=roots)
+
+
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 

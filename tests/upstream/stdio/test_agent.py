@@ -171,6 +171,13 @@ async def test_the_card_is_what_it_told_last_or_tells_now(mode: str, card: str) 
         assert told.query == (None if card == "printed" else other)
 
 
+async def test_another_method_and_a_refusal_of_the_card_show_that_it_is_there() -> None:
+    async with running(spec("refuses", card="agent/card")) as agent:
+        assert (await agent.handshake(CardQuery(), WAIT)).card is None
+    async with running(spec(card="none")) as agent:
+        assert await agent.handshake(CardQuery(), WAIT) == await agent.handshake(CardQuery(), WAIT)
+
+
 # ---- Several processes -----------------------------------------------------------------------------------------------
 
 
