@@ -231,11 +231,3 @@ def test_what_cannot_be_counted_is_refused() -> None:
         answered(listed(pageSize=2, status=WORKING), agent.ask, pages=5)
     assert caught.value.rpc_code == -32004
     assert len(agent.asked) == 5
-
-
-def test_nothing_is_asked_for_behind_the_last_task_that_the_ledger_knows() -> None:
-    agent = SharedAgent(crowd("acme", "globex", "acme", *["globex"] * 40), at_most=4)
-    found = page(listed(pageSize=10), agent.ask, counting(2))
-    assert [task["id"] for task in found["tasks"]] == ["acme-task-000", "acme-task-002"]
-    assert (found["totalSize"], found.get("nextPageToken", "")) == (2, "")
-    assert len(agent.asked) == 1

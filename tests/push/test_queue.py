@@ -335,24 +335,6 @@ async def test_dead_webhooks_do_not_keep_others_of_their_tenant_waiting_again(st
         assert await sent(works, 1) == [b"good"]
 
 
-async def test_a_notification_that_waits_longer_than_its_lease_comes_again(store: Store) -> None:
-    works = Works(store, Receiver(), policy=DeliveryRetryPolicy(concurrency=1))
-    await put_all(works, several("a"), b"1")
-    works.wall.now += 1
-    await put_all(works, several("b"), b"2")
-    works.wall.now += 1
-    async with running(works.queue):
-        assert await sent(works, 1) == [b"1"]
-        # Leased as well, and nobody could send it before the lease was over.
-        works.wall.now += LEASE
-        works.receiver.always = OK
-        works.receiver.outcomes.put_nowait(OK)
-        assert await sent(works, 1) == [b"2"]
-        assert [await works.count(), await works.count()] == ["delivered"] * 2
-        await works.turn()
-        assert works.receiver.begun.empty()
-
-
 # ---- Stores, restarts, several gateways ------------------------------------------------------------------------------
 
 

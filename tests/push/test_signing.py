@@ -102,16 +102,6 @@ async def test_a_key_is_published_a_day_before_it_signs_and_a_day_after() -> Non
     assert len(await store.notes(("", ""), 10)) == 1
 
 
-async def test_a_gateway_that_was_off_for_months_publishes_the_next_key_before_it_signs() -> None:
-    store = Elastic()
-    first = await Gateway(store).kid()
-    gateway = Gateway(store, NOW + 3 * SIGNS_FOR)
-    kid, second = await gateway.kids()
-    assert kid == first == await gateway.kid()
-    later(OVERLAP, gateway)
-    assert await gateway.kids() == [second, first]
-
-
 async def test_another_key_is_announced_before_it_signs() -> None:
     store = Elastic()
     one, two = Gateway(store), Gateway(store)

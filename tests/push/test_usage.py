@@ -44,14 +44,6 @@ async def test_what_is_delivered_makes_room(store: Store) -> None:
     assert usage.has_room_for("acme", 100)
 
 
-async def test_a_notification_that_came_twice_takes_no_more_room(store: Store) -> None:
-    usage = NotificationUsage(store, FEW)
-    queue = DeliveryQueue(store, Receiver().deliver, usage=usage)
-    for expected in (Enqueued.TAKEN, Enqueued.DUPLICATE, Enqueued.DUPLICATE):
-        assert await queue.enqueue(subscription(), b"1" * 60, task="t", content_type="text/plain") is expected
-    assert usage.has_room_for("acme", 40)
-
-
 async def test_no_more_webhooks_are_named_than_a_tenant_may_have(store: Store) -> None:
     desk = Desk(store, usage=NotificationUsage(store, FEW))
     adopted = [await desk.register({**CLIENT, "taskId": f"t{number}"}, f"t{number}") for number in range(3)]
@@ -87,17 +79,6 @@ async def test_what_was_there_before_counts(store: Store) -> None:
         assert usage.has_room(tenant)
         usage.subscribed(tenant)
         assert not usage.has_room(tenant)
-
-
-async def test_what_was_forgotten_meanwhile_is_found_out_when_it_is_counted(store: Store) -> None:
-    usage = NotificationUsage(store, FEW)
-    usage.subscribed("acme", 3)
-    usage.queued("acme", 100)
-    assert not usage.has_room("acme")
-    assert not usage.has_room_for("acme", 1)
-    await usage.count()
-    assert usage.has_room("acme")
-    assert usage.has_room_for("acme", 100)
 
 
 async def test_what_waits_is_counted_by_agent_with_its_age(store: Store) -> None:

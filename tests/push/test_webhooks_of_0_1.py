@@ -159,20 +159,3 @@ async def test_by_methods_of_0_3_a_name_of_0_1_is_no_task_whatever_is_asked() ->
         made = await there.call("tasks/pushNotification/set", id="mine", pushNotificationConfig=config)
         assert made["result"] == {"id": "mine", "pushNotificationConfig": config}
         assert (await there.call("tasks/pushNotification/get", id="mine"))["result"] == made["result"]
-
-
-@for_each("tenants", TENANTS.values())
-async def test_what_an_agent_of_0_1_says_of_a_webhook_is_the_clients_own_without_a_mark(tenants: str) -> None:
-    async with between_two_of_0_1(tenants) as (there, agent):
-        message = {**TEXT, "parts": [{"type": "text", "text": "ask me"}]}
-        await there.call("tasks/send", id="mine", message=message)
-        for number in range(5):
-            # One takes the place of the other, however many there were.
-            config = {"url": f"{there.hook}?{number}", "token": "t"}
-            made = await there.call("tasks/pushNotification/set", id="mine", pushNotificationConfig=config)
-            assert made["result"] == {"id": "mine", "pushNotificationConfig": config}
-            assert (await there.call("tasks/pushNotification/get", id="mine"))["result"] == made["result"]
-        ((name, given),) = agent.push.items()
-        assert there.hook not in given["url"]
-        assert await there.notify(given, agent.tasks[name]) == 200
-        assert (await there.told())["id"] == "mine"

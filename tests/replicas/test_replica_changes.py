@@ -246,12 +246,3 @@ async def test_that_another_replica_knows_no_task_does_not_end_it(tmp_path: Path
         [known] = await ledger.store.tasks("echo", ["a-1"])
         assert known is not None
         assert (known.state, known.replica) == ("working", "a")
-
-
-async def test_a_replica_that_a_file_adds_is_warmed_up_and_those_that_were_there_are_not(tmp_path: Path) -> None:
-    async with site(tmp_path, named("a"), named("b"), named("c")) as there:
-        assert await there.state("c") == "up"
-        await there.rewrite(written(there.backends[:2]))
-        await there.rewrite(written(there.backends))
-        assert [await there.state("a"), await there.state("b")] == ["up", "up"]
-        assert (await there.state("c")).startswith("up; warming")

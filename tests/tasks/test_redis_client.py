@@ -215,20 +215,6 @@ async def test_a_call_that_was_sent_is_not_sent_again() -> None:
         assert sum(words[0] == b"ECHO" for words in peer.asked) == 1
 
 
-async def test_a_caller_that_leaves_takes_no_connection_along() -> None:
-    async with RedisPeer() as peer, linked(peer.url) as client:
-        peer.answer = lambda words: None if words[0] == b"ECHO" else friendly(words)
-        call = asyncio.ensure_future(client.ask("ECHO", b"x"))
-        await peer.until(lambda: peer.asked[-1][0] == b"ECHO")
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert await client.ask("GET", b"k") == b"OK"
-        assert client.up
-        # A connection for the attempt at the start, and for each of the two calls that were made at a time.
-        assert peer.connections == 2
-
-
 @for_each("word", ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH"])
 async def test_a_server_that_is_of_no_use_any_more_is_left(word: str) -> None:
     async with RedisPeer() as peer, linked(peer.url) as client:

@@ -154,14 +154,3 @@ async def test_one_that_is_full_is_still_read_and_writes_as_soon_as_there_is_roo
         assert await store.erase("acme") == 1
         server.ask("CONFIG", "SET", "maxmemory", "0")
         assert await store.record("crm", sighting(ACME, "t2")) == RecordedOwners(task=ACME)
-
-
-async def test_one_that_became_a_replica_is_left_until_it_is_none(server: RedisServer) -> None:
-    async with opened(server) as store, streaming(store) as stream:
-        server.ask("REPLICAOF", "127.0.0.1", "1")
-        await stream.refused_again(50)
-        assert not store.client.up
-        server.ask("REPLICAOF", "NO", "ONE")
-        back = await stream.served_again()
-        tell("replica", stream, back)
-        assert max(stream.refused) <= LONGEST_CALL

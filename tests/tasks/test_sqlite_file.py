@@ -82,26 +82,6 @@ def damage(path: Path) -> bytes:
     return whole
 
 
-def test_a_damaged_file_is_opened_anew_until_it_is_whole(
-    file: SqliteFile, clock: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
-    keep(file)
-    file.close()
-    whole = damage(file.path)
-    file.open()
-    with pytest.raises(StateUnavailable) as caught:
-        keys(file)
-    assert "malformed" in caught.value.detail
-    file.path.write_bytes(whole)
-    # Attempts are spaced, and what comes between them fails at once.
-    with pytest.raises(StateUnavailable) as caught:
-        keys(file)
-    assert "malformed" in caught.value.detail
-    clock[0] += REOPEN
-    assert keys(file) == ["n"]
-    assert timeout(file) == TIMEOUT
-
-
 def test_a_file_that_is_gone_or_another_programs_is_waited_for(
     file: SqliteFile, clock: list[float], tmp_path: Path
 ) -> None:
@@ -164,14 +144,6 @@ def test_a_fault_that_lasts_is_a_line_in_ten_seconds(
     assert [record.getMessage() for record in caplog.records] == [
         f"the ledger in {file.path} cannot be used: database is locked"
     ] * 2
-
-
-def test_what_is_closed_stays_closed(file: SqliteFile, clock: list[float]) -> None:
-    file.close()
-    clock[0] += 1e6
-    with pytest.raises(StateUnavailable) as caught:
-        keys(file)
-    assert caught.value.detail == "it is closed"
 
 
 def move(path: Path, name: str) -> Path:

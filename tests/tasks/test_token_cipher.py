@@ -1,23 +1,17 @@
 """What is sealed opens for whom it was closed and for nobody else; a mark is made of its words alone."""
 
-import re
 from base64 import urlsafe_b64decode
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gateway.tasks.token_cipher import LONGEST, NAME, SECRET, TokenCipher
+from gateway.tasks.token_cipher import LONGEST, SECRET, TokenCipher
 from tests.table import for_each
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 WORDS = st.lists(TEXTS, max_size=4).map(tuple)
 CIPHER = TokenCipher(bytes(range(SECRET)))
-
-
-@given(TEXTS, WORDS)
-def test_a_token_opens_for_what_it_was_closed(text: str, bound: tuple[str, ...]) -> None:
-    assert CIPHER.decrypt(CIPHER.encrypt(text, bound), bound) == text
 
 
 @given(TEXTS, WORDS, WORDS)
@@ -85,9 +79,3 @@ def test_marks_and_tokens_stay_what_they_are_from_version_to_version() -> None:
     # Contexts at agents are called by them, and clients hold them: whoever changes them forgets what was.
     assert CIPHER.name("crm", "acme", "") == "njmdsp23qc5azllrklkph6pz7e"
     assert CIPHER.decrypt("QlEEdaeY4RyO3cUFOVL5IdCmgyTTarU0XUIqiAg5Ek4", ("acme",)) == "text"
-
-
-@given(WORDS, WORDS)
-def test_a_mark_is_made_of_its_words(words: tuple[str, ...], others: tuple[str, ...]) -> None:
-    assert re.fullmatch(f"[a-z2-7]{{{NAME}}}", CIPHER.name(*words))
-    assert (CIPHER.name(*words) == CIPHER.name(*others)) is (words == others)

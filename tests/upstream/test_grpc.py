@@ -163,11 +163,6 @@ async def test_to_0_3_a_tenant_is_the_scope_of_the_scoped_service(
     assert asked["message"] in either(old_get_task().body, gets)
 
 
-async def test_the_number_of_the_scope_is_the_files() -> None:
-    asked = await sent(old_get_task(), treatment=Treatment("other"), scope_field=77)
-    assert asked["message"] in either(old_get_task().body, "other", 77)
-
-
 # ---- The metadata ----------------------------------------------------------------------------------------------------
 
 

@@ -250,11 +250,3 @@ async def test_a_stream_that_falls_silent_is_ended() -> None:
         fault = await fault_of(server.url, lambda channel: stream(channel, idle=0.2))
         await was_reset(server)
     assert (type(fault), fault.message) == (UpstreamIdle, "the agent's stream sent nothing for too long")
-
-
-@undisturbed(0.2)
-async def test_a_stream_is_over_when_its_clients_time_is() -> None:
-    async with http2_server(ONE_AND_NO_MORE) as server:
-        fault = await fault_of(server.url, lambda channel: stream(channel, limit=0.5))
-        await was_reset(server)
-    assert (type(fault), fault.message) == (DeadlinePassed, "the agent did not answer in time")

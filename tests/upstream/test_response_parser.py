@@ -234,9 +234,3 @@ def test_no_answer_is_complete_before_its_end() -> None:
         with pytest.raises(UpstreamReset) as reset:
             made.close()
         assert reset.value.detail == f"closed {where}"
-
-
-def test_messages_to_clients_say_nothing_of_the_parser() -> None:
-    with pytest.raises(UpstreamProtocol) as refused:
-        read(b"HTTP/1.1 200 OK\r\na : b\r\n\r\n")
-    assert refused.value.message == "the agent's answer is not valid HTTP"
