@@ -19,7 +19,6 @@ from tests.support.undisturbed import undisturbed
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_over")]
 
 PATH = "/lf.a2a.v1.A2AService/SubscribeToTask"
-# gRPC puts those of one name together.
 
 
 @asynccontextmanager
