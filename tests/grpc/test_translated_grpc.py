@@ -246,6 +246,14 @@ async def test_a_stream_of_events_is_a_stream_of_messages(speaks: str) -> None:
         assert {(line["events"], line["closed_by"]) for line in gateway.lines} == {(2, "agent")}
 
 
+async def test_the_one_event_that_an_agent_answers_with_is_a_stream() -> None:
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
+    async with speaking(plays(result({"message": message})), "jsonrpc 1.0") as (_, client):
+        told = await client.stream(STREAM, SENT).end()
+        answer = new.StreamResponse.FromString(*told.messages)
+        assert (answer.message.message_id, told.code) == ("m", "OK")
+
+
 ERRORS = {
     "jsonrpc 1.0": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone", "data": [INFO]}},
     "jsonrpc 0.3": {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "gone"}},

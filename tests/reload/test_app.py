@@ -36,6 +36,12 @@ async def test_both_ports_answer_and_the_log_says_where(caplog: pytest.LogCaptur
         assert site.metric("log_dropped_total") == 0
 
 
+async def test_a_configuration_with_errors_is_not_assembled() -> None:
+    broken = examine(Path("gateway.yaml"), {}, text="version: 1\nagents: { echo: ftp://x }\n")
+    with pytest.raises(ValueError, match="the configuration has problems"):
+        Gateway(broken, access_stream=io.BytesIO())
+
+
 # ---- TLS -------------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from gateway.app import Gateway
 from gateway.reload import ReloadResult, Trigger
 from gateway.snapshot import Snapshot
 from tests.support.assembly import until
-from tests.support.gateway import running, whole_file
+from tests.support.gateway import keys, running, whole_file
 from tests.support.reloading import ECHO, IDLE, backends, serving
 from tests.support.scripted import WAIT
 
@@ -196,3 +196,26 @@ async def test_while_it_shuts_down_nothing_is_put_to_use(tmp_path: Path) -> None
         report = await site.rewrite(anywhere + "agents: { one: 'http://127.0.0.1:1' }")
         assert (report.result, report.why) == (ReloadResult.REFUSED, "the gateway is shutting down")
         hurry.set()
+
+
+async def test_limits_are_shared_with_nobody_where_the_ledger_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> Any:
+        raise OSError("it is gone")
+
+    async with serving(tmp_path, IDLE) as site:
+        gateway = site.running.gateway
+        shared: list[object] = []
+        monkeypatch.setattr(gateway.limits, "share", shared.append)
+        monkeypatch.setattr("gateway.app.Snapshot.build", gone)
+        report = await site.rewrite(
+            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
+        )
+        assert (report.result, report.why, shared) == (ReloadResult.REFUSED, "it is gone", [])
+        monkeypatch.undo()
+        monkeypatch.setattr(gateway.limits, "share", shared.append)
+        report = await site.rewrite(
+            f"{keys(acme='acme')}tenants: {{ acme: [one] }}\nagents: {{ one: 'http://127.0.0.1:1' }}"
+        )
+        assert (report.result, shared) == (ReloadResult.APPLIED, [None])

@@ -79,3 +79,9 @@ def test_marks_and_tokens_stay_what_they_are_from_version_to_version() -> None:
     # Contexts at agents are called by them, and clients hold them: whoever changes them forgets what was.
     assert CIPHER.name("crm", "acme", "") == "njmdsp23qc5azllrklkph6pz7e"
     assert CIPHER.decrypt("QlEEdaeY4RyO3cUFOVL5IdCmgyTTarU0XUIqiAg5Ek4", ("acme",)) == "text"
+
+
+@for_each("length", [0, 16, 31, 33, 64])
+def test_a_secret_of_another_length_is_none(length: int) -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        TokenCipher(bytes(length))

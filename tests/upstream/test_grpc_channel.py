@@ -158,6 +158,11 @@ def test_without_anybody_who_vouches_there_is_no_tls() -> None:
             GrpcChannel("grpcs://agent:1", connect=1, roots=roots)
 
 
+def test_only_addresses_of_grpc_are_dialled() -> None:
+    with pytest.raises(ValueError, match="no address"):
+        GrpcChannel("https://agent:1", connect=1)
+
+
 # ---- The end ---------------------------------------------------------------------------------------------------------
 
 

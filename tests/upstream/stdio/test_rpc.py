@@ -168,6 +168,19 @@ async def test_a_request_of_the_gateways_own_has_its_time() -> None:
         await agent.rpc.request("ping", b"", Version.V1_0, 0.01)
 
 
+async def test_closing_fails_calls_with_the_fault_that_is_given() -> None:
+    agent = Agent()
+    response = agent.ask()
+    first = agent.rpc.expect_first()
+    agent.rpc.close(NoHealthyBackend("gone"))
+    agent.rpc.close(UpstreamReset("again"))
+    with pytest.raises(NoHealthyBackend):
+        await whole(response)
+    assert first.cancelled()
+    agent.rpc.data_received(b"\x00")
+    assert isinstance(agent.rpc.broken.result(), str)
+
+
 # ---- Streams ---------------------------------------------------------------------------------------------------------
 
 
