@@ -10,7 +10,7 @@ import pytest
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.store import Bounds, Note, Owner, RecordedOwners
+from gateway.tasks.store import Bounds, Note, Owner, RecordedOwners, Row, Task
 from tests.support.redis_peer import be_patient, until_up
 from tests.support.redis_server import RedisServer, needs_redis, redis_server
 from tests.tasks.asking import ACME, ANN, DAY, GLOBEX, HOUR, NOW, all_notes, all_rows, sighting
@@ -120,6 +120,18 @@ async def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, stor
         await store.keep(Note("out", f"k{number}", b"v", "acme", "g", NOW + 1.0, NOW + DAY))
     assert await store.expire(NOW + 2 * DAY, Bounds(open=HOUR, ended=HOUR), 500) == 20 + 6 + 20
     assert server.ask("KEYS", "*") == "{a2a}:schema"
+
+
+async def test_many_tenants_are_forgotten_in_passes(store: RedisStore) -> None:
+    rows = [
+        Row("crm", f"t{number}", task=Task(Owner(f"tenant-{number % 120}"), made=1, seen=1), seen=1)
+        for number in range(600)
+    ]
+    assert await store.put_rows(rows) == 600
+    assert len(await store.figures()) == 120
+    assert await store.expire(NOW, Bounds(), 7) == 7
+    assert await store.expire(NOW, Bounds(), 10_000) == 593
+    assert await store.figures() == []
 
 
 async def test_what_is_met_again_soon_is_not_written_again(server: RedisServer, store: RedisStore) -> None:
