@@ -1,9 +1,5 @@
-import asyncio
-from contextlib import suppress
-
 import pytest
 
-from gateway.identity import clock
 from gateway.identity.clock import ClockWatch
 
 
@@ -44,22 +40,3 @@ def test_a_clock_that_is_slewed_is_not_told(caplog: pytest.LogCaptureFixture) ->
         clocks.set += 0.005
         assert watch.look() == 0.0
     assert caplog.text == ""
-
-
-@pytest.mark.anyio
-async def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "EVERY", 0.001)
-    clocks, looked = Clocks(), asyncio.Event()
-
-    def wall() -> float:
-        clocks.set += 60
-        if clocks.set > 1_800_000_300:
-            looked.set()
-        return clocks.wall()
-
-    task = asyncio.get_running_loop().create_task(ClockWatch(clocks.monotonic, wall).run())
-    async with asyncio.timeout(5):
-        await looked.wait()
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

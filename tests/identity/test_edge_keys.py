@@ -12,7 +12,7 @@ from tests.identity.corpus.key_set import poisoned
 from tests.identity.front import Front, Header, front, shown
 from tests.identity.issuance import compact, ec_key, jwk, rsa_key, segment
 from tests.identity.provider import KEYS, provider
-from tests.support.gateway import Client, Running, request
+from tests.support.gateway import Client, request
 from tests.support.undisturbed import undisturbed
 
 pytestmark = pytest.mark.anyio
@@ -27,13 +27,6 @@ async def statuses(place: Front, *tokens: bytes) -> list[int]:
 # ---- Outages -------------------------------------------------------------------------------------------------------
 
 
-async def sees(gateway: Running, **issuers: str) -> None:
-    """What readiness says of each issuer; it is ready all the same."""
-    answer = await gateway.get("/-/ready?verbose", admin=True)
-    assert answer.status == 200
-    assert {f"keys of {name}": said for name, said in issuers.items()}.items() <= answer.json["checks"].items()
-
-
 async def test_an_issuer_that_redirects_is_not_followed_anywhere() -> None:
     async with provider() as elsewhere:
         elsewhere.publish(jwk(rsa_key(EVIL), "k1"))
@@ -45,22 +38,6 @@ async def test_an_issuer_that_redirects_is_not_followed_anywhere() -> None:
             await place.read(3)
             assert elsewhere.asked == {}
             assert await statuses(place, good(time.time()), forged("k1")) == [200, 401]
-
-
-async def test_keys_are_given_up_after_as_long_as_the_file_says(caplog: pytest.LogCaptureFixture) -> None:
-    async with front({**OFTEN, "keys_kept": "1ms", "remember": "1h"}) as place:
-        token = good(time.time())
-        assert await statuses(place, token) == [200]
-        del place.served.documents[KEYS]
-        await place.gateway.until(lambda: not place.ready)
-        # Also who is remembered: it was good by keys that nobody vouches for any more.
-        answer = await place.call(shown(token))
-        assert (answer.status, answer.reasons) == (503, ["AUTH_UNAVAILABLE"])
-        await sees(place.gateway, corp="not read yet")
-        place.served.publish(*published())
-        await place.gateway.until(lambda: place.ready)
-        assert await statuses(place, token) == [200]
-    assert "keys dropped" in caplog.text
 
 
 # ---- Poison --------------------------------------------------------------------------------------------------------

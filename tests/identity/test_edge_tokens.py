@@ -121,7 +121,10 @@ async def test_a_tenant_that_is_not_named_falls_to_the_star() -> None:
 async def test_a_refused_token_is_counted_by_the_issuer_that_it_names() -> None:
     async with front() as place:
         now = time.time()
-        await place.call(shown(good(now, aud="others")))
+        for odd in ({"aud": "others"}, {"aud": 7}, {"org": 7}, {"exp": ...}):
+            # The second time it is told from memory.
+            for _ in range(2):
+                await place.call(shown(good(now, **odd)))
         await place.call(shown(good(now, exp=int(now) - 3600)))
         await place.call(shown(good(now, iss="https://elsewhere.example.com")))
         await place.call(shown(b"a.b.c"))
@@ -133,7 +136,7 @@ async def test_a_refused_token_is_counted_by_the_issuer_that_it_names() -> None:
             }
         )
         assert counted == {
-            ("jwt", "corp", "invalid"): 1,
+            ("jwt", "corp", "invalid"): 8,
             ("jwt", "corp", "expired"): 1,
             ("jwt", "", "invalid"): 2,
             ("jwt", "corp", "ok"): 1,

@@ -108,13 +108,6 @@ def test_a_certificate_still_proves_what_its_names_do_now() -> None:
     assert still(fax, fax={"dns": "fax", "tenant": "globex"}) is None
 
 
-def test_who_shows_nothing_stands_where_such_callers_are_admitted() -> None:
-    found = proven(ANONYMOUS_TENANT, "/", anonymous=True)
-    assert found is not None
-    assert found.method == "anonymous"
-    assert proven("acme", "/", anonymous=True) is None
-
-
 def test_where_nobody_is_asked_for_a_credential_nobody_but_the_anonymous_stands() -> None:
     everybody = Entitlement(None, anonymous=True)
     assert everybody.of_owner("acme", "/ann", 0.0) is None
@@ -136,12 +129,6 @@ BOB = of_token("corp", "globex", iss="https://i.test", aud="a", org="globex")
 
 def again(principal: Principal, *, anonymous: bool = False, now: float = 0.0) -> Principal | None:
     return Entitlement(AUTH.as_settings(), anonymous=anonymous).of_caller(principal, now)
-
-
-def test_a_key_is_what_the_file_makes_of_it_now() -> None:
-    found = again(ANN)
-    assert found is not None
-    assert (found.narrowed, found.digest) == (frozenset({"crm"}), HASH)
 
 
 def test_the_end_of_a_key_that_was_known_when_it_was_shown_ends_nothing() -> None:
@@ -172,12 +159,6 @@ def test_a_token_is_taken_by_its_claims() -> None:
     assert again(BOB) is BOB
     assert again(of_token("corp", "globex", iss="https://i.test", aud=["b", "a"], org="globex")) is not None
     assert again(of_token("fixed", "acme", iss="https://f.test", aud="a")) is not None
-
-
-def test_who_showed_nothing_stays_where_anonymous_callers_do() -> None:
-    assert again(Principal(ANONYMOUS_TENANT), anonymous=True) == Principal(ANONYMOUS_TENANT)
-    # Where nobody is asked any more all are anonymous.
-    assert Entitlement(None, anonymous=True).of_caller(ANN, 0.0) == Principal(ANONYMOUS_TENANT)
 
 
 # ---- Mapped tenants, and clients that speak for others ---------------------------------------------------------------

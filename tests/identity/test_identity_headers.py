@@ -9,9 +9,9 @@ import pytest
 
 from gateway.reload import ReloadResult
 from tests.identity.corpus.genuine import good
-from tests.identity.front import Front, front, key_header, shown
+from tests.identity.front import Front, front, shown
 from tests.support.certificates import Shown
-from tests.support.certified import ACME, CLIENTS, GLOBEX, Certified, certifying
+from tests.support.certified import ACME, CLIENTS, Certified, certifying
 from tests.support.gateway import CALL, JSON, Running, bearer, keys
 from tests.support.scripted import ScriptedBackend, answers, whole
 from tests.table import for_each
@@ -74,12 +74,6 @@ async def test_an_agent_is_told_what_a_claim_says(
         answer = await place.call(shown(good(time.time(), **claims)), *forged)
         assert answer.status == 200
         assert told(place.backend) == expected
-
-
-async def test_who_has_no_claims_is_told_of_without_them() -> None:
-    async with claiming('{ session: "claim:sid" }') as place:
-        assert (await place.call(key_header(), (SESSION, b"forged"))).status == 200
-        assert told(place.backend) == (b"acme", b"acme", None)
 
 
 async def test_a_claim_may_be_told_under_another_name() -> None:
@@ -202,10 +196,3 @@ async def test_a_client_that_is_no_longer_trusted_speaks_for_nobody(tmp_path: Pa
             assert (await client.answer()).status == 200
             assert told(backend)[1] == name
             assert await site.reload(site.text()) in (ReloadResult.APPLIED, ReloadResult.UNCHANGED)
-
-
-async def test_a_client_of_several_tenants_speaks_within_that_of_its_certificate(tmp_path: Path) -> None:
-    async with trusting(tmp_path) as (site, _, backend, mine):
-        await site.post(mine, [(SUBJECT, b"alice")])
-        await site.post(site.authority.issue(GLOBEX), [(TENANT, b"globex"), (SUBJECT, b"alice")])
-        assert [each.header(b"x-a2a-tenant") for each in backend.requests] == [b"acme", b"globex"]

@@ -135,14 +135,6 @@ def discovered(**changes: object) -> Published:
     return found
 
 
-def test_keys_are_read_from_their_address() -> None:
-    keys = Published(jwk(rsa_key()))
-    assert keys.read()
-    assert (keys.key_set.ready, keys.key_set.version, keys.key_set.last_success) == (True, 1, NOW)
-    assert keys.key_set.find("k1", "RS256") is not None
-    assert (keys.asked, keys.results.get_nowait()) == ([KEYS], True)
-
-
 def test_keys_are_found_by_discovery_also_of_an_issuer_that_ends_in_a_slash() -> None:
     keys = discovered()
     assert keys.read()
@@ -150,15 +142,6 @@ def test_keys_are_found_by_discovery_also_of_an_issuer_that_ends_in_a_slash() ->
     keys = Published(jwk(rsa_key()), jwks_url=None, issuer_url=f"{ISSUER}/")
     keys.documents[DISCOVERY] = json.dumps({"issuer": f"{ISSUER}/", "jwks_uri": ISSUER + KEYS}).encode()
     assert keys.read()
-
-
-def test_a_reading_that_a_token_waits_for_trusts_the_address_that_was_discovered_and_others_do_not() -> None:
-    keys = discovered()
-    assert keys.read()
-    run(keys.exhaust())
-    assert keys.asked == [DISCOVERY, KEYS, KEYS]
-    assert keys.read()
-    assert keys.asked[3:] == [DISCOVERY, KEYS]
 
 
 ASTRAY: list[dict[str, object]] = [
@@ -237,14 +220,6 @@ async def settled(keys: Published, count: int) -> None:
         await keys.results.get()
 
 
-def test_a_key_that_was_withdrawn_is_good_for_nothing_and_the_order_is_no_change() -> None:
-    keys = published(jwk(rsa_key()), jwk(rsa_key(1), "k2"))
-    assert keys.publish(jwk(rsa_key(1), "k2"), jwk(rsa_key()))
-    assert keys.key_set.version == 1
-    assert keys.publish(jwk(rsa_key(1), "k2"))
-    assert (keys.key_set.version, keys.key_set.find("k1", "RS256")) == (2, None)
-
-
 @for_each(("written", "pause"), [({}, 10.0), ({"keys_on_demand": "30s"}, 30.0)])
 def test_a_storm_of_unknown_keys_causes_one_reading_in_ten_seconds_or_as_the_file_says(
     written: dict[str, str], pause: float
@@ -315,18 +290,6 @@ def test_a_token_waits_for_keys_once_however_often_they_may_be_read() -> None:
 
 
 # ---- Issuers that fail -----------------------------------------------------------------------------------------------
-
-
-def test_an_issuer_that_is_down_is_asked_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
-    keys = Published()
-    who = authenticator(keys.key_set)
-    assert not keys.read()
-    with pytest.raises(AuthUnavailable):
-        identify(who, bearer(token()))
-    assert (keys.key_set.last_success, keys.key_set.version) == (0.0, 0)
-    assert "issuer corp: keys not read: the answer has status 404" in caplog.text
-    assert keys.publish(jwk(rsa_key()))
-    assert identify(who, bearer(token())) is not None
 
 
 def test_keys_that_could_not_be_read_for_a_day_are_given_up(caplog: pytest.LogCaptureFixture) -> None:

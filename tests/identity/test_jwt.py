@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthMissing, AuthUnavailable, Fault, RateLimited
+from gateway.a2a.fault import AuthExpired, AuthInvalid, AuthUnavailable, Fault, RateLimited
 from gateway.a2a.paths import NAME
 from gateway.config.model import ALGORITHMS, Auth
 from gateway.identity import settings as identity
@@ -30,7 +30,6 @@ from tests.identity.issuance import (
     bearer,
     claims,
     compact,
-    ec_key,
     identify,
     jwk,
     key_set_document,
@@ -86,39 +85,7 @@ def test_the_audience_is_one_string_or_a_list_that_names_us(audience: object) ->
     assert proven(token(aud=audience)).tenant == "acme"
 
 
-def test_a_token_without_kid_means_the_only_key() -> None:
-    assert proven(compact({"alg": "RS256"}, claims())).tenant == "acme"
-
-
-def test_a_fixed_tenant_needs_no_claim() -> None:
-    assert proven(token(org=...), tenant="partners", tenant_claim=None).tenant == "partners"
-
-
-def test_a_subject_is_not_required() -> None:
-    assert proven(token(sub=...)).subject == ""
-
-
 HOSTILE_KEY = jwk(rsa_key(1), "evil")
-
-BAD_HEADERS = {
-    "alg none": {"alg": "none"},
-    "alg None": {"alg": "None"},
-    "alg HS256": {"alg": "HS256"},
-    "alg rs256": {"alg": "rs256"},
-    "alg not of the issuer": {"alg": "RS384"},
-    "alg of another family": {"alg": "ES256"},
-    "kid with a path": {"kid": "../../dev/null"},
-    "kid with SQL": {"kid": "k1' OR '1'='1"},
-}
-
-
-@for_each("header", BAD_HEADERS.values())
-def test_the_header_decides_nothing(header: dict[str, object]) -> None:
-    keys = published()
-    run(keys.exhaust())
-    key = None if header.get("alg") != "ES256" else ec_key()
-    with pytest.raises(AuthInvalid):
-        identify(authenticator(keys.key_set), bearer(token(key, header=header)))
 
 
 @for_each(
@@ -145,55 +112,16 @@ def test_a_public_key_is_no_secret_to_sign_with() -> None:
 
 
 BAD_CLAIMS: dict[str, dict[str, Any]] = {
-    "no iss": {"iss": ...},
-    "iss with a slash more": {"iss": f"{ISSUER}/"},
-    "iss is a prefix": {"iss": ISSUER[:-1]},
-    "iss is a list": {"iss": [ISSUER]},
-    "iss is an object": {"iss": {}},
-    "no aud": {"aud": ...},
-    "aud is null": {"aud": None},
-    "aud of another": {"aud": "agents-eu"},
-    "aud in another case": {"aud": "Agents"},
-    "aud is empty": {"aud": []},
-    "aud is a list in a list": {"aud": [["agents"]]},
-    "aud has a number": {"aud": ["agents", 1]},
-    "aud is an object": {"aud": {"agents": True}},
-    "no exp": {"exp": ...},
-    "exp is null": {"exp": None},
-    "exp is a string": {"exp": str(FAR)},
-    "exp is true": {"exp": True},
-    "exp is a list": {"exp": [FAR]},
-    "exp in milliseconds": {"exp": FAR * 1000},
-    "exp of 400 digits": {"exp": 10**400},
-    "exp of 1e300": {"exp": 1e300},
     "exp is negative": {"exp": -1},
-    "nbf is a string": {"nbf": "0"},
-    "nbf is null": {"nbf": None},
+    "exp in milliseconds": {"exp": FAR * 1000},
     "nbf later": {"nbf": NOW + 31},
-    "nbf of 400 digits": {"nbf": 10**400},
-    "iat is false": {"iat": False},
     "iat later": {"iat": NOW + 31},
-    "sub is a number": {"sub": 7},
-    "sub is null": {"sub": None},
+    "another audience": {"aud": "agents-eu"},
     "sub ends a header": {"sub": "ada\r\nX-A2A-Tenant: globex"},
-    "sub with NUL": {"sub": "\0"},
-    "sub that turns text round": {"sub": "\u202eada"},
     "no tenant": {"org": ...},
-    "tenant is null": {"org": None},
-    "tenant is empty": {"org": ""},
-    "tenant is a list": {"org": ["acme"]},
-    "tenants": {"org": ["acme", "globex"]},
-    "tenant is a number": {"org": 1},
-    "tenant is an object": {"org": {"acme": True}},
-    "tenant with a space": {"org": "acme "},
-    "tenant with a newline": {"org": "acme\n"},
-    "tenant is a star": {"org": "*"},
-    "tenant with a slash": {"org": "a/b"},
-    "tenant is long": {"org": "a" * 65},
-    "tenant is not ASCII": {"org": "\u0430cme"},
-    "tenant is a dot segment": {"org": ".."},
     "tenant is called anonymous": {"org": "anonymous"},
 }
+"""Beside those of the corpus (`corpus/claim.py`)."""
 
 
 @for_each("changes", BAD_CLAIMS.values())
@@ -211,12 +139,6 @@ def test_an_expired_token_was_good_once() -> None:
         proven(token(), end + 30)
     with pytest.raises(AuthExpired):
         proven(token(), end, leeway="0s")
-
-
-def test_only_true_tokens_are_called_expired() -> None:
-    with pytest.raises(AuthInvalid) as caught:
-        proven(token(rsa_key(1)), FAR)
-    assert not isinstance(caught.value, AuthExpired)
 
 
 def test_the_leeway_is_never_longer_than_30_seconds() -> None:
@@ -245,11 +167,6 @@ def test_two_entries_of_one_issuer_are_told_apart_by_audience_or_not_at_all() ->
         identify(apart, bearer(token(aud=["agents", "agents-eu"])))
     with pytest.raises(AuthInvalid, match="ambiguous"):
         identify(Authenticator(twins(), anonymous=False, bounds=BOUNDS, key_sets=sets), bearer(token()))
-
-
-def test_an_issuer_without_a_rule_for_tenants_admits_nobody() -> None:
-    with pytest.raises(AuthInvalid):
-        identify(authenticator(settings=unchecked_auth(tenant_claim=None)), bearer(token()))
 
 
 # ---- Keys that are not there ---------------------------------------------------------------------------------------
@@ -341,18 +258,6 @@ def test_what_is_remembered_does_not_outlive_the_token() -> None:
         identify(who, bearer(token(exp=NOW + 5)), NOW + 35)
 
 
-def test_what_is_remembered_does_not_outlive_the_key() -> None:
-    keys = published()
-    who = authenticator(keys.key_set)
-    assert identify(who, bearer(token())) is not None
-    keys.publish(jwk(rsa_key(1), "k2"))
-    run(keys.exhaust())
-    with pytest.raises(AuthInvalid):
-        identify(who, bearer(token()))
-    keys.publish(jwk(rsa_key()))
-    assert identify(who, bearer(token())) is not None
-
-
 def test_what_is_remembered_does_not_outlive_the_configuration() -> None:
     key_set = published().key_set
     assert identify(authenticator(key_set), bearer(token())) is not None
@@ -375,25 +280,6 @@ def test_as_many_tokens_are_remembered_as_the_file_says_and_bad_ones_evict_no_go
 @for_each("step", [60.0, -7200.0, 7200.0])
 def test_a_clock_that_is_set_costs_no_session(step: float) -> None:
     assert ages(authenticator(), token(exp=NOW + 8000), step, step + 1)[1]
-
-
-def test_a_token_that_ends_soon_survives_a_step_within_the_leeway() -> None:
-    assert proven(token(exp=NOW + 31), NOW + 60)
-
-
-def test_a_refused_token_is_counted_for_the_issuer_that_it_names() -> None:
-    elsewhere = token(iss="https://elsewhere.example.com")
-    named = (
-        token(rsa_key(1)), token(aud="others"), token(aud=7), token(exp=...), token(exp=NOW - 40),
-        token(header={"alg": "HS256"}), token(org=7),
-    )  # fmt: skip
-    who = authenticator()
-    for shown, issuer in (*((each, "corp") for each in named), (elsewhere, ""), (b"a.b.c", "")):
-        # The second time it is told from memory.
-        for _ in range(2):
-            with pytest.raises(AuthMissing) as caught:
-                identify(who, bearer(shown))
-            assert caught.value.issuer == issuer
 
 
 def test_a_token_that_was_too_early_is_good_in_time() -> None:

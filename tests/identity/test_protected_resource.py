@@ -200,14 +200,3 @@ async def test_only_addresses_that_clients_may_dial_are_on_the_card(
         assert set(schemes) == names
         if "oauth2" in schemes:
             assert set(schemes["oauth2"]["flows"]) == {"clientCredentials"}
-
-
-async def test_until_discovery_is_known_the_card_says_bearer_and_then_more() -> None:
-    async with site() as here:
-        keys = here.gateway.gateway.snapshot.key_sets["corp"]
-        known, keys.issuer = keys.issuer, None
-        assert set((await card(here))["securitySchemes"]) == {"bearer"}
-        keys.issuer = known
-        assert set((await card(here))["securitySchemes"]) == {"bearer", "oauth2", "oidc"}
-        # No request of a client causes one to the issuer.
-        assert here.served.asked[DISCOVERY] == 1

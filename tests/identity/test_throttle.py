@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,42 +16,6 @@ def fail(failures: FailureLimit, address: str, now: float, times: int) -> None:
     for _ in range(times):
         assert failures.delay(address, now) == 0.0
         failures.add(address, now)
-
-
-@for_each("count", [1, 3, 7, 600, 9999])
-def test_as_many_as_a_period_allows_may_fail_at_once(count: int) -> None:
-    failures = FailureLimit((float(count), 60.0), 10)
-    fail(failures, HERE, 1000.0, count)
-    assert 0 < failures.delay(HERE, 1000.0) <= 60.0 / count * 1.01
-
-
-def test_time_gives_failures_back_one_by_one() -> None:
-    failures = FailureLimit((600.0, 60.0), 10)
-    fail(failures, HERE, 0.0, 600)
-    assert failures.delay(HERE, 0.0) == pytest.approx(0.1)
-    fail(failures, HERE, 0.101, 1)
-    assert failures.delay(HERE, 0.101) > 0
-    fail(failures, HERE, 5.0, 48)
-    fail(failures, HERE, 5000.0, 600)
-    assert failures.delay(HERE, 5000.0) > 0
-
-
-def test_one_address_does_not_answer_for_another() -> None:
-    failures = FailureLimit((2.0, 60.0), 10)
-    fail(failures, HERE, 0.0, 2)
-    assert failures.delay(HERE, 0.0) > 0
-    assert failures.delay(THERE, 0.0) == 0.0
-
-
-def test_what_is_remembered_is_bounded_and_the_quietest_goes_first() -> None:
-    failures = FailureLimit((1.0, 60.0), 2)
-    fail(failures, HERE, 0.0, 1)
-    fail(failures, THERE, 0.0, 1)
-    # Who goes on trying is not quiet.
-    assert failures.delay(HERE, 1.0) > 0
-    fail(failures, "192.0.2.3", 1.0, 1)
-    assert failures.delay(HERE, 1.0) > 0
-    assert failures.delay(THERE, 1.0) == 0.0
 
 
 def test_a_clock_that_stands_still_or_goes_back_forgives_nothing() -> None:

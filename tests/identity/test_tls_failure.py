@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from gateway.a2a.push_config import PushConfig
-from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
 from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, DeliveryResult, WebhookDelivery
 from gateway.push.ssrf import WebhookPolicy
@@ -105,14 +104,6 @@ async def test_an_agents_fault_over_grpc_says_why(failure: str, tmp_path: Path) 
     assert failed.value.detail.startswith(f"TLS: {failure}; failed to connect")
     assert failed.value.failure == failure
     assert failed.value.message == "the agent could not be reached"
-
-
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_a_card_that_is_not_reached_says_why(failure: str, tmp_path: Path) -> None:
-    async with peer(failure, tmp_path) as port, open_client(trusting()) as client:
-        source = CardSource(CardPlace(f"https://{HOST}:{port}"), client)
-        assert await source.refresh() is CardReport.UNREACHABLE
-    assert source.error == f"not reached: ConnectError (TLS: {failure})"
 
 
 @pytest.mark.parametrize("failure", FAILURES)
