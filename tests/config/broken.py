@@ -58,7 +58,6 @@ _IN_CLIENT = [
         'mesh: { uri: "spiffe://mesh.example/{tenant}/{tenant}" }',
     ),
     ("5:64 there is no agent 'ecco'", "batch: { dns: batch.acme.example, tenant: acme, agents: [ecco] }"),
-    ("5:16 unknown key 'dsn'", "batch: { dsn: batch.acme.example, tenant: acme }"),
     ("5:49 there is no tenant 'acne'", "batch: { dns: batch.acme.example, tenant: acne }"),
     ("5:20 'spiffe://{tenant}/sa/x' has a wildcard before its path", 'mesh: { uri: "spiffe://{tenant}/sa/x" }'),
     ("5:21 'batch.*' leaves its domain open", 'batch: { dns: "batch.*", tenant: acme }'),
@@ -68,10 +67,6 @@ _IN_CLIENT = [
     ),
 ]
 _IN_AUTH = [
-    (
-        "7:16 'tomorrow' is no date",
-        "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\n      expires: tomorrow",
-    ),
     ("5:15 the value has no hash", 'api_keys:\n    bot:\n      sha256: "${NOT_SET:-}"\n      tenant: acme'),
     (
         "4:20 this is the SHA-256 of nothing: no key has it",
@@ -90,34 +85,8 @@ _IN_AUTH = [
         ),
     ),
     (
-        "8:15 'bot' has the same hash (line 4): its owner would be ambiguous",
-        "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\n    bat:\n      sha256: HASH\n      tenant: acme",
-    ),
-    (
-        "7:20 'HS256' is none of: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA",
-        (
-            "issuers:\n    corp:\n      issuer: https://login.example.com\n      audience: agents\n"
-            "      algorithms: [HS256]\n      tenant: acme"
-        ),
-    ),
-    (
-        "6:17 an empty audience would accept tokens made for others",
-        "issuers:\n    corp:\n      issuer: https://login.example.com\n      audience: []\n      tenant: acme",
-    ),
-    (
-        "7:15 expired tokens would be good for too long",
-        (
-            "issuers:\n    corp:\n      issuer: https://login.example.com\n      audience: agents\n"
-            "      leeway: 5m\n      tenant: acme"
-        ),
-    ),
-    (
         "4:5 'mtls' is reserved for certificates, and owners would be ambiguous",
         "issuers:\n    mtls: { issuer: https://login.example.com, audience: a, tenant: acme }",
-    ),
-    (
-        "4:5 it needs exactly one of `tenant` and `tenant_claim`",
-        "issuers:\n    corp:\n      issuer: https://login.example.com\n      audience: agents",
     ),
     (
         "7:13 over plain http anyone on the way could give out keys and sign tokens",
@@ -134,92 +103,37 @@ _IN_AUTH = [
         "7:7 unknown key 'key'",
         "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\n      key: hunter2-hunter2",
     ),
-    ("6:15 there is no tenant 'acne'", "api_keys:\n    bot:\n      sha256: HASH\n      tenant: acne"),
 ]
 _IN_KEY = [
-    ("5:15 'always' is none of: task, context, none", "affinity: always"),
     ("5:5 the agent has a `backend` too", "by_tenant: { acme: http://127.0.0.1:9002 }"),
     ("5:20 the gateway computes `url` itself", 'card: { set: { url: "http://10.0.0.1" } }'),
-    ("5:11 'no-such-card.json' is no file", "card: no-such-card.json"),
     ("5:11 the card is no JSON object", "card: list.json"),
     ("5:17 'hidden' is none of: listed, unlisted, private", "visibility: hidden"),
-    ("5:7 the character U+0007 cannot stand in the file", "# \x07"),
-    (
-        "5:50 mappings and lists nest deeper than 32 levels",
-        "card: { set: { a: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]] } }",
-    ),
     ("6:5 'visibility' is already written (line 5)", "visibility: listed\n    visibility: private"),
     ("5:26 3 is no duration", "timeouts: { connect: 3 }"),
     ("5:26 '0s' is no time to wait", "timeouts: { connect: 0s }"),
-    ("5:23 gRPC is served nowhere: there is no `gateway.listen_grpc`", "expose: [jsonrpc, grpc]"),
     ("5:13 its cards would list no way to call it", "expose: []"),
     ("5:29 'rest' is there already", "expose: [rest, jsonrpc, rest]"),
     ("5:20 'http' is none of: jsonrpc, rest, grpc", "expose: [rest, http]"),
-    ("5:21 'maybe' is neither true nor false", 'require_tenant: "maybe"'),
-    ("5:33 'Authorization' carries the caller's credential", "forward_headers: [X-Region, Authorization]"),
     (
         "5:33 `upstream_auth` sets 'X-Key': a client could add a credential to the gateway's own",
         "forward_headers: [X-Region, X-Key]\n    upstream_auth: { header: { X-Key: hunter2 } }",
     ),
     ("5:15 there are no health checks without `path`", "health: { every: 5s }"),
-    ("5:21 'healthz' is no path", "health: { path: healthz }"),
-    (
-        "5:34 'Authorization' has a meaning of its own to agents, or on the way to them",
-        "identity_headers: { subject: Authorization }",
-    ),
-    (
-        "6:33 `identity_headers` names the caller in 'x-org': a client could say that it is another",
-        "identity_headers: { tenant: X-Org }\n    forward_headers: [X-Region, x-org]",
-    ),
     (
         "6:32 `identity_headers` names the caller in 'X_Org'",
         "identity_headers: { tenant: X-Org }\n    upstream_auth: { header: { X_Org: hunter2 } }",
     ),
-    ("5:34 'x-a2a-tenant' is the header of `tenant` too", "identity_headers: { session: x-a2a-tenant }"),
     ("5:16 'user' is none of: tenant, principal, none", "isolation: user"),
-    ("5:26 '10MiB/min' is no number of bytes a second", "limits: { bandwidth: 10MiB/min }"),
-    ("5:25 600 is no rate", "limits: { requests: 600 }"),
-    ("5:15 unknown key 'open_tasks'", "limits: { open_tasks: 10 }"),
-    ("5:15 it limits nothing without `concurrency`", "limits: { queue: 10 }"),
     ("5:26 ${A B} is no reference", 'card: { set: { name: "${A B}" } }'),
-    ("5:20 '/a/../b' has a dot segment", "match: { path: /a/../b }"),
-    ("5:12 the match is empty", "match: {}"),
-    ("5:20 'Example.com' is no host", "match: { host: Example.com }"),
-    (
-        "5:38 '/a' with the same keys is also what another match of its own matches (line 5)",
-        "match: [{ path: /a, tenant: t }, { tenant: t, path: /a }]",
-    ),
-    ("5:29 without `auth` no caller has a key or a claim", "match: { path: /a, key: bot }"),
-    ("5:20 'echo' does not start with a slash", "match: { path: echo }"),
-    (
-        "5:20 '/a/.well-known' has the segment '.well-known', which is the protocol's own",
-        "match: { path: /a/.well-known }",
-    ),
-    ("5:5 << is a merge key", "<<: { visibility: private }"),
-    ("5:30 'no-such-token' is no file", 'upstream_auth: { bearer: "${file:no-such-token}" }'),
     ("5:5 there is no value", "match:"),
-    ("5:15 'sendMessage' is no operation", "methods: [sendMessage]"),
-    ("5:30 'timeout' is none of: connect, reset, 503", "retry: { when: [connect, timeout] }"),
-    ("5:20 '/{skill}/echo' has {skill} where it stands for no skill", 'match: { path: "/{skill}/echo" }'),
-    ("5:31 the { of this mapping has no }", "upstream_auth: { bearer: ${TOKEN} }"),
     ("6:15 the [ of this list has no ]", "methods: [SendMessage\n    visibility: listed"),
     ("5:26 a ${ has no }", 'card: { set: { name: "${NAME" } }'),
-    ("5:5 unknown key 'visibilty'", "visibilty: private"),
     ("5:20 'allow' is none of: deny, adopt", "unknown_tasks: allow"),
-    ("5:32 the gateway sets 'A2A-Version' itself", 'upstream_auth: { header: { A2A-Version: "1.0" } }'),
-    (
-        "5:5 it needs exactly one of `bearer`, `header`, `oauth2` and `exchange`",
-        "upstream_auth: { bearer: abc, header: { X-Key: abc } }",
-    ),
-    ("5:32 the gateway sets 'Content-Length' itself", 'upstream_auth: { header: { Content-Length: "3" } }'),
     ("5:22 '' can be no tenant", 'upstream_tenant: ""'),
 ]
 _IN_BEFORE = [
     ("2:19 clients are served there too: `gateway.listen` is 127.0.0.1:8080", "gateway: { admin: 127.0.0.1:8080 }"),
-    (
-        "2:50 the token has fewer than 16 characters, and other machines could guess it",
-        "gateway: { admin: { listen: 0.0.0.0:9090, token: hunter2 } }",
-    ),
     ("2:19 other machines could read and control the gateway without a token", "gateway: { admin: 0.0.0.0:9090 }"),
     ("3:10 'logs/' names no file", "observe:\n  audit: logs/"),
     (
@@ -233,15 +147,6 @@ _IN_BEFORE = [
         "defaults:\n  identity_headers: { tenant: Transfer-Encoding }",
     ),
     ("3:31 'X_Tenant' is no header name", "defaults:\n  identity_headers: { tenant: X_Tenant }"),
-    ("3:20 '0s' is no time to remember something", "gateway:\n  ledger: { ended: 0s }"),
-    ("3:13 it limits nothing without `requests`", "defaults:\n  limits: { burst: 10 }"),
-    (
-        "3:35 999999999999999 calls are more than 1000000000",
-        "defaults:\n  limits: { requests: 5/s, burst: 999999999999999 }",
-    ),
-    ("3:26 -1 is no whole number", "defaults:\n  limits: { concurrency: -1 }"),
-    ("3:46 0 is not enough", "tenants:\n  acme: { agents: [echo], limits: { streams: 0 } }"),
-    ("2:20 'localhost' is no address to listen at", "gateway: { listen: localhost }"),
     (
         "4:9 'no.pem' cannot be read: No such file or directory",
         (
@@ -265,16 +170,6 @@ _IN_BEFORE = [
         ),
     ),
     (
-        "6:14 `api_keys` would have no effect: all clients show a certificate, which replaces tokens and keys",
-        (
-            "auth:\n  api_keys:\n"
-            '    bot: { sha256: "0000000000000000000000000000000000000000000000000000000000000000", tenant: '
-            "acme }\n  mtls:\n    require: true\n    clients:\n"
-            "      batch: { dns: batch.acme.example, tenant: acme }\n    ca: no.pem\ngateway:\n"
-            "  tls: { cert: no.crt, key: no.key }\ntenants:\n  acme: [echo]\n  globex: [echo]"
-        ),
-    ),
-    (
         "3:29 no client has this certificate: no entry of auth.mtls.clients fits batch.globex.example",
         (
             "tests:\n  - { name: t, certificate: batch.globex.example, request: /echo, expect: echo }\nauth:\n"
@@ -286,24 +181,10 @@ _IN_BEFORE = [
         "2:20 without `auth` every machine that reaches this address could call every agent",
         "gateway: { listen: 0.0.0.0:8080, public_url: https://a.example.com }",
     ),
-    (
-        "2:20 there is no `public_url`, and it cannot be guessed for this address",
-        (
-            "gateway: { listen: 0.0.0.0:8080 }\nauth:\n  api_keys:\n    bot:\n      sha256: HASH\n"
-            "      tenant: acme\ntenants:\n  acme: [echo]"
-        ),
-    ),
     ("2:30 everyone could say who they are by X-Forwarded-For", "gateway: { trusted_proxies: [0.0.0.0/0] }"),
-    ("2:30 'proxy' is no network", "gateway: { trusted_proxies: [proxy] }"),
     ("2:24 the URL has a query", 'gateway: { public_url: "https://a.example.com/?x=1" }'),
     ("2:16 no webhook may be named", "push: { allow: [] }"),
-    ("2:43 0 is not enough", "push: { mode: relay, deliver: { attempts: 0 } }"),
     ("2:36 101 is too many", "push: { mode: relay, max_per_task: 101 }"),
-    ("2:15 'forward' is none of: relay, passthrough, none", "push: { mode: forward }"),
-    (
-        "2:43 'hooks.acme.example' is no http or https URL",
-        'push: { allow: ["https://*.acme.example", "hooks.acme.example"] }',
-    ),
     (
         "2:16 'https://***@hooks.acme.example' has a user name or password in it",
         'push: { allow: "https://user:hunter2@hooks.acme.example" }',
@@ -312,21 +193,10 @@ _IN_BEFORE = [
         "2:48 the longest pause would be shorter than the first",
         "push: { mode: relay, deliver: { longest_pause: 500ms } }",
     ),
-    (
-        "2:17 plain http goes nowhere while private networks are blocked",
-        'push: { allow: ["http://hooks.acme.example"] }',
-    ),
-    ("2:17 the address is private, and private networks are blocked", 'push: { allow: ["https://10.0.0.7:8443/*"] }'),
-    (
-        "3:11 there is no `public_url`, and it cannot be guessed for this address",
-        "gateway:\n  listen: 0.0.0.0:8080\n  anonymous: true\npush: { mode: relay }",
-    ),
     ("3:13 each of 2 gateways would keep a ledger of its own in a file", "gateway:\n  replicas: 2"),
     ("4:13 each of 3 gateways would keep a ledger of its own in memory", "gateway:\n  state: memory\n  replicas: 3"),
-    ("3:13 0 is not enough", "gateway:\n  replicas: 0"),
     ("2:24 '99999GiB' is more than the gateway would hold in memory", "gateway: { body_limit: 99999GiB }"),
     ("2:24 'ten' is no size", "gateway: { body_limit: ten }"),
-    ("3:10 this is a folder", "gateway:\n  state: sqlite://folder"),
     ("3:10 'sqlite://:memory:' is SQLite's name for no file", 'gateway:\n  state: "sqlite://:memory:"'),
     (
         f"3:10 'sqlite:///{'n' * 190}…' names a file by more than 242 bytes, too many for those beside it",
@@ -344,7 +214,6 @@ _IN_BEFORE = [
         "gateway:\n  state: postgres://user:hunter2@db/state",
     ),
     ("3:10 the value names no store", "gateway:\n  state: hunter2"),
-    ("3:16 'no.crt' cannot be read: No such file or directory", "gateway:\n  tls: { cert: no.crt, key: no.key }"),
     (
         "8:37 there is no tenant 'globex'",
         (
@@ -356,7 +225,6 @@ _IN_BEFORE = [
         "8:9 there is no agent 'ecko'",
         "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n  acme: [ecko]",
     ),
-    ("2:1 unknown key 'agent'", "agent:\n  echo: http://127.0.0.1:9001"),
     (
         "6:15 'no' is text here and false to other YAML tools",
         'auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: no\ntenants:\n  "no": [echo]',
@@ -370,14 +238,11 @@ _IN_ECHO = [
     ("3:9 the URL is plain http to another machine", "echo: http://agents.example.com"),
     ("3:9 the URL is no URL", "echo: http://127.0.0.1:99999"),
     ("3:9 the URL has a query", "echo: http://127.0.0.1:9001/?a=b"),
-    ("3:9 the URL is no http or https URL", "echo: ftp://127.0.0.1:9001"),
-    ("3:9 the URL has a user name or password in it", "echo: http://user:hunter2@127.0.0.1:9001"),
     ("3:3 'echo agent' is no name", '"echo agent": http://127.0.0.1:9001'),
     (
         "5:3 'echo' is already written (line 3)",
         "echo:\n    backend: http://127.0.0.1:9001\n  echo: http://127.0.0.1:9002",
     ),
-    ("5:1 'version' is already written (line 1)", "echo:\n    backend: http://127.0.0.1:9001\nversion: 1"),
     (
         "5:32 'X-Key-Bin' cannot be metadata of gRPC",
         "echo:\n    backend: grpc://127.0.0.1:1\n    upstream_auth: { header: { X-Key-Bin: hunter2 } }",
@@ -393,21 +258,8 @@ _IN_ECHO = [
     ),
     ("3:9 the URL is plain grpc to another machine", "echo: grpc://agents.example.com:50051"),
     ("4:53 a gRPC URL cannot speak rest", 'echo:\n    backend: { url: "grpc://127.0.0.1:1", protocol: rest }'),
-    ("3:9 the URL has a user name or password in it", "echo: grpcs://bot:hunter2@agents.example.com:443"),
     ("4:56 A2A 0.1 knows no gRPC", 'echo:\n    backend: { url: "grpc://127.0.0.1:1", a2a_version: "0.1" }'),
-    (
-        "5:10 'no-such-folder/*.yaml' matches no file",
-        "echo:\n    backend: http://127.0.0.1:9001\ninclude: no-such-folder/*.yaml",
-    ),
-    ("5:3 a key is a list or a mapping", "echo:\n    backend: http://127.0.0.1:9001\n? [a, b]\n: 1"),
     ("3:3 references are not filled in in keys", "${NAME}: http://127.0.0.1:9001"),
-    (
-        "7:20 '/a2a/billing' is also the path of tenant 'billing' of 'billing' (line 4)",
-        (
-            "billing:\n    match: { path: /a2a, tenant: billing }\n    backend: http://127.0.0.1:1\n  other:\n"
-            "    match: { path: /a2a/billing }\n    backend: http://127.0.0.1:2"
-        ),
-    ),
     (
         "4:18 the backend of tenant 'acme' is hidden: 'other' matches it (line 6)",
         (
@@ -458,20 +310,11 @@ _IN_ECHO = [
         ),
     ),
     ("3:3 'tasks' is a path segment of the protocol and can be no name", "tasks: http://127.0.0.1:9001"),
-    (
-        "4:48 the backend has a `url` too",
-        "notes:\n    backend: { url: https://notes.example.com, stdio: { command: [notes] } }",
-    ),
     ("4:22 it is no card: not a JSON object", "notes:\n    backend: { card: list.json }"),
     ("4:29 a command has no name that could be looked up", "echo:\n    backend: { stdio: [sh], dns: headless }"),
-    ("4:43 'no-such-folder' is no folder", "notes:\n    backend: { stdio: { command: sh, cwd: no-such-folder } }"),
     ("5:21 a command has no path", "echo:\n    backend: { stdio: [sh] }\n    health: { path: /healthz }"),
-    ("4:16 there is no command", "notes:\n    backend: { stdio: { processes: 2 } }"),
     ("4:39 an agent on stdio cannot speak grpc", "notes:\n    backend: { stdio: [sh], protocol: grpc }"),
     ("5:5 nothing is sent to a command again", "echo:\n    backend: { stdio: [sh] }\n    retry: { max: 1 }"),
-    ("4:38 a ': ' stands where no key can", "echo:\n    backend: http://127.0.0.1:1 match: x\n    card: a: b"),
-    ("4:14 a plain value cannot start with '@'", "echo:\n    backend: @home"),
-    ("4:14 the quote that opens here never closes", 'echo:\n    backend: "http://127.0.0.1:9001'),
     ("3:9 !!python/object/apply:os.system is a tag", "echo: !!python/object/apply:os.system id"),
     (
         "6:40 this expects nothing",
@@ -500,13 +343,7 @@ _IN_ECHO = [
         "5:25 'https://x' is no name of a host",
         'echo:\n    backend: https://127.0.0.1:9001\n    tls: { server_name: "https://x" }',
     ),
-    ("4:46 7 is no degree of trust", "echo:\n    { backend: http://127.0.0.1:9001, trust: 7 }"),
-    ("5:1 a second document starts here", "echo:\n    backend: http://127.0.0.1:9001\n---\nversion: 1"),
     ("3:9 the environment variable ECHO_URL is not set", "echo: ${ECHO_URL}"),
-    (
-        "5:22 an agent is shown a certificate by its `tls`",
-        "echo:\n    backend: https://echo.example.com\n    upstream_auth: { mtls: { cert: a.crt, key: a.key } }",
-    ),
     (
         "4:56 a version alone does not say how to speak",
         'echo:\n    backend: { url: "http://127.0.0.1:1", a2a_version: "0.3" }',
@@ -526,28 +363,12 @@ _IN_ECHO = [
     ),
     ("3:3 'on' is text here and true to other YAML tools", "on:\n    backend: http://127.0.0.1:9001"),
     (
-        "6:13 '12:30' is text here and a number of base 60 to other YAML tools",
-        "echo:\n    backend: http://127.0.0.1:9001\ntests:\n  - { name: 12:30, request: /echo, expect: echo }",
-    ),
-    (
         "6:27 '1_000' is text here and a number to other YAML tools",
         "echo:\n    backend: http://127.0.0.1:9001\nobserve:\n  metrics: { max_tenants: 1_000 }",
     ),
 ]
 _IN_REST = [
-    (
-        "12:13 the tenant 'acme' does not list 'echo' (line 8)",
-        (
-            "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n  acme: [other]\n"
-            "agents:\n  echo:\n    backend: http://127.0.0.1:9001\n    allow: [acme]\n"
-            "  other: http://127.0.0.1:9002\n"
-        ),
-    ),
     ("2:9 a list is no mapping", "agents: [echo]\n"),
-    (
-        "2:25 clients are served over HTTP there too: `gateway.listen` is 127.0.0.1:8080 where it is left out",
-        "gateway: { listen_grpc: localhost:8080 }\nagents: { echo: http://127.0.0.1:9001 }\n",
-    ),
     (
         "2:25 without `auth` every machine that reaches this address could call every agent",
         "gateway: { listen_grpc: 0.0.0.0:50051 }\nagents: { echo: http://127.0.0.1:9001 }\n",
@@ -578,11 +399,6 @@ _IN_REST = [
         ),
     ),
     (
-        "2:33 19500 can be no field's number here",
-        "gateway: { grpc: { scope_field: 19500 } }\nagents: { echo: http://127.0.0.1:9001 }\n",
-    ),
-    ("3:1 the line is indented with a tab", "agents:\n\techo: http://127.0.0.1:9001\n"),
-    (
         "12:29 there is no API key 'bott'",
         (
             "auth:\n  api_keys:\n    bot:\n      sha256: HASH\n      tenant: acme\ntenants:\n  acme: [echo]\n"
@@ -591,12 +407,9 @@ _IN_REST = [
     ),
 ]
 _IN_RAW = [
-    ("1:1 the file is empty", "\n"),
     ("1:1 `version` is missing", "agents:\n  echo:\n    backend: http://127.0.0.1:9001\n"),
-    ("1:1 the file is no mapping", "- version: 1\n"),
     ("1:10 1.0 is no version of this format", "version: 1.0\nagents:\n  echo:\n    backend: http://127.0.0.1:9001\n"),
     ("1:10 true is no version of this format", "version: true\nagents:\n  echo:\n    backend: http://127.0.0.1:9001\n"),
-    ("1:10 2 is no version of this format", "version: 2\nagents:\n  echo:\n    backend: http://127.0.0.1:9001\n"),
 ]
 
 _FRAMED = (

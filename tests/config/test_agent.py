@@ -1,22 +1,6 @@
-from gateway.config.agent import Card, is_stdio
-from tests.config.reading import examined, good
+from gateway.config.agent import is_stdio
+from tests.config.reading import examined
 from tests.table import for_each
-
-
-def test_a_card_comes_from_a_url_or_a_file() -> None:
-    agents = good(
-        """
-        version: 1
-        agents:
-          a: { backend: http://127.0.0.1:1, card: http://127.0.0.1:1/card }
-          b: { backend: http://127.0.0.1:1, card: { url: http://127.0.0.1:1/card, set: { name: B } } }
-        """
-    ).agents
-    assert [agents[name].card for name in ("a", "b")] == [
-        Card(url="http://127.0.0.1:1/card"),
-        Card(url="http://127.0.0.1:1/card", set={"name": "B"}),
-    ]
-    assert Card.model_validate("cards/a.json") == Card(file="cards/a.json")
 
 
 def backend(written: str) -> str:

@@ -109,12 +109,6 @@ def test_no_operation_and_no_time_are_no_choice() -> None:
     assert errors(agent("timeouts: { total: 0ms }")) == [("agents.a.timeouts.total", "'0ms' is no time to wait")]
 
 
-@for_each("written", ["jsonrpc", "[rest]", "[rest, jsonrpc]", "grpc", "[grpc, rest, jsonrpc]"])
-def test_cards_list_the_bindings_that_are_named(written: str) -> None:
-    text = agent(f"expose: {written}").replace("agents:", "gateway: { listen_grpc: '127.0.0.1:0' }\nagents:")
-    assert errors(text) == []
-
-
 @for_each(("written", "column"), [("grpc", 53), ("[jsonrpc, grpc]", 63)])
 def test_a_card_lists_grpc_where_it_is_served(written: str, column: int) -> None:
     [problem] = examined(agent(f"expose: {written}")).errors
@@ -138,12 +132,6 @@ def test_a_card_lists_grpc_where_it_is_served(written: str, column: int) -> None
 def test_an_agent_behind_grpc_has_the_protocol_that_its_url_says(backend: str) -> None:
     found = good(f"version: 1\nagents: {{ a: {{ backend: {backend} }} }}\n").agents["a"].backend
     assert [one.protocol for one in found] == ["grpc"]
-
-
-def test_the_short_forms_of_an_agent_behind_grpc_have_it_too() -> None:
-    config = good("version: 1\nagents: { a: 'grpc://127.0.0.1:1', b: { by_tenant: { t: 'grpcs://h' } } }\n")
-    found = [config.agents["a"].backend, config.agents["b"].by_tenant["t"].backend]
-    assert [each.protocol for one in found for each in one] == ["grpc", "grpc"]
 
 
 def test_a_card_is_never_fetched_over_grpc() -> None:

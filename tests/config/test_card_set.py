@@ -1,7 +1,5 @@
 """What `card.set` sets is served, and anything else is refused."""
 
-from gateway.a2a.sanitized_card import OVERRIDABLE
-from gateway.config.checks.agents import _SETTABLE
 from tests.config.reading import errors, examined, good
 from tests.table import for_each
 
@@ -47,10 +45,6 @@ def test_what_no_card_would_show_cannot_be_set_in_one(written: str, path: str, f
     [(found, told)] = errors(text)
     assert found == f"agents.a.card.set.{path}"
     assert fact is None or told == fact
-
-
-def test_all_that_can_be_set_is_told_of_one_list() -> None:
-    assert set(_SETTABLE) == OVERRIDABLE
 
 
 def test_null_takes_away_what_the_agent_says() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gateway.config.check import examine
 from gateway.config.load import load
 from tests.config.broken import BROKEN
-from tests.config.reading import HASH, NAME, TODAY, examined, good, warnings
+from tests.config.reading import HASH, TODAY, examined, warnings
 
 SECRETS = ("hunter2", HASH)
 
@@ -58,14 +58,6 @@ def test_each_pass_reports_all_of_its_mistakes_by_place_and_the_next_one_needs_i
     assert told(text) == [(4, 8), (10, 49)]
 
 
-def test_a_good_file_has_a_configuration_and_no_problem() -> None:
-    found = examined("version: 1\nagents: { echo: http://127.0.0.1:9001 }\n")
-    assert found.config is not None
-    assert found.config.agents["echo"].backend is not None
-    assert (found.problems, found.failed, found.files) == ((), (), (NAME,))
-    assert len(found.text_hash) == 64
-
-
 @pytest.mark.parametrize(
     ("text", "place"),
     [("version: 1\n", "1:1"), ("version: 1\nagents: {}\n", "2:9"), ("version: 1\ninclude: more.yaml\n", "1:1")],
@@ -86,12 +78,6 @@ def test_what_the_program_itself_wrote_may_have_no_agents() -> None:
     assert warnings("version: 1\n") == [("", "there is no agent")]
 
 
-def test_a_warning_keeps_nothing_from_being_used() -> None:
-    found = examined("version: 1\n")
-    assert found.config is not None
-    assert [problem.severity for problem in found.warnings] == ["warning"]
-
-
 def test_the_hash_changes_with_every_file_read(tmp_path: Path) -> None:
     main, secret = tmp_path / "gateway.yaml", tmp_path / "token"
     text = (
@@ -110,28 +96,6 @@ def test_the_hash_changes_with_every_file_read(tmp_path: Path) -> None:
 def test_a_missing_file_is_a_problem_and_no_exception(tmp_path: Path) -> None:
     assert [problem.fact for problem in examine(tmp_path / "none.yaml", {}).problems] == ["there is no such file"]
     assert [problem.fact for problem in examine(tmp_path, {}).problems] == ["this is a folder, not a file"]
-
-
-def test_a_failed_routing_test_is_no_problem_of_the_configuration() -> None:
-    found = examined(
-        """\
-        version: 1
-        agents: { echo: http://127.0.0.1:9001, other: http://127.0.0.1:9002 }
-        tests:
-          - { name: right, request: /echo, expect: echo }
-          - { name: wrong, request: /other, expect: echo }
-        """
-    )
-    assert found.config is not None
-    assert [(one.place.line, one.fact) for one in found.failed] == [
-        (5, "the test 'wrong' fails: expected echo, got other at http://127.0.0.1:9002")
-    ]
-
-
-def test_a_thousand_agents_are_no_work() -> None:
-    agents = "".join(f"  agent{number}:\n    backend: https://agent{number}.example.com\n" for number in range(1000))
-    config = good(f"version: 1\nagents:\n{agents}")
-    assert len(config.agents) == 1000
 
 
 WORDS = st.sampled_from(

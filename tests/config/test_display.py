@@ -30,10 +30,6 @@ def test_no_secret_is_shown_and_everything_else_is() -> None:
     assert masked(config)["gateway"]["state"] == "rediss://redis/2"
 
 
-def test_a_configuration_without_auth_can_be_shown() -> None:
-    assert masked(good("version: 1\nagents: { a: http://127.0.0.1:1 }\n"))["auth"] is None
-
-
 def test_what_holds_is_shown_where_nothing_is_written() -> None:
     text = """\
         version: 1

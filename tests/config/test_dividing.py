@@ -42,8 +42,3 @@ def test_what_has_no_owner_is_for_several() -> None:
 
 def test_a_command_would_be_started_by_each() -> None:
     assert found(REDIS + STDIO, 2) == ["agents.one.backend", "agents.two.by_tenant.acme.backend"]
-
-
-def test_one_process_serves_whatever_is_written() -> None:
-    assert found(OWNED, 1) == []
-    assert found(STDIO, 1) == []

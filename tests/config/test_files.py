@@ -73,11 +73,6 @@ def test_a_link_that_leads_nowhere_is_an_error_with_its_name(tmp_path: Path, pat
     assert folder / "b.yaml" not in matching(pattern, folder)
 
 
-def test_a_name_that_no_file_has_is_none() -> None:
-    with pytest.raises(ValueError, match="null"):
-        matching("a\0b", Path())
-
-
 @pytest.mark.parametrize("pattern", ["round/*.yaml", "*/*.yaml", "round/a.yaml", "*.yaml"])
 def test_a_folder_that_cannot_be_read_is_an_error_with_its_name(tmp_path: Path, pattern: str) -> None:
     filled(tmp_path, "teams/a.yaml")
@@ -149,12 +144,6 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
         (tmp_path / path).write_bytes((tmp_path / path).read_bytes() + b"\n")
         seen.add(stamped(examine(file, {})).text_hash)
     assert len(seen) == 1 + len(named)
-
-
-def test_a_file_with_errors_is_made_of_what_was_read_of_it(tmp_path: Path) -> None:
-    file = tmp_path / "gateway.yaml"
-    file.write_text("version: 2\n")
-    assert files(examine(file, {})) == (file,)
 
 
 def test_cards_that_name_commands_are_named_and_hashed(tmp_path: Path) -> None:

@@ -107,18 +107,6 @@ def test_what_one_mistake_leads_to_is_not_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_text_is_read_instead_of_the_file() -> None:
-    loaded = load(Path("nowhere/gateway.yaml"), {}, "version: 1\nagents: { a: http://127.0.0.1:1 }\n")
-    assert loaded.config is not None
-    assert loaded.marks.place(("agents", "a")).file == "nowhere/gateway.yaml"
-
-
-def test_a_tenant_may_be_written_without_anything(tmp_path: Path) -> None:
-    loaded = load(written(tmp_path, gateway="version: 1\ntenants:\n  acme:\n"), {})
-    assert loaded.config is not None
-    assert loaded.config.tenants["acme"].agents is None
-
-
 def test_a_card_may_have_null_and_nothing_else_may(tmp_path: Path) -> None:
     text = (
         "version: 1\nagents:\n  a:\n    backend: http://127.0.0.1:1\n    card: { set: { icon: ~ } }\n    methods: [~]\n"

@@ -47,10 +47,6 @@ def test_what_a_variable_holds_is_filled_in() -> None:
     )
 
 
-def test_what_is_filled_in_is_not_looked_at_again() -> None:
-    assert Interpolation({"A": "${B}", "B": "x"}).fill("${A}", Path())[0] == "${B}"
-
-
 @for_each(
     ("text", "fact"),
     [
@@ -80,25 +76,6 @@ def test_a_file_that_holds_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"a" * (256 * 1024 + 1))
     facts = [Interpolation({}).fill(f"${{file:{name}}}", tmp_path)[1][0][0] for name in ("binary", "large")]
     assert facts == ["'binary' is not UTF-8", "'large' is larger than 256 KiB"]
-
-
-@for_each(
-    "path",
-    [
-        ("auth", "api_keys", "bot", "sha256", 0),
-        ("auth", "api_keys", "bot", "anything"),
-        ("auth", "api_keys"),
-        ("gateway", "admin", "token"),
-        ("agents", "echo", "upstream_auth", "bearer"),
-        ("agents", "echo", "by_tenant", "acme", "upstream_auth", "header", "X"),
-        ("agents", "echo", "password"),
-        ("push", "client_secret"),
-        ("gateway", "state"),
-        ("gateway", "state", 0, "url"),
-    ],
-)
-def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
-    assert is_secret(path)
 
 
 @for_each(

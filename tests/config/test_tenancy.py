@@ -15,27 +15,6 @@ A = "a: http://127.0.0.1:1"
 NONE = "a: { backend: http://127.0.0.1:1, isolation: none }"
 
 
-@for_each(
-    ("tenants", "agents", "path", "fact"),
-    [
-        (
-            "acme: [a], globex: []",
-            "a: { backend: http://127.0.0.1:1, allow: [acme, x1] }",
-            "agents.a.allow[1]",
-            "there is no tenant 'x1'",
-        ),
-        (
-            "acme: [a], globex: []",
-            "a: { by_tenant: { acme: http://127.0.0.1:1, glob: http://127.0.0.1:2 } }",
-            "agents.a.by_tenant.glob",
-            "there is no tenant 'glob'",
-        ),
-    ],
-)
-def test_a_name_that_is_nowhere_else_is_refused(tenants: str, agents: str, path: str, fact: str) -> None:
-    assert errors(text(tenants, agents)) == [(path, fact)]
-
-
 def test_names_of_keys_and_their_agents_are_known() -> None:
     auth = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acm, agents: [b] }} }} }}\n"
     assert errors(text("acme: [a]", A, auth)) == [
@@ -159,8 +138,3 @@ def test_two_names_of_one_backend_are_worth_a_warning(tenants: str, agents: str,
 )
 def test_two_names_are_none_where_one_tenant_has_both_or_nothing_is_remembered(tenants: str, agents: str) -> None:
     assert warnings(text(tenants, agents)) == []
-
-
-def test_several_tenants_may_share_a_backend() -> None:
-    assert errors(text("acme: [a], globex: [a]", A)) == []
-    assert warnings(text("acme: [a], globex: [a]", A)) == []

@@ -154,16 +154,6 @@ def test_a_test_may_show_a_certificate(tmp_path: Path) -> None:
     assert [one.fact for one in found.failed] == ["the test 't2' fails: expected echo, got tenant_denied"]
 
 
-def test_a_test_whose_path_lacks_that_of_the_public_url_says_so() -> None:
-    text = (
-        TEXT
-        + "gateway: { public_url: 'https://gw.example/base' }\n"
-        + "tests: [{ name: t, tenant: acme, request: /a, expect: a }]\n"
-    )
-    [problem] = examined(text).failed
-    assert problem.remedy.startswith("the path lacks /base, the path of `public_url`: clients send /base/a;")
-
-
 # ---- over gRPC -----------------------------------------------------------------------------------------------------
 
 GRPC = TEXT.replace("auth:", "gateway: { listen_grpc: '127.0.0.1:0', public_url: 'https://gw.example/base' }\nauth:")

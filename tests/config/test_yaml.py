@@ -90,11 +90,6 @@ def test_a_quoted_merge_key_or_number_is_an_ordinary_key() -> None:
     assert source("'<<': 1\n'7': 2\n\"no\": 3\n").tree == {"<<": 1, "7": 2, "no": 3}
 
 
-def test_everything_behind_an_odd_key_is_still_read() -> None:
-    found = source("? [a, {b: [c]}]\n: { x: *y }\nd: 1\n")
-    assert len(found.problems) == 2
-
-
 def test_a_file_that_is_no_text_is_refused_where_it_stops_being_text(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(b"version: 1\nname: caf\xe9\n")
