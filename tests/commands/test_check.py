@@ -360,10 +360,3 @@ agents: { echo: "http://127.0.0.1:1" }
         "error file=gateway.yaml,line=3",
         "error file=gateway.yaml,line=5",
     ]
-
-
-def test_programs_hear_of_agents_where_these_were_visited() -> None:
-    assert CheckReport(of(GOOD)).as_json() == {"ok": True, "problems": []}
-    told = CheckReport(of(BAD), ()).as_json()
-    assert (told["ok"], told["problems"][0]["line"], told["agents"]) == (False, 1, [])
-    assert CheckReport(of(GOOD), (DOWN,)).as_json()["ok"] is False

@@ -103,13 +103,6 @@ def test_only_plain_http_urls_are_asked(url: str) -> None:
     assert failed.value.code == 2
 
 
-@for_each("typed", ["grpc://127.0.0.1:50051", "grpcs://agents.example.com", "GRPC://x:1"])
-def test_an_address_of_grpc_is_refused_with_where_it_belongs(typed: str) -> None:
-    with pytest.raises(CommandFailed, match="is written into the file, this as its `backend`") as failed:
-        check_url(typed)
-    assert failed.value.code == 2
-
-
 @for_each("typed", ["127.0.0.1:8080/echo", "localhost:1", "agents.example.com", "[::1]:1/a"])
 def test_who_leaves_the_scheme_out_is_told_what_was_meant(typed: str) -> None:
     with pytest.raises(CommandFailed) as failed:

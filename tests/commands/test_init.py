@@ -45,12 +45,6 @@ def test_plain_http_beyond_this_machine_is_allowed_in_so_many_words() -> None:
     assert written["agents"]["a"] == {"backend": {"url": "http://agents.internal:8000/a", "allow_insecure": True}}
 
 
-def test_https_and_loopback_need_no_such_word() -> None:
-    for origin in ("https://agents.example.com", "http://localhost:1", "http://[::1]:1", "http://127.0.0.1:1"):
-        written = yaml.safe_load(composed("A", f"{origin}/.well-known/agent-card.json"))
-        assert written["agents"]["a"] == {"backend": origin}
-
-
 def test_a_card_at_a_place_of_its_own_is_written_down() -> None:
     written = yaml.safe_load(composed("A", "https://agents.example.com/cards/a.json"))
     assert written["agents"]["a"] == {
@@ -87,11 +81,6 @@ def test_why_a_file_cannot_be_written_is_told(tmp_path: Path, *, force: bool) ->
     (tmp_path / "file").write_text("")
     with pytest.raises(CommandFailed, match="Not a directory"):
         save("x", tmp_path / "file/gateway.yaml", force=force)
-
-
-def test_an_agent_that_cannot_be_called_gets_none() -> None:
-    with pytest.raises(CommandFailed, match="no interface"):
-        compose([FoundAgent({"name": "A"}, "http://127.0.0.1/.well-known/agent-card.json")])
 
 
 def stub(command: str, **more: object) -> dict[str, object]:
@@ -136,12 +125,6 @@ def test_a_command_that_should_not_be_run_is_not_written(url: str, command: str,
         compose([FoundAgent(stub(command), url)])
 
 
-def test_a_card_that_names_a_command_is_fetched_like_any_other() -> None:
-    answers: dict[str, Answer] = {"/notes.json": (200, msgspec.json.encode(stub("notes")))}
-    with answering(answers) as server:
-        assert '        command: ["notes"]\n' in first_configuration([f"{server.url}/notes.json"])
-
-
 def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
     alone = {"url": "agents.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
     document = msgspec.json.encode({"name": "A", "supportedInterfaces": [alone]})
@@ -150,10 +133,3 @@ def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
         first_configuration([f"{server.url}/a"])
     assert f"{server.url}/a/.well-known/agent-card.json: the card offers gRPC alone" in failed.value.message
     assert "`backend: grpcs://HOST:PORT`" in failed.value.message
-
-
-def test_an_agent_of_0_1_gets_one_too() -> None:
-    card = {"name": "A", "url": "http://127.0.0.1:1/", "authentication": {"schemes": ["Bearer"]}}
-    text = compose([FoundAgent(card, "http://127.0.0.1:1/.well-known/agent.json")])
-    assert "# A (JSONRPC 0.1): http://127.0.0.1:8080/a" in text
-    assert "backend: http://127.0.0.1:1\n" in text

@@ -10,12 +10,6 @@ from gateway.commands.output import CommandFailed
 from tests.table import for_each
 
 
-def test_a_key_has_192_random_bits_and_says_what_it_is() -> None:
-    keys = {new_key("bot", "acme").text for _ in range(100)}
-    assert len(keys) == 100
-    assert all(key.startswith("a2a_") and len(key) == 4 + 32 for key in keys)
-
-
 def test_the_configuration_holds_the_hash_and_not_the_key() -> None:
     made = new_key("bot", "acme", lambda size: "x" * size)
     assert made.text == "a2a_" + "x" * 24

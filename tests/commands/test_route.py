@@ -35,32 +35,11 @@ def test_where_nobody_answers_the_reason_is_told() -> None:
     assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("404 no_route\n")
 
 
-def test_a_path_without_that_of_the_public_url_is_told_with_what_it_would_be() -> None:
-    text = FILE.replace("auth:", "gateway: { public_url: https://gw.example.com/base }\nauth:")
-    said = as_text(explain_route(examine(Path("gateway.yaml"), {}, text=text), Inquiry(path="/support", as_="acme")))
-    assert said.startswith("404 no_route\n  → the path lacks /base")
-    assert "/base/support" in said
-
-
-def test_a_caller_cannot_be_of_two_tenants() -> None:
-    with pytest.raises(CommandFailed, match="of the tenant 'acme', not of 'globex'") as failed:
-        explain_route(EXAMINED, Inquiry(path="/support", key="bot", as_="globex"))
-    assert failed.value.code == 2
-
-
 def test_a_key_is_named_and_must_be_in_the_file() -> None:
     assert explain_route(EXAMINED, Inquiry(path="/support", key="bot"))["agent"] == "support"
     with pytest.raises(CommandFailed) as failed:
         explain_route(EXAMINED, Inquiry(path="/support", key="nobody"))
     assert failed.value.code == 2
-
-
-def test_everything_explains_the_matches_of_other_endpoints_too() -> None:
-    inquiry = Inquiry(path="/support", as_="acme")
-    few = explain_route(EXAMINED, inquiry)["candidates"]
-    all_of_them = explain_route(EXAMINED, inquiry, everything=True)["candidates"]
-    assert {each["agent"] for each in few} == {"support"}
-    assert {each["agent"] for each in all_of_them} == {"support", "billing"}
 
 
 def test_claims_are_json_where_they_can_be() -> None:

@@ -13,12 +13,10 @@ from gateway.commands.output import CommandFailed
 from gateway.commands.state import (
     Copied,
     StatePlace,
-    as_json,
     as_table,
     configured_state,
     erase,
     figures,
-    in_words,
     migrate,
     rotate_key,
     state_from_url,
@@ -103,14 +101,6 @@ async def test_keys_of_cards_and_of_notifications_are_rotated_apart(places: tupl
         clock[0] = rotated.at + REFRESH
         after = {use: [key.public["kid"] for key in await ring.published()] for use, ring in rings.items()}
         assert after == {CARDS: [rotated.kid], NOTIFICATIONS: before[NOTIFICATIONS]}
-
-
-async def test_the_audit_log_tells_of_another_key(tmp_path: Path) -> None:
-    place = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "audit.jsonl")
-    await fill(place)
-    rotated = await rotate_key(place, CARDS, NOW, drops=True)
-    told = json.loads((tmp_path / "audit.jsonl").read_text())
-    assert (told["event"], told["use"], told["kid"], told["drops"]) == ("key_rotated", "cards", rotated.kid, True)
 
 
 # ---- stats and erase -----------------------------------------------------------------------------------------------
@@ -203,14 +193,6 @@ async def test_a_place_with_a_secret_of_its_own_is_refused_unless_that_is_meant(
         assert await other.note("secret", "ledger") == b"new"
         await other.keep(Note("secret", "ledger", b"old"))
         assert await migrate(source, target, NOW) == Copied(8, 0, 3, 0)
-
-
-async def test_notifications_are_copied_however_many_bytes_they_are(places: tuple[StatePlace, StatePlace]) -> None:
-    source, target = places
-    bodies = tuple(Note("body", f"{number:02}", b"x" * 900_000, "acme", until=NOW + 100) for number in range(40))
-    await fill(source, notes=bodies)
-    assert await migrate(source, target, NOW) == Copied(8, 8, 41, 41)
-    assert await migrate(source, target, NOW) == Copied(8, 0, 41, 0)
 
 
 async def test_a_place_is_not_copied_onto_itself(tmp_path: Path) -> None:
@@ -323,17 +305,3 @@ def test_figures_stand_in_columns() -> None:
     ]
     assert as_table([], "memory") == "memory: no entries"
     assert as_table([Figures("", 0, 0, 0, 2)], "x").splitlines()[2].startswith("-  ")
-
-
-def test_programs_get_the_same_figures() -> None:
-    told = as_json(HELD, "x")
-    assert (told["ok"], told["state"]) == (True, "x")
-    assert told["tenants"][0] == {"tenant": "acme", "tasks": 12, "open": 3, "contexts": 2, "notes": 1}
-
-
-def test_one_tenant_is_told_in_words() -> None:
-    assert [in_words(one) for one in HELD] == [
-        "12 tasks (3 open), 2 contexts, 1 note",
-        "1 task, 0 contexts, 0 notes",
-    ]
-    assert Copied(5, 3, 1, 0).in_words() == "3 of 5 entries copied, 0 of 1 note; the rest existed already"

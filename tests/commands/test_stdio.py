@@ -49,16 +49,6 @@ async def test_every_operation_of_1_0_is_there(fleet: tuple[str, int], framing: 
         assert refused["error"]["data"][1]["reason"] == "PUSH_DENIED"
 
 
-async def test_0_3_is_spoken_to_the_same_agents(fleet: tuple[str, int]) -> None:
-    async with bridged(f"{fleet[0]}/travel") as host:
-        asked = await host.ask("message/send", message("To Lisbon", older=True))
-        assert (asked["kind"], asked["status"]["state"]) == ("task", "input-required")
-        stream = await host.send("message/stream", message("On Monday", task=asked["id"], older=True))
-        last = await until(host, stream, lambda event: event.get("final") is True)
-        assert last["status"]["state"] == "completed"
-        assert (await host.ask("tasks/get", {"id": asked["id"]}))["status"]["state"] == "completed"
-
-
 @for_each("framing", FRAMINGS)
 async def test_an_agent_behind_grpc_is_called_likewise(fleet: tuple[str, int], framing: str) -> None:
     async with bridged(f"grpc://127.0.0.1:{fleet[1]}", tenant="clock", framing=framing) as host:
@@ -85,30 +75,6 @@ async def test_agents_behind_a_gateway_are_called_with_a_key(fleet: tuple[str, i
     assert told == {("acme", "echo"), ("acme", "clock"), ("acme", "travel"), ("acme", "rest")}
 
 
-@for_each("place", ["echo", "a2a/travel", "rest"])
-async def test_a_gateway_whose_public_prefix_was_taken_away_is_called_where_it_was_found(
-    fleet: tuple[str, int], place: str
-) -> None:
-    text = f"""
-    gateway:
-      listen: "127.0.0.1:0"
-      admin: "127.0.0.1:0"
-      public_url: https://agents.example.com/some/prefix
-      prefix_stripped: true
-    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
-    tenants: {{ acme: [echo, travel, rest] }}
-    agents:
-      echo: {fleet[0]}/echo
-      travel: {{ backend: {fleet[0]}/travel, match: {{ path: /a2a, tenant: travel }} }}
-      rest: {{ backend: {fleet[0]}/travel, expose: [rest] }}
-    """
-    async with running(text) as gateway:
-        url = f"http://127.0.0.1:{gateway.port}/{place}"
-        async with bridged(url, key=secret("acme").decode()) as host:
-            assert "error" not in await host.ask("SendMessage", message("To Lisbon"))
-            assert len(await host.stream("message/stream", message("To Faro", older=True))) > 0
-
-
 @for_each(
     ("typed", "advertised", "path"),
     [
@@ -132,21 +98,6 @@ def test_a_prefix_is_told_by_what_was_typed(typed: str, advertised: str, path: s
     interface = {"url": advertised, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     found = FoundAgent({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
     assert served_path(found) == path
-
-
-async def test_a_gateway_is_reached_over_grpc_too(fleet: tuple[str, int]) -> None:
-    text = f"""
-    gateway: {{ listen: "127.0.0.1:0", admin: "127.0.0.1:0", listen_grpc: "127.0.0.1:0" }}
-    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
-    tenants: {{ acme: [clock] }}
-    agents: {{ clock: {fleet[0]}/clock }}
-    """
-    async with running(text) as gateway:
-        address, key = f"grpc://{gateway.gateway.grpc_address}", secret("acme").decode()
-        async with bridged(address, key=key, tenant="clock") as host:
-            assert len(await host.stream("SendStreamingMessage", message("Go"))) == 13
-        async with bridged(address, tenant="clock") as host:
-            assert (await host.ask("SendMessage", message("Go")))["error"]["code"] == -32006
 
 
 async def test_it_is_itself_an_agent_that_a_gateway_can_run(fleet: tuple[str, int]) -> None:

@@ -1,7 +1,6 @@
 """What goes wrong between a host and its agent, and how the program that stands between them ends."""
 
 import asyncio
-import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -115,17 +114,6 @@ async def test_the_program_says_nothing_but_frames_and_ends_well_with_its_input(
     assert host.strays == []
     assert b" SendMessage " in host.complaints
     assert b"Traceback" not in host.complaints
-
-
-async def test_the_card_names_a_command_that_runs_as_it_stands(fleet: tuple[str, int]) -> None:
-    async with program("--agent", f"{fleet[0]}/echo", "--framing", "ndjson", framing="ndjson") as host:
-        card = await host.ask("GetExtendedAgentCard")
-        assert await host.close() == 0
-    name, command, *options = shlex.split(card["url"])
-    assert (name, command) == ("a2a-gateway", "stdio")
-    async with program(*options, framing="ndjson") as host:
-        assert (await host.ask("SendMessage", message("hi")))["message"]["parts"] == [{"text": "hi"}]
-        assert await host.close() == 0
 
 
 async def test_an_agent_of_a_configuration_is_named_and_the_key_comes_from_the_environment(
