@@ -18,7 +18,6 @@ from gateway.a2a.sanitized_card import Discretion
 from gateway.cards import fetch
 from gateway.cards.fetch import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
 from tests.cards.double import ECHO, Asked, agent, always, choose, reply
-from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
 
@@ -89,14 +88,6 @@ async def test_the_old_name_is_asked_when_the_new_one_is_missing(client: httpx.A
         await source.refresh()
     assert [asked.path for asked in old.asked] == [WELL_KNOWN, OLD]
     assert [each.dialect.version for each in source.spoken] == [Version.V0_1]
-
-
-async def test_an_agent_without_a_card_says_so(client: httpx.AsyncClient) -> None:
-    async with agent(always(reply(b"", status=404))) as bare:
-        source = CardSource(CardPlace(bare.url), client)
-        assert await source.refresh() is CardReport.REFUSED
-    assert source.error == "answered 404"
-    assert source.settled.is_set()
 
 
 @pytest.mark.parametrize(
@@ -236,12 +227,6 @@ async def test_a_card_is_revalidated_and_a_change_counts_once(client: httpx.Asyn
         assert source.version == 2
 
 
-async def test_a_304_that_was_not_asked_for_is_no_card(client: httpx.AsyncClient) -> None:
-    async with agent(always(reply(b"", status=304))) as odd:
-        source = CardSource(CardPlace(odd.url), client)
-        assert await source.refresh() is CardReport.REFUSED
-
-
 async def test_a_good_card_is_read_again_after_its_ttl(client: httpx.AsyncClient) -> None:
     async with agent(always(reply(ECHO))) as echo:
         clock = Clock(free=2)
@@ -257,13 +242,6 @@ async def test_a_silent_agent_is_asked_again_sooner_and_then_more_rarely(client:
         source = CardSource(CardPlace(silent.url), client, timing=clock.timing())
         await run_until_it_rests(source, clock)
     assert clock.rests == [1, 2, 4, 8, 16, 30, 30]
-
-
-async def test_pauses_differ_by_chance(client: httpx.AsyncClient) -> None:
-    clock = Clock()
-    async with agent(always(reply(ECHO))) as echo:
-        await run_until_it_rests(CardSource(CardPlace(echo.url), client, timing=clock.timing(chance=1.0)), clock)
-    assert clock.rests == [450.0]
 
 
 async def test_the_last_good_card_stays_for_an_hour_and_is_stale_then(client: httpx.AsyncClient) -> None:
@@ -300,17 +278,6 @@ async def test_an_agent_that_is_asked_rarely_has_no_stale_card_while_it_answers(
         assert source.stale
 
 
-async def test_a_card_that_no_operator_keeps_goes_with_its_agent(client: httpx.AsyncClient) -> None:
-    clock = Clock()
-    async with agent(always(reply(ECHO))) as echo:
-        source = CardSource(CardPlace(echo.url, keep=0), client, timing=clock.timing())
-        await source.refresh()
-        clock.now += 1
-        assert not source.stale
-    await source.refresh()
-    assert source.stale
-
-
 async def test_one_kind_of_failure_is_logged_once(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "gateway.cards.fetch")
     async with agent(always(reply(b"", status=500))) as echo:
@@ -339,27 +306,6 @@ async def test_a_cancelled_first_attempt_lets_waiters_go(client: httpx.AsyncClie
         assert source.settled.is_set()
 
 
-NAMES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-
-
-@for_each(
-    ("backend", "card", "asked"),
-    [
-        ("http://a.example", None, [f"http://a.example{name}" for name in NAMES]),
-        ("http://a.example/base/", None, [f"http://a.example/base{name}" for name in NAMES]),
-        ("http://a.example", "http://b.example/card.json", ["http://b.example/card.json"]),
-        ("http://a.example", "http://b.example/card?of=7", ["http://b.example/card?of=7"]),
-        (
-            "http://a.example",
-            "http://b.example/echo/",
-            [*(f"http://b.example/echo{name}" for name in NAMES), "http://b.example/echo/"],
-        ),
-    ],
-)
-def test_the_usual_names_are_asked_where_none_is_written(backend: str, card: str | None, asked: list[str]) -> None:
-    assert list(CardPlace(backend, card_url=card).candidates) == asked
-
-
 def test_replicas_are_asked_in_turn() -> None:
     place = CardPlace("http://a", others=("http://b", "http://c"))
     turns = [place, second := place.elsewhere(), third := second.elsewhere(), third.elsewhere()]
@@ -367,10 +313,6 @@ def test_replicas_are_asked_in_turn() -> None:
     assert all(len(each.others) == 2 for each in turns)
     alone = CardPlace("http://a")
     assert alone.elsewhere() is alone
-
-
-def test_no_query_is_shown() -> None:
-    assert CardPlace("http://a", card_url="http://b/card?key=secret").shown == "http://b/card"
 
 
 def test_an_origin_is_scheme_host_and_port() -> None:

@@ -157,14 +157,6 @@ async def test_a_card_that_is_too_long_is_not_read() -> None:
         assert await read.refresh() is CardReport.READ
 
 
-async def test_the_same_card_again_is_no_change() -> None:
-    async with source(by_path({NEW: says(CARD_1_0)})) as (read, _):
-        await read.refresh()
-        version = read.version
-        assert await read.refresh() is CardReport.UNCHANGED
-        assert read.version == version
-
-
 async def test_a_card_that_is_gone_is_kept() -> None:
     answers = {NEW: says(CARD_1_0)}
     async with source(by_path(answers)) as (read, _):
@@ -199,15 +191,6 @@ async def test_who_cannot_be_reached_has_no_card() -> None:
         await agent.server.stop(0)
         assert await read.refresh() is CardReport.UNREACHABLE
         assert str(agent.port) not in str(read.error)
-
-
-async def test_a_url_that_is_written_is_asked_instead() -> None:
-    async with source(by_path({NEW: says(CARD_1_0)}), place={"card_url": "http://127.0.0.1:1/card.json"}) as (
-        read,
-        agent,
-    ):
-        assert await read.refresh() is CardReport.UNREACHABLE
-        assert agent.asked == []
 
 
 async def test_an_extended_card_is_personal_and_a_public_one_of_0_3_with_a_credential_too() -> None:

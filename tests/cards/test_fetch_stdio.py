@@ -86,14 +86,6 @@ async def test_what_is_no_card_is_refused(card: bytes) -> None:
             await cards(CardAnswer(card), STUB).ask(1, 10_000)
 
 
-async def test_it_is_asked_anew_after_the_first_time() -> None:
-    told = CardAnswer(CARD)
-    asker = cards(told)
-    for _ in range(3):
-        await asker.ask(1, 10_000)
-    assert told.asked == [False, True, True]
-
-
 async def test_the_stub_is_shown_until_the_agent_has_told_its_own_and_is_never_stale() -> None:
     async with open_client() as client:
         told = CardAnswer(b"{")

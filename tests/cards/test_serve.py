@@ -1,7 +1,6 @@
 """The cards that are served: from the agent's card, for an endpoint, kept until the agent's card changes."""
 
 import asyncio
-import itertools
 import json
 import threading
 from typing import Any
@@ -28,10 +27,8 @@ from tests.cards.serving import (
     Cards,
     cards,
     extended,
-    places,
 )
 from tests.support.gateway import card_of
-from tests.support.yardstick import cpu_seconds
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -66,14 +63,6 @@ async def test_a_card_promises_only_what_is_relayed() -> None:
         assert (told["streaming"], told["pushNotifications"], told["extendedAgentCard"]) == (True, True, True)
 
 
-async def test_a_card_asks_for_what_the_gateway_asks_for() -> None:
-    raw = card_of("http://agent.internal/", "JSONRPC 1.0", securitySchemes={"theirs": {"mtlsSecurityScheme": {}}})
-    async with cards(raw=raw, schemes=("bearer",)) as made:
-        assert list(made.shown()["securitySchemes"]) == ["bearer"]
-    async with cards(raw=raw) as made:
-        assert not made.shown().get("securitySchemes")
-
-
 # ---- How long it is kept -------------------------------------------------------------------------------------------
 
 
@@ -98,22 +87,6 @@ async def test_a_card_is_made_again_when_the_agents_changes() -> None:
         assert second.etag != first.etag
         made.learn(card_of("http://agent.internal:7000/deep", *DIALECTS, name="Changed"))
         assert made.cards.card(OWN, None, "gw.test") is second
-
-
-async def test_the_longest_card_for_yet_another_host_costs_little() -> None:
-    skills = [{"id": f"s{number}", "name": "S", "description": "d" * 40, "tags": ["t"]} for number in range(1800)]
-    async with cards(raw=card_of("http://agent.internal/", *DIALECTS, skills=skills)) as made:
-        hosts = (f"x{number}.agents.test" for number in itertools.count())
-        assert len(made.cards.card(WILD, None, next(hosts)).body) > 150_000
-        assert cpu_seconds(lambda: made.cards.card(WILD, None, next(hosts))) < 0.01
-
-
-async def test_what_is_asked_for_often_is_kept_longest() -> None:
-    async with cards() as made:
-        first = made.cards.card(OWN, None, "gw.test")
-        for number in range(200):
-            made.cards.card(WILD, None, f"x{number}.agents.test")
-            assert made.cards.card(OWN, None, "gw.test") is first
 
 
 async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,18 +118,6 @@ async def test_a_card_whose_agent_has_long_been_silent_is_not_shown() -> None:
         made.clock.now = KEEP + 1
         with pytest.raises(UpstreamConnect):
             made.shown()
-
-
-async def test_a_card_that_cannot_be_served_is_a_fault_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise CardInvalid("too long by 7 bytes")
-
-    async with cards() as made:
-        monkeypatch.setattr(serve, "encode_card", refuse)
-        with pytest.raises(UpstreamProtocol) as raised:
-            made.shown()
-        assert "7" not in raised.value.message
-        assert raised.value.detail == "too long by 7 bytes"
 
 
 async def test_a_card_that_cannot_be_served_is_tried_once_until_the_agents_changes(
@@ -195,13 +156,6 @@ async def test_an_extended_card_is_in_the_dialect_of_the_call() -> None:
     assert rest["securitySchemes"]["bearer"]["httpAuthSecurityScheme"] == {"scheme": "Bearer"}
 
 
-async def test_an_extended_card_shows_the_host_that_matched() -> None:
-    raw = card_of("http://agent.internal:7000/deep", *DIALECTS)
-    async with cards() as made:
-        shown = json.loads(await extended(made, raw, WILD, host="a.agents.test"))
-        assert {url for url, *_ in places(shown)} == {"https://a.agents.test/agents/x"}
-
-
 async def test_one_extended_card_is_never_given_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     first = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
     second = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Bob")
@@ -220,20 +174,6 @@ async def test_one_extended_card_is_never_given_for_another(monkeypatch: pytest.
         # At an endpoint without a wildcard the host changes nothing.
         assert len(set(seen)) == half * 3 // 4
         assert all((b"For Ada" in body) is (index % half < half // 2) for index, body in enumerate(seen))
-
-
-async def test_an_extended_card_that_came_before_is_not_rebuilt_and_the_public_one_is_never_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    raw = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
-    async with cards() as made:
-        first = await extended(made, raw)
-        assert b"For Ada" not in made.cards.card(OWN, None, "gw.test").body
-        with monkeypatch.context() as patch:
-            patch.setattr(serve, "sanitize", lambda *_: pytest.fail("painted again"))
-            assert await extended(made, raw) == first
-        made.learn(card_of("http://agent.internal:7000/deep", "HTTP+JSON 1.0"))
-        assert await extended(made, raw) != first
 
 
 async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.cards.serve import offered
-from tests.cards.serving import LEGACY, cards, extended, places
+from tests.cards.serving import LEGACY, cards, extended
 from tests.support.gateway import card_of
 from tests.table import for_each
 
@@ -63,16 +63,6 @@ SPEAKS: dict[str, dict[str, Any]] = {
 }
 
 
-@for_each("agent", SPEAKS)
-async def test_a_card_lists_every_dialect_whatever_the_agent_speaks(agent: str) -> None:
-    async with cards(**SPEAKS[agent]) as made:
-        found = made.shown()
-        assert {(binding, version) for _, binding, version, _ in places(found)} == {
-            ("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "0.3"),
-        }  # fmt: skip
-        assert found["preferredTransport"] == ("HTTP+JSON" if agent == "0.3" else "JSONRPC")
-
-
 async def test_a_binding_that_is_not_exposed_is_on_no_card() -> None:
     raw = card_of("http://agent.internal/", "JSONRPC 1.0")
     async with cards(raw=raw, exposed=(Binding.REST,)) as made:
@@ -87,8 +77,3 @@ async def test_only_an_agent_that_has_an_extended_card_is_said_to_have_one() -> 
             assert made.shown()["capabilities"].get("extendedAgentCard", False) is has
             assert made.shown(old=True).get("supportsAuthenticatedExtendedCard", False) is has
             assert made.shown()["capabilities"]["streaming"] is True
-
-
-async def test_a_card_that_says_nothing_of_how_to_call_the_agent_offers_nothing() -> None:
-    async with cards(raw=card_of("http://agent.internal/")) as made:
-        assert made.shown()["supportedInterfaces"] == made.shown(old=True)["supportedInterfaces"] == []

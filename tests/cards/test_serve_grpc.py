@@ -146,15 +146,6 @@ async def test_the_service_that_knows_no_tenant_is_on_no_card_of_an_agent_that_r
         assert (plainly(card), "transportOptions" in card) == ([], False)
 
 
-async def test_two_rules_at_one_path_have_two_cards_where_grpc_tells_them_apart() -> None:
-    keyed = Rule("echo", None, ("echo",), frozenset({("key", "robot")}), HERE)
-    async with cards(exposed=EVERY, grpc=place(agent(OWN, keyed))) as made:
-        assert over_grpc(made.shown(OWN)) == [("gw.test:50051", "1.0", "echo")]
-        # With the credential nothing else is needed.
-        assert [tenant for *_, tenant in over_grpc(made.shown(keyed))] == [None, None]
-        assert made.cards.card(OWN, None, "gw.test") is made.cards.card(OWN, None, "other.test")
-
-
 # ---- Extended cards ------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 import pytest
 from a2a.client.card_resolver import parse_agent_card
-from a2a.utils.signing import InvalidSignaturesError, NoSignatureError, create_signature_verifier
+from a2a.utils.signing import NoSignatureError, create_signature_verifier
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -161,16 +161,6 @@ async def test_a_reload_begins_and_ends_signing(tmp_path: Path) -> None:
             await reloader.reload(Trigger.ADMIN)
             assert "signatures" not in (await gateway.get(f"/echo{CARD}")).json
             assert (await gateway.get(KEY_SET)).status == 404
-
-
-async def test_a_changed_byte_is_refused() -> None:
-    async with signing() as gateway:
-        answer, published = await gateway.get(f"/echo{CARD}"), await key_set(gateway)
-        verify(answer, published)
-        for old, new in ((b"Scripted", b"Scriptee"), (b"127.0.0.1", b"127.0.0.2"), (b'"t"', b'"u"')):
-            assert old in answer.body
-            with pytest.raises(InvalidSignaturesError):
-                verify(answer, published, json.loads(answer.body.replace(old, new)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import trustme
 
 from gateway.cards.trust import Trust, authorities
 from gateway.resources import Resources
-from gateway.upstream.connection_pool import client_tls
 
 pytestmark = pytest.mark.anyio
 
@@ -39,14 +38,6 @@ def trusted(pem: bytes) -> set[bytes]:
     return set(context.get_ca_certs(binary_form=True))
 
 
-def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
-    file = tmp_path / "ca.pem"
-    trustme.CA().cert_pem.write_to_path(file)
-    assert authorities(file) == file.read_bytes()
-    with pytest.raises(OSError, match="gone"):
-        authorities(tmp_path / "gone.pem")
-
-
 def paths(monkeypatch: pytest.MonkeyPatch, cafile: Path, capath: Path) -> None:
     # What the system has is what OpenSSL was built with; the environment's are the other two.
     found = ssl.DefaultVerifyPaths("/nowhere", "/nowhere", "SSL_CERT_FILE", str(cafile), "SSL_CERT_DIR", str(capath))
@@ -69,11 +60,6 @@ def test_the_systems_are_its_file_or_those_in_its_folder_that_openssl_would_find
     assert trusted(authorities()) == trusted(stray.cert_pem.bytes())
 
 
-def test_a_system_that_trusts_nobody_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths(monkeypatch, tmp_path / "none", tmp_path / "nothing")
-    assert authorities() == b""
-
-
 def test_the_environment_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(file)
@@ -81,9 +67,3 @@ def test_the_environment_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(file))
     assert authorities() == before
-
-
-def test_they_are_those_that_connections_of_http_trust() -> None:
-    known = set(client_tls().get_ca_certs(binary_form=True))
-    if known:
-        assert trusted(authorities()) == known

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.a2a.sanitized_card import SanitizedCard
 from gateway.catalog.directory import AgentListing, Directory
-from gateway.catalog.ranking import KEPT, Changes, FirstByte, Score
+from gateway.catalog.ranking import KEPT, Changes, FirstByte
 from gateway.principal import Principal
 from gateway.routing.endpoint import Endpoint
 from gateway.routing.route import SKILL, AgentRules, Place, Reach, Route, RoutingInput, Rule
@@ -136,13 +135,6 @@ def test_measured_latencies_count_in_steps_that_do_not_flap() -> None:
     assert measured.seconds(350 + KEPT) is None
 
 
-def test_a_score_is_shown_with_its_parts() -> None:
-    assert str(Score.of("a", by_tag=False, trust=4, hint=0.05)) == "skill id, trust 4, latency 50 ms (hint)"
-    assert str(Score.of("a", by_tag=True, measured=0.0625)) == "tag, trust 3, latency 62.5 ms (measured)"
-    shown = Score.of("a", by_tag=True)
-    assert shown.parts() == {"match": "tag", "trust": 3, "latency_s": 0.0, "latency": "not measured"}
-
-
 def test_a_changed_card_changes_the_index_and_no_other_card_is_read() -> None:
     table, endpoint = table_of(["a", "b"], ["a", "b"])
     changes = Changes()
@@ -183,8 +175,3 @@ def test_a_look_up_among_a_thousand_agents_costs_what_it_costs_among_ten(reached
 
     few, many = seconds(10), seconds(1000)
     assert many < 3 * few
-
-
-def test_the_scores_of_several_agents_are_never_equal() -> None:
-    scores = sorted(Score.of(name, by_tag=tag) for name in ("a", "b") for tag in (False, True))
-    assert all(one < other for one, other in pairwise(scores))

@@ -33,13 +33,6 @@ async def test_the_best_agent_of_those_within_reach_answers(site: Fleet) -> None
     assert (await site.task("globex", "translate"))["by"] == "secret"
 
 
-async def test_http_json_is_answered_by_the_same_agent(site: Fleet) -> None:
-    body = json.dumps({"message": MESSAGE}).encode()
-    answer = await site.gateway.post("/skills/translate/message:send", body, [bearer("acme"), (b"A2A-Version", b"1.0")])
-    assert answer.status == 200
-    assert site.agents["delta"].asked
-
-
 async def test_a_task_stays_with_its_agent(site: Fleet) -> None:
     made = await site.task("acme", "summarize")
     # For this skill another agent is the best one.
@@ -193,14 +186,6 @@ async def test_a_context_stays_with_its_agent_while_that_is_up() -> None:
         assert (await site.task("acme", "translate", contextId="chat"))["by"] == "beta"
         # Nobody else's `second` is this one.
         assert (await site.task("globex", "translate", contextId="second"))["by"] == "secret"
-
-
-async def test_a_stream_behind_a_skill_is_followed_up_like_a_message() -> None:
-    async with fleet() as site:
-        await site.call("acme", "summarize", "SendStreamingMessage")
-        [task] = site.agents["beta"].tasks
-        got = await site.call("acme", "translate", "GetTask", id=task)
-        assert got.json["result"]["id"] == task
 
 
 async def test_a_task_that_a_client_of_0_1_named_stays_with_its_agent(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gateway.config.check import examine
 from gateway.proxy.request import FIELDS
 from gateway.reload import Trigger
-from tests.support.gateway import CALL, RESULT, STREAM, agent, fronted, running
+from tests.support.gateway import CALL, RESULT, agent, fronted, running
 from tests.support.scripted import ScriptedBackend, answers, chunk, whole
 from tests.support.streaming import Held, frame, opened
 
@@ -47,16 +47,6 @@ async def test_a_stream_has_a_line_when_it_opens_where_that_is_asked_for() -> No
             assert (last["outcome"], last["request_id"], last["events"]) == ("ok", first["request_id"], 1)
             assert (last["host"], last["upstream_address"]) == (first["host"], first["upstream_address"])
             assert len(gateway.gateway.recent.since()) == 1
-
-
-async def test_a_stream_keeps_its_user_agent_for_the_log() -> None:
-    held = Held()
-    async with fronted(held) as (gateway, _):
-        client = await opened(gateway, "/echo", STREAM, (b"User-Agent", b"sdk/1"))
-        held.say(chunk(b"data: " + frame(1) + b"\n\n") + chunk(b""))
-        await client.head()
-        await client.rest()
-        assert (await gateway.line())["user_agent"] == "sdk/1"
 
 
 async def test_only_a_trusted_proxy_gives_a_request_its_id() -> None:

@@ -27,12 +27,6 @@ def test_a_histogram_says_what_the_librarys_own_would_say() -> None:
     assert rendered(ours).splitlines() == wanted
 
 
-def test_a_series_is_made_once() -> None:
-    ours = Histogram("took_seconds", "Took.", ("kind",), (1,))
-    assert ours.of(("send",)) is ours.of(("send",))
-    assert ours.of(("send",)) is not ours.of(("task",))
-
-
 def test_rendering_while_new_series_are_counted_loses_and_breaks_nothing() -> None:
     counter = Counter("calls_total", "Calls.", ("agent",))
     done = threading.Event()

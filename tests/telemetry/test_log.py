@@ -90,12 +90,6 @@ def test_text_marks_every_line_of_a_traceback() -> None:
     assert all(line.startswith("  | ") for line in rest)
 
 
-def test_a_stack_is_logged_where_it_is_asked_for() -> None:
-    captured = Captured()
-    logging.getLogger("gateway.x").warning("here", stack_info=True)
-    assert "test_a_stack_is_logged" in str(captured.lines()[0]["exception"])
-
-
 @given(st.text())
 def test_text_lines_hold_nothing_that_moves_a_cursor(message: str) -> None:
     record = logging.makeLogRecord({"msg": message, "name": "gateway", "levelname": "INFO"})
@@ -177,11 +171,6 @@ def test_long_messages_and_tracebacks_are_cut() -> None:
     assert str(line["exception"]).endswith("cause")
 
 
-def test_arguments_that_do_not_fit_are_still_logged() -> None:
-    record = logging.makeLogRecord({"msg": "%d of %d", "args": ("one",)})
-    assert json.loads(log.render_json(record))["message"] == "%d of %d ('one',)"
-
-
 def test_a_field_that_cannot_be_written_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     class Unwilling:
         def __str__(self) -> str:
@@ -258,13 +247,6 @@ def test_what_nobody_caught_is_a_line_like_any_other(capsys: pytest.CaptureFixtu
     ]  # fmt: skip
     assert all("RuntimeError: https://***@agents.example/" in str(line["exception"]) for line in lines)
     assert capsys.readouterr().err == ""
-
-
-def test_the_level_is_obeyed() -> None:
-    captured = Captured(level="warning")
-    logging.getLogger("gateway.x").info("quiet")
-    logging.getLogger("gateway.x").warning("loud")
-    assert [line["message"] for line in captured.lines()] == ["loud"]
 
 
 def test_uvicorn_says_warnings_only_and_never_writes_access_lines() -> None:

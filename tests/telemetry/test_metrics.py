@@ -222,20 +222,6 @@ def test_times_that_were_never_reached_are_not_observed() -> None:
     assert value(metrics, "overhead_seconds_count", kind="stream") == 0
 
 
-def test_an_agent_is_on_the_metrics_before_its_first_request() -> None:
-    metrics = Metrics("x")
-    AgentMeter(metrics, "echo", frozenset())
-    assert value(metrics, "requests_in_flight", agent="echo") == 0
-    assert value(metrics, "streams_open", agent="echo") == 0
-
-
-def test_an_agent_that_nobody_called_has_no_series_of_times() -> None:
-    metrics = Metrics("x")
-    AgentMeter(metrics, "idle", frozenset())
-    lines = metrics.render().decode().splitlines()
-    assert not any("_bucket" in line and "idle" in line for line in lines)
-
-
 def test_an_agent_that_no_configuration_has_is_on_the_metrics_no_more() -> None:
     metrics, meter = used()
     meter.backends = frozenset({"echo@a"})
@@ -290,19 +276,3 @@ def test_figures_are_read_when_the_metrics_are() -> None:
     assert value(metrics, "log_dropped_total") == 7.0
     types = {family.name: family.type for family in text_string_to_metric_families(metrics.render().decode())}
     assert (types["a2a_gateway_card_age_seconds"], types["a2a_gateway_log_dropped"]) == ("gauge", "counter")
-
-
-def test_two_gateways_in_one_process_do_not_share_their_figures() -> None:
-    one, two = Metrics("x"), Metrics("x")
-    one.draining.set((), 1)
-    assert (value(one, "draining"), value(two, "draining")) == (1, 0)
-
-
-def test_the_format_is_the_text_format_without_creation_times() -> None:
-    metrics, _ = used()
-    text = metrics.render().decode()
-    assert "_created" not in text
-
-
-def test_who_finds_no_agent_has_a_name_that_no_agent_can_have() -> None:
-    assert NO_AGENT == "-"
