@@ -86,7 +86,6 @@ _OF_LIBRARIES = {
     "conformance/agents/a2a_sdk_0_3.py": {"_getters"},
     # A host of asyncio's that is killed closes a pipe without a word.
     "commands/test_stdio_ending.py": {"_transport"},
-    "demo/test_stdio_agent.py": {"_transport"},
     # Transports that a test left open are found in uvloop.
     "loops.py": {"_transports", "_sock"},
 }

@@ -1,6 +1,5 @@
 """The sample agents satisfy the official SDK's client, over every binding."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -71,13 +70,6 @@ def saying(text: str, task_id: str = "", *, at_once: bool = False) -> SendMessag
 
 async def sent(client: Client, request: SendMessageRequest) -> list[StreamResponse]:
     return [event async for event in client.send_message(request)]
-
-
-async def test_echo_says_what_was_said(url: str, binding: str) -> None:
-    for streaming in (True, False):
-        async with client_of(f"{url}/echo", binding, streaming=streaming) as client:
-            [event] = await sent(client, saying("Hello"))
-            assert event.message.parts[0].text == "Hello"
 
 
 async def test_the_clock_streams_ten_events(url: str, binding: str) -> None:
@@ -161,20 +153,3 @@ async def test_what_the_agents_lack_is_refused_as_the_protocol_says(url: str, bi
             )
         with pytest.raises(PushNotificationNotSupportedError):
             await transport.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id="t"))
-
-
-async def test_a_client_that_leaves_cancels_nothing(url: str) -> None:
-    async with client_of(f"{url}/clock", "JSONRPC") as client:
-        stream = client.send_message(saying("Go"))
-        task_id = (await anext(stream)).task.id
-        await stream.aclose()  # type: ignore[attr-defined]  # an async generator, typed as an iterator
-        while True:
-            task = await client.get_task(GetTaskRequest(id=task_id))
-            if task.status.state == TaskState.TASK_STATE_COMPLETED:
-                break
-            await asyncio.sleep(0)
-
-
-async def test_an_agent_that_does_not_exist_is_not_found(url: str) -> None:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        assert (await http.get(f"{url}/nobody/.well-known/agent-card.json")).status_code == 404

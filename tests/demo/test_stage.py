@@ -91,13 +91,6 @@ def test_a_port_that_is_not_the_usual_one_is_told() -> None:
     assert replace(stage, grpc=8081).moved() == ""
 
 
-def test_ports_that_are_picked_together_are_several() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        picked = free_ports(port, port, *[0] * 50)
-    assert len({*picked, port, 0}) == 54
-
-
 def commands(stage: Stage) -> list[list[str]]:
     """The words of each command that the demo prints."""
     programs = ("  a2a-gateway", "  curl", "  grpcurl")

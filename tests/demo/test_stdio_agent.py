@@ -1,8 +1,6 @@
 """The sample agent on stdio, asked by its pipes."""
 
 import ast
-import asyncio
-import json
 import re
 import signal
 import subprocess
@@ -46,15 +44,6 @@ async def host() -> AsyncIterator[ProcessHost]:
 
 def texts(task: Any) -> str:
     return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
-
-
-def rewritten(folder: Path, old: str, new: str) -> str:
-    """A copy whose work was changed."""
-    source = FILE.read_text()
-    assert old in source
-    path = folder / "agent.py"
-    path.write_text(source.replace(old, new))
-    return str(path)
 
 
 @for_each("framing", FRAMINGS)
@@ -187,32 +176,6 @@ async def test_either_framing_is_read_whichever_is_written(host: ProcessHost) ->
     assert "tasks" in (await host.answer(queue))["result"]
 
 
-async def test_a_frame_in_pieces_is_a_frame(host: ProcessHost) -> None:
-    queue = host.expect("p")
-    for byte in frame(b'{"jsonrpc":"2.0","id":"p","method":"ListTasks"}'):
-        await host.write(bytes((byte,)))
-    assert "tasks" in (await host.answer(queue))["result"]
-
-
-def test_what_came_before_the_end_of_stdin_is_answered() -> None:
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("count 3")}
-    done = subprocess.run(
-        [*COMMAND, "--framing", "ndjson"],
-        input=json.dumps(asked),
-        text=True,
-        capture_output=True,
-        timeout=WAIT,
-        check=True,
-    )
-    assert texts(json.loads(done.stdout)["result"]["task"]) == "1\n2\n3\n"
-
-
-async def test_work_that_nobody_waits_for_ends_with_stdin() -> None:
-    async with agent(*NEVER) as host:
-        params = {**message("count 5"), "configuration": {"returnImmediately": True}}
-        await host.ask("SendMessage", params)
-
-
 @for_each(
     "broken",
     [
@@ -239,51 +202,6 @@ async def test_it_ends_at_once_on_a_signal(number: signal.Signals) -> None:
         host.process.send_signal(number)
         assert await host.ended() == -number
     assert host.complaints == b""
-
-
-async def test_the_oldest_tasks_go_first(tmp_path: Path) -> None:
-    path = rewritten(tmp_path, "KEPT = 10_000", "KEPT = 2")
-    async with hosting(sys.executable, path, *NEVER) as host:
-        params = {**message("count 5"), "configuration": {"returnImmediately": True}}
-        tasks = [(await host.ask("SendMessage", params))["task"]["id"] for _ in range(3)]
-        assert [task["id"] for task in (await host.ask("ListTasks"))["tasks"]] == tasks[1:]
-        assert (await host.ask("GetTask", {"id": tasks[0]}))["error"]["code"] == -32001
-        # The work of none keeps it from ending.
-        assert await host.close() == 0
-
-
-async def test_it_ends_without_a_word_when_nobody_reads() -> None:
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
-    process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # as a host that is killed
-    process.stdin.write(frame(b'{"jsonrpc":"2.0","id":1,"method":"ListTasks"}'))
-    async with asyncio.timeout(WAIT):
-        assert await process.stderr.read() == b""
-        assert await process.wait() == -signal.SIGPIPE
-
-
-def test_what_prints_does_not_come_between_the_frames(tmp_path: Path) -> None:
-    path = rewritten(tmp_path, 'task.say("working", "Counting.")', 'print("I count")')
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("count 1")}
-    command = [sys.executable, path, "--framing", "ndjson"]
-    done = subprocess.run(command, input=json.dumps(asked), text=True, capture_output=True, timeout=WAIT, check=True)
-    assert done.stderr == "I count\n"
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
-
-
-async def test_work_that_fails_is_a_task_that_failed(tmp_path: Path) -> None:
-    path = rewritten(tmp_path, "await asyncio.sleep(self._pace)", "raise RuntimeError('my secret')")
-    async with hosting(sys.executable, path) as host:
-        task = (await host.ask("SendMessage", message("count 1")))["task"]
-        assert task["status"]["state"] == "TASK_STATE_FAILED"
-        assert "secret" not in json.dumps(task)
-    assert b"my secret" in host.complaints
 
 
 def test_it_can_be_copied_for_it_needs_nothing_but_python() -> None:

@@ -1,11 +1,9 @@
 """`deploy/venv` makes an environment once, whatever Python is at hand, and never leaves half of one."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,49 +90,11 @@ def test_an_environment_is_made_once(shell: Shell) -> None:
     assert shell.left == {".venv-run"}
 
 
-def test_another_python_in_the_path_changes_nothing(shell: Shell) -> None:
-    shell.run()
-    shell.python("3.13.0")
-    assert shell.run() == ""
-    (shell.folder / "bin/python3").unlink()
-    assert shell.run() == ""
-    assert shell.made == 1
-
-
-def test_a_python_that_is_asked_for_by_name_is_taken(shell: Shell) -> None:
-    shell.run()
-    other = shell.python("3.13.0", "other")
-    shell.run(PYTHON=str(other))
-    assert shell.made == 2
-    shell.run(PYTHON=str(other))
-    shell.run()
-    assert shell.made == 2
-    assert "is no Python 3.11" in shell.run(1, PYTHON="/nowhere/python")
-
-
 def test_another_lock_file_makes_another_environment(shell: Shell) -> None:
     shell.run()
     shell.lock.write_text("one==2\n")
     shell.run()
     assert shell.made == 2
-    assert shell.left == {".venv-run"}
-
-
-def test_an_environment_whose_python_was_upgraded_or_is_gone_is_made_again(shell: Shell) -> None:
-    shell.run()
-    shutil.copy(shell.python("3.13.0", "upgraded"), shell.environment / "bin/python")
-    shell.run()
-    assert shell.made == 2
-    (shell.environment / "bin/python").unlink()
-    shell.run()
-    assert shell.made == 3
-
-
-def test_shells_at_once_make_one_environment(shell: Shell) -> None:
-    with ThreadPoolExecutor(4) as together:
-        for done in [together.submit(shell.run) for _ in range(4)]:
-            done.result()
-    assert shell.made == 1
     assert shell.left == {".venv-run"}
 
 
@@ -174,10 +134,3 @@ def test_what_it_has_not_made_is_left_alone(shell: Shell) -> None:
     (shell.environment / "pyvenv.cfg").write_text("mine\n")
     assert "move it away" in shell.run(1)
     assert (shell.environment / "pyvenv.cfg").read_text() == "mine\n"
-
-
-def test_scripts_of_the_environment_name_its_own_python(shell: Shell) -> None:
-    path = '"$(dirname "$0")"'
-    shell.python("3.12.1", install=f'printf "#!%s/python\\n" {path} >{path}/tool')
-    shell.run()
-    assert (shell.environment / "bin/tool").read_text() == f"#!{shell.environment}/bin/python\n"
