@@ -69,17 +69,6 @@ def spoken(read: CardSource) -> list[str]:
     return [str(each.dialect) for each in read.spoken]
 
 
-async def test_an_agent_of_1_0_gives_its_extended_card() -> None:
-    async with source(by_path({NEW: says(CARD_1_0)})) as (read, agent):
-        assert await read.refresh() is CardReport.READ
-        assert read.card is not None
-        assert read.card["name"] == "Newer"
-        assert spoken(read) == ["GRPC 1.0"]
-        [asked] = agent.asked
-        assert asked.told("x-agent-key") == ["k"]
-        assert asked.told("a2a-version") == ["1.0"]
-
-
 async def test_an_agent_of_0_3_gives_its_card() -> None:
     async with source(by_path({OLD: says(CARD_0_3)})) as (read, agent):
         assert await read.refresh() is CardReport.READ

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gateway.a2a.card import MAX_CARD
-from gateway.cards.fetch import CardPlace, CardReport, CardSource, open_client
+from gateway.cards.fetch import CardPlace, CardReport, CardSource
 from tests.cards.double import ECHO, Asked, agent, always, reply
 
 pytestmark = pytest.mark.anyio
@@ -170,10 +170,3 @@ async def test_nobody_there_is_no_exception(client: httpx.AsyncClient) -> None:
 async def test_an_address_that_cannot_be_is_no_exception(client: httpx.AsyncClient, url: str) -> None:
     source = CardSource(CardPlace(url), client)
     assert await source.refresh() is CardReport.UNREACHABLE
-
-
-async def test_the_environment_sets_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
-    async with agent(always(reply(ECHO))) as echo, open_client() as client:
-        assert await CardSource(CardPlace(echo.url), client).refresh() is CardReport.READ

@@ -33,11 +33,6 @@ def test_the_old_name_is_tried_where_the_new_one_is_missing() -> None:
         assert found(server).url.endswith("/agent.json")
 
 
-def test_a_url_that_ends_in_json_is_the_card_itself() -> None:
-    with answering({"/cards/a.json": (200, CARD)}) as server:
-        assert found(server, "/cards/a.json").card["name"] == "A"
-
-
 def test_the_newest_version_is_called_and_then_the_first_of_the_card() -> None:
     with answering({"/agent/.well-known/agent-card.json": (200, CARD)}) as server:
         assert found(server).interface.dialect == Dialect(Binding.REST, Version.V1_0)

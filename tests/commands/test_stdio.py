@@ -1,7 +1,6 @@
 """A host on stdio reaches agents behind HTTP and gRPC, alone or behind a gateway."""
 
 import asyncio
-import io
 import json
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from gateway.a2a.framing.lsp import Framing
 from gateway.commands.find_agent import FoundAgent
 from gateway.commands.output import CommandFailed
-from gateway.commands.stdio import Bridge, Session, address, bridge, command_line, served_path
+from gateway.commands.stdio import Bridge, address, bridge, command_line, served_path
 from gateway.config.check import Examined, examine
 from tests.support.bridged import bridged, fronting, scripted, until
 from tests.support.gateway import RESULT, keys, running, secret
@@ -227,12 +226,6 @@ def test_where_there_is_no_agent_it_is_said_before_anything_is_served() -> None:
         bridge("ftp://127.0.0.1/x")
     with pytest.raises(CommandFailed, match="one credential"):
         bridge("http://127.0.0.1:1", key="a", token="b")
-
-
-async def test_a_card_that_is_gone_by_then_is_told() -> None:
-    found = Bridge(f"http://127.0.0.1:{refused_port()}", f"http://127.0.0.1:{refused_port()}/card.json", {})
-    with pytest.raises(CommandFailed, match="card cannot be read"):
-        await Session(found.examined(), io.BytesIO()).run(0, 1, Framing.LSP)
 
 
 async def test_a_card_that_is_not_for_everybody_asks_for_a_credential(fleet: tuple[str, int]) -> None:

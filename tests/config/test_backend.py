@@ -188,15 +188,19 @@ agents: { a: http://127.0.0.1:1 }
     assert (6, "the issuer is not reached over TLS: `tls` has no effect") in told
 
 
-def test_authorities_of_webhooks_that_the_gateway_does_not_call_are_worth_a_warning() -> None:
-    text = "version: 1\nagents: { a: http://127.0.0.1:1 }\npush: { tls: { ca: system } }\n"
-    assert [path for path, _ in warnings(text)] == ["push.tls"]
-    assert warnings(text.replace("tls:", "mode: relay, tls:")) == []
+TLS = "agents: { a: { backend: SCHEME://127.0.0.1:1, tls: { ca: system } } }"
 
 
-def test_authorities_of_an_agent_that_is_not_reached_by_https_are_worth_a_warning() -> None:
-    text = "version: 1\nagents: { a: { backend: http://127.0.0.1:1, tls: { ca: system } } }\n"
-    assert [path for path, _ in warnings(text)] == ["agents.a.tls"]
-    assert warnings(text.replace("http:", "https:")) == []
-    assert warnings(text.replace("http:", "grpcs:")) == []
-    assert [path for path, _ in warnings(text.replace("http:", "grpc:"))] == ["agents.a.tls"]
+@for_each(
+    ("text", "paths"),
+    [
+        ("agents: { a: http://127.0.0.1:1 }\npush: { tls: { ca: system } }", ["push.tls"]),
+        ("agents: { a: http://127.0.0.1:1 }\npush: { mode: relay, tls: { ca: system } }", []),
+        (TLS.replace("SCHEME", "http"), ["agents.a.tls"]),
+        (TLS.replace("SCHEME", "grpc"), ["agents.a.tls"]),
+        (TLS.replace("SCHEME", "https"), []),
+        (TLS.replace("SCHEME", "grpcs"), []),
+    ],
+)
+def test_authorities_of_what_is_not_reached_over_tls_are_worth_a_warning(text: str, paths: list[str]) -> None:
+    assert [path for path, _ in warnings(f"version: 1\n{text}\n")] == paths

@@ -79,10 +79,3 @@ def test_over_grpc_an_agent_that_takes_any_tenant_shows_which_agents_there_are()
     assert over_grpc("acme: [a, b], globex: [a, b]", other, keeping) == []
     # Any other agent does not answer for names of nobody there.
     assert over_grpc("acme: [a, b], globex: [a]", other, ", match: { path: / }") == []
-
-
-def test_what_is_told_of_http_is_not_told_of_grpc_again() -> None:
-    found = over_grpc(
-        "acme: [a, b], globex: [a]", MATCHED.replace("/a", "/"), ", match: { path: / }, upstream_tenant: keep"
-    )
-    assert [fact for _, fact in found] == [FACT.format("'x' of 'b'")]

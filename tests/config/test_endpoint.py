@@ -104,15 +104,6 @@ def test_a_tenant_that_no_path_can_say_has_none() -> None:
     assert errors(agents("match: { path: /a2a, tenant: x/y }", "match: { path: /a2a/x/y }")) == []
 
 
-def test_the_tenants_of_an_agent_split_by_tenant_have_paths_too() -> None:
-    crm = "  crm: { by_tenant: { acme: http://127.0.0.1:1 } }\n"
-    text = f"version: 1\nagents:\n{crm}  x: {{ backend: http://127.0.0.1:2%s }}\n"
-    assert errors(text % ", match: { path: /crm/acme }") == [
-        ("agents.x.match.path", "'/crm/acme' is also the path of tenant 'acme' of 'crm' (line 3)")
-    ]
-    assert errors(text % "") == []
-
-
 def test_an_agent_that_keeps_any_tenant_has_a_path_of_its_own() -> None:
     ((path, fact),) = warnings(agents("match: { path: / }, upstream_tenant: keep", "visibility: listed"))
     assert path == "agents.a0.match"

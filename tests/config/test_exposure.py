@@ -69,28 +69,24 @@ def test_listeners_that_meet_are_told_with_what_the_other_is() -> None:
     assert fact == "operators are served there too: `gateway.admin` is 127.0.0.1:7070"
 
 
-def test_anonymous_callers_that_reach_nothing_are_worth_a_warning() -> None:
-    assert [path for path, _ in warnings(gateway("anonymous: true", AUTH))] == ["gateway.anonymous"]
-
-
-def test_a_tenant_for_callers_that_are_refused_is_worth_a_warning() -> None:
-    text = gateway("anonymous: false", AUTH.replace("[a] }", "[a], anonymous: [] }"))
-    assert [path for path, _ in warnings(text)] == ["tenants.anonymous"]
-
-
-def test_everyone_reaching_everything_is_worth_a_warning() -> None:
-    text = gateway("anonymous: false", AUTH.replace("acme: [a]", "acme: [a], '*': '*'"))
-    assert [path for path, _ in warnings(text.replace("a: http://127.0.0.1:1", ISOLATED))] == ['tenants."*"']
-
-
-def test_keys_over_plain_http_are_worth_a_warning() -> None:
-    assert [path for path, _ in warnings(gateway("public_url: 'http://gw.example.com'", AUTH))] == [
-        "gateway.public_url"
-    ]
-    assert warnings(gateway("public_url: 'http://gw.example.com'")) == []
-
-
 ISOLATED = "a: { backend: http://127.0.0.1:1, isolation: none }"
+
+
+@for_each(
+    ("text", "path"),
+    [
+        (gateway("anonymous: true", AUTH), "gateway.anonymous"),
+        (gateway("anonymous: false", AUTH.replace("[a] }", "[a], anonymous: [] }")), "tenants.anonymous"),
+        (
+            gateway("anonymous: false", AUTH.replace("acme: [a]", "acme: [a], '*': '*'")).replace(ONE, ISOLATED),
+            'tenants."*"',
+        ),
+        (gateway("public_url: 'http://gw.example.com'", AUTH), "gateway.public_url"),
+        (gateway("public_url: 'http://gw.example.com'"), None),
+    ],
+)
+def test_what_lets_in_nobody_everybody_or_eavesdroppers_is_worth_a_warning(text: str, path: str | None) -> None:
+    assert [found for found, _ in warnings(text)] == ([] if path is None else [path])
 
 
 @for_each("name", ["'*'", "anonymous"])

@@ -113,8 +113,3 @@ def test_secrets_of_included_files_are_found_at_their_place(tmp_path: Path) -> N
     (tmp_path / "gateway.yaml").write_text("version: 1\ninclude: more.yaml\n")
     [problem] = examine(tmp_path / "gateway.yaml", {}, literals=True).problems
     assert (problem.place.file, problem.place.line) == (str(tmp_path / "more.yaml"), 3)
-
-
-def test_only_who_asks_is_told() -> None:
-    text = gateway(f"admin: {{ token: {SECRET} }}")
-    assert examine(Path("gateway.yaml"), {}, text=text).problems == ()

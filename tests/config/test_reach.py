@@ -2,6 +2,7 @@ from gateway.config.routes import reach
 from gateway.principal import ANONYMOUS_TENANT
 from gateway.routing.route import Reach
 from tests.config.reading import HASH, good
+from tests.table import for_each
 
 AUTH = f"version: 1\nauth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acme }} }} }}\n"
 A_B = "  a: { backend: http://127.0.0.1:1, isolation: none }\n  b: { backend: http://127.0.0.1:2, isolation: none%s }\n"
@@ -22,32 +23,24 @@ def test_tenants_anonymous_decides_where_it_is_written() -> None:
     assert reach(config)[ANONYMOUS_TENANT] == Reach(frozenset("b"), frozenset())
 
 
-def test_with_auth_anonymous_callers_reach_nothing_unless_they_are_named() -> None:
-    assert ANONYMOUS_TENANT not in agents("tenants: { acme: [a] }\n")
-
-
-def test_a_tenant_reaches_what_it_lists() -> None:
-    assert agents('tenants: { acme: [a], globex: "*", initech: [] }\n') == {
-        "acme": {"a"},
-        "globex": {"a", "b"},
-        "initech": set(),
-    }
-
-
-def test_a_tenant_without_a_list_reaches_what_names_it() -> None:
-    assert agents("tenants: { acme: , globex: [a] }\n", allow="[acme]") == {"acme": {"b"}, "globex": {"a"}}
-
-
-def test_all_agents_are_those_that_do_not_keep_the_tenant_out() -> None:
-    assert agents('tenants: { acme: ["*"], globex: ["*"] }\n', allow="[acme]") == {"acme": {"a", "b"}, "globex": {"a"}}
-
-
-def test_an_agent_for_everyone_is_for_every_tenant_whose_own_list_says_nothing_else() -> None:
-    assert agents('tenants: { acme: , globex: [a], "*": }\n', allow='["*"]') == {
-        "acme": {"b"},
-        "globex": {"a"},
-        "*": {"b"},
-    }
+@for_each(
+    ("tenants", "allow", "reached"),
+    [
+        # Without their name anonymous callers reach nothing.
+        ("acme: [a]", "", {"acme": {"a"}}),
+        ('acme: [a], globex: "*", initech: []', "", {"acme": {"a"}, "globex": {"a", "b"}, "initech": set()}),
+        # A tenant without a list reaches what names it.
+        ("acme: , globex: [a]", "[acme]", {"acme": {"b"}, "globex": {"a"}}),
+        # All agents are those that do not keep the tenant out.
+        ('acme: ["*"], globex: ["*"]', "[acme]", {"acme": {"a", "b"}, "globex": {"a"}}),
+        # An agent for everyone is for every tenant whose own list says nothing else.
+        ('acme: , globex: [a], "*": ', '["*"]', {"acme": {"b"}, "globex": {"a"}, "*": {"b"}}),
+    ],
+)
+def test_a_tenant_reaches_what_it_lists_and_what_lists_it(
+    tenants: str, allow: str, reached: dict[str, set[str]]
+) -> None:
+    assert agents(f"tenants: {{ {tenants} }}\n", allow=allow) == reached
 
 
 def test_whom_a_tenant_acts_for_is_in_its_reach() -> None:

@@ -23,10 +23,6 @@ def test_names_of_keys_and_their_agents_are_known() -> None:
     ]
 
 
-def test_without_auth_and_tenants_the_names_of_by_tenant_are_free() -> None:
-    assert errors("version: 1\nagents: { a: { by_tenant: { acme: http://127.0.0.1:1 } } }\n") == []
-
-
 def test_both_sides_agree_where_both_are_written() -> None:
     agents = "a: { backend: http://127.0.0.1:1, allow: [acme] }, b: http://127.0.0.1:2"
     assert errors(text("acme: [b], globex: [a]", agents)) == [

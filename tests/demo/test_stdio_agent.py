@@ -2,7 +2,6 @@
 
 import ast
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -102,17 +101,6 @@ async def test_a_task_may_be_left_found_again_watched_and_canceled() -> None:
         assert await host.ask("GetTask", {"id": task["id"]}) == canceled
 
 
-async def test_a_call_never_waits_for_another() -> None:
-    async with agent(*NEVER) as host:
-        stream = await host.send("SendStreamingMessage", message("count 1"))
-        task = (await host.answer(stream))["result"]["task"]
-        queues = [await host.send("SendMessage", message(f"call {number}")) for number in range(200)]
-        answers = [await host.answer(queue) for queue in queues]
-        said = [answer["result"]["message"]["parts"][0]["text"] for answer in answers]
-        assert said == [f"call {number}" for number in range(200)]
-        await host.ask("CancelTask", {"id": task["id"]})
-
-
 async def test_the_card_names_the_command_that_started_it(host: ProcessHost) -> None:
     card = await host.ask("GetExtendedAgentCard")
     [interface] = card["supportedInterfaces"]
@@ -152,11 +140,6 @@ async def test_a_task_that_is_over_takes_nothing_any_more(host: ProcessHost) -> 
     assert codes == [-32004, -32002, -32004]
 
 
-async def test_another_version_is_refused_where_the_header_names_one(host: ProcessHost) -> None:
-    assert (await host.ask("ListTasks", A2A_Version="2.0"))["error"]["code"] == -32009
-    assert "tasks" in await host.ask("ListTasks", A2A_Version="1.0")
-
-
 async def test_what_is_no_request_is_refused_and_the_next_one_answered(host: ProcessHost) -> None:
     nobody, before = host.expect(None), len(host.answers)
     for content, code in ((b"{", -32700), (b"[]", -32600), (b'{"id":1}', -32600)):
@@ -193,15 +176,6 @@ def test_a_broken_frame_ends_it_with_a_word(broken: bytes) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.startswith(b"ERROR broken frame: ")
     assert b"Traceback" not in done.stderr
-
-
-@for_each("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_ends_at_once_on_a_signal(number: signal.Signals) -> None:
-    async with hosting(*COMMAND, *NEVER) as host:
-        await host.answer(await host.send("SendStreamingMessage", message("count 5")))
-        host.process.send_signal(number)
-        assert await host.ended() == -number
-    assert host.complaints == b""
 
 
 def test_it_can_be_copied_for_it_needs_nothing_but_python() -> None:

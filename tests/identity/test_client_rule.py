@@ -66,10 +66,3 @@ def test_patterns_that_no_check_has_seen_are_nobodys_where_they_cross() -> None:
     crossing = {"a": {"uri": "spiffe://m/*/x", "tenant": "a"}, "b": {"uri": "spiffe://m/x/*", "tenant": "b"}}
     with pytest.raises(UnknownClient, match="matches several clients: a, b"):
         find("spiffe://m/x/x", clients=crossing)
-
-
-def test_a_caller_is_its_tenants_and_known_by_the_name() -> None:
-    rules = Clients({name: Client.model_validate(entry).as_settings() for name, entry in CLIENTS.items()})
-    caller = rules.find([ClientName("common_name", "fax")]).principal({"client": "fax"}, 7.0)
-    assert (caller.tenant, caller.subject, caller.method, caller.issuer) == ("globex", "CN=fax", "mtls", "mtls")
-    assert (caller.claims, caller.expires, caller.key, caller.narrowed) == ({"client": "fax"}, 7.0, None, None)

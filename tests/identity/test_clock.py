@@ -30,13 +30,3 @@ def test_a_clock_that_was_set_is_told_once(step: float, caplog: pytest.LogCaptur
     assert f"the wall clock was set by {step:+.0f} s" in caplog.text
     clocks.passed += 10
     assert watch.look() == 0.0
-
-
-def test_a_clock_that_is_slewed_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    clocks = Clocks()
-    watch = ClockWatch(clocks.monotonic, clocks.wall)
-    for _ in range(100):
-        clocks.passed += 10
-        clocks.set += 0.005
-        assert watch.look() == 0.0
-    assert caplog.text == ""

@@ -6,50 +6,11 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.a2a.dialect import Binding, Dialect, Version
-from gateway.a2a.fault import OUTCOMES, REASONS
-from gateway.a2a.operation import Kind, Operation
+from gateway.a2a.operation import Kind
 from gateway.a2a.paths import RESERVED
-from gateway.a2a.task_state import STATES
 from gateway.config.model import Buckets
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
 from tests.table import for_each
-
-CATALOGUE = {
-    "requests": {"agent", "operation", "binding", "outcome"},
-    "tenant_requests": {"tenant", "agent", "outcome"},
-    "rejected": {"agent", "reason"},
-    "request_duration_seconds": {"agent", "kind"},
-    "first_byte_seconds": {"agent", "kind"},
-    "overhead_seconds": {"kind"},
-    "request_body_bytes": {"agent"},
-    "response_body_bytes": {"agent"},
-    "stream_duration_seconds": {"agent"},
-    "task_duration_seconds": {"agent"},
-    "requests_in_flight": {"agent"},
-    "streams_open": {"agent"},
-    "stream_events": {"agent", "event"},
-    "streams_closed": {"agent", "by"},
-    "tasks": {"agent", "state"},
-    "task_access_denied": {"agent", "operation"},
-    "translations": {"agent", "from", "to"},
-    "limit_hits": {"limit", "scope", "name"},
-    "state_operations": {"operation", "result"},
-    "state_operation_seconds": {"operation"},
-    "push_deliveries": {"agent", "result"},
-    "backend_requests": {"agent", "backend", "status"},
-    "backend_retries": {"agent", "backend", "reason"},
-    "backend_ejections": {"agent", "backend"},
-    "auth": {"method", "issuer", "result"},
-    "card_fetches": {"agent", "result"},
-    "event_loop_lag_seconds": set(),
-    "event_loop_stalls": set(),
-    "draining": set(),
-    "config_reloads": {"result", "trigger"},
-    "config_last_reload_successful": set(),
-    "config_last_reload_success_timestamp_seconds": set(),
-    "build_info": {"version"},
-}
-"""Names without prefix and, for counters, without `_total` (design §13)."""
 
 
 def used() -> tuple[Metrics, AgentMeter]:
@@ -93,36 +54,6 @@ def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], fl
 
 def value(metrics: Metrics, metric: str, **labels: str) -> float:
     return values(metrics)[metric, tuple(sorted(labels.items()))]
-
-
-def test_the_names_and_labels_are_those_of_the_catalogue() -> None:
-    metrics, _ = used()
-    found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(metrics.render().decode()):
-        assert family.name.startswith("a2a_gateway_"), family.name
-        assert family.documentation.endswith((".", "seconds.")), family.name
-        labels = {name for sample in family.samples for name in sample.labels}
-        found[family.name.removeprefix("a2a_gateway_").removesuffix("_total")] = labels - {"le"}
-    assert found == CATALOGUE
-
-
-def test_every_label_has_its_upper_bound_in_the_help_of_its_metric() -> None:
-    metrics, _ = used()
-    helps = {family.name.removeprefix("a2a_gateway_"): family.documentation for family in metrics.registry.collect()}
-    unlabelled = {name for name, labels in CATALOGUE.items() if not labels} | {"build_info"}
-    for name, words in helps.items():
-        assert name in unlabelled or "Series: " in words, name
-    bounds = {
-        "requests": f"agents x {len(Operation) + 1} operations x {len(Binding)} bindings x {len(OUTCOMES)} outcomes",
-        "tenant_requests": f"tenants x agents x {len(OUTCOMES)} outcomes",
-        "rejected": f"agents x {len(REASONS)} reasons",
-        "request_duration_seconds": f"agents x {len(Kind)} kinds",
-        "first_byte_seconds": f"agents x {len(Kind)} kinds",
-        "overhead_seconds": f"{len(Kind)} kinds",
-        "tasks": f"agents x {len(STATES)} states",
-    }
-    for name, bound in bounds.items():
-        assert f"Series: {bound}." in helps[name], (name, helps[name])
 
 
 def test_no_histogram_has_a_tenant_and_none_ends_before_the_longest_send() -> None:
