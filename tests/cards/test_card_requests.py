@@ -290,6 +290,15 @@ agents:
                     assert b"ACME-ONLY" in (await gateway.get("/product" + path, headers)).body
 
 
+async def test_a_card_that_cannot_be_read_is_a_fault_of_the_agent() -> None:
+    async with fronted(answers(whole(RESULT))) as (gateway, backend):
+        answer = await gateway.get("/echo" + CARD)
+        assert answer.status == 502
+        assert answer.json["error"]["details"][0]["reason"] == "UPSTREAM_CONNECT"
+        assert str(backend.port) not in answer.body.decode()
+        assert (await gateway.line())["reason"] == "upstream_connect"
+
+
 @undisturbed(0.5)
 async def test_the_first_card_is_awaited_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(wire: Wire) -> None:

@@ -227,6 +227,12 @@ async def test_a_card_is_revalidated_and_a_change_counts_once(client: httpx.Asyn
         assert source.version == 2
 
 
+async def test_a_304_that_was_not_asked_for_is_no_card(client: httpx.AsyncClient) -> None:
+    async with agent(always(reply(b"", status=304))) as odd:
+        source = CardSource(CardPlace(odd.url), client)
+        assert await source.refresh() is CardReport.REFUSED
+
+
 async def test_a_good_card_is_read_again_after_its_ttl(client: httpx.AsyncClient) -> None:
     async with agent(always(reply(ECHO))) as echo:
         clock = Clock(free=2)
@@ -242,6 +248,13 @@ async def test_a_silent_agent_is_asked_again_sooner_and_then_more_rarely(client:
         source = CardSource(CardPlace(silent.url), client, timing=clock.timing())
         await run_until_it_rests(source, clock)
     assert clock.rests == [1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_pauses_differ_by_chance(client: httpx.AsyncClient) -> None:
+    clock = Clock()
+    async with agent(always(reply(ECHO))) as echo:
+        await run_until_it_rests(CardSource(CardPlace(echo.url), client, timing=clock.timing(chance=1.0)), clock)
+    assert clock.rests == [450.0]
 
 
 async def test_the_last_good_card_stays_for_an_hour_and_is_stale_then(client: httpx.AsyncClient) -> None:

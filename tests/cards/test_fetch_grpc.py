@@ -69,35 +69,41 @@ def spoken(read: CardSource) -> list[str]:
     return [str(each.dialect) for each in read.spoken]
 
 
-async def test_an_agent_of_0_3_gives_its_card() -> None:
-    async with source(by_path({OLD: says(CARD_0_3)})) as (read, agent):
-        assert await read.refresh() is CardReport.READ
-        assert read.card is not None
-        assert read.card["name"] == "Older"
-        assert spoken(read) == ["GRPC 0.3"]
-        assert [asked.path for asked in agent.asked] == [NEW, OLD]
+READ, REFUSED = CardReport.READ, CardReport.REFUSED
 
 
-async def test_an_agent_without_an_extended_card_tells_all_the_same_what_it_speaks() -> None:
-    async with source(by_path({NEW: not_configured()})) as (read, _):
-        assert await read.refresh() is CardReport.REFUSED
-        assert (read.card, read.error) == (None, NO_CARD)
-        assert spoken(read) == ["GRPC 1.0"]
-        version = read.version
-        assert await read.refresh() is CardReport.REFUSED
-        assert read.version == version
-
-
-async def test_an_agent_of_both_gives_the_card_that_0_3_has_for_everybody() -> None:
-    async with source(by_path({NEW: not_configured(), OLD: says(CARD_0_3)})) as (read, _):
-        assert await read.refresh() is CardReport.READ
-        assert sorted(spoken(read)) == ["GRPC 0.3", "GRPC 1.0"]
-
-
-async def test_a_generation_that_the_file_writes_is_the_only_one_asked() -> None:
-    async with source(by_path({NEW: says(CARD_1_0), OLD: says(CARD_0_3)}), Version.V0_3) as (read, agent):
-        assert await read.refresh() is CardReport.READ
-        assert [asked.path for asked in agent.asked] == [OLD]
+@for_each(
+    ("answers", "version", "report", "name", "dialects", "paths"),
+    [
+        ({NEW: says(CARD_1_0)}, None, READ, "Newer", ["GRPC 1.0"], [NEW]),
+        ({OLD: says(CARD_0_3)}, None, READ, "Older", ["GRPC 0.3"], [NEW, OLD]),
+        ({NEW: not_configured()}, None, REFUSED, None, ["GRPC 1.0"], [NEW, OLD]),
+        ({NEW: not_configured(), OLD: says(CARD_0_3)}, None, READ, "Older", ["GRPC 0.3", "GRPC 1.0"], [NEW, OLD]),
+        # A generation that the file writes is the only one asked.
+        ({NEW: says(CARD_1_0), OLD: says(CARD_0_3)}, Version.V0_3, READ, "Older", ["GRPC 0.3"], [OLD]),
+        # An agent that fails in a method has it.
+        *(
+            ({OLD: fails(code, "broken")}, None, REFUSED, None, ["GRPC 0.3"], [NEW, OLD])
+            for code in ("INTERNAL", "UNKNOWN", "NOT_FOUND", "FAILED_PRECONDITION")
+        ),
+    ],
+)
+async def test_the_methods_that_an_agent_answers_tell_its_card_and_what_it_speaks(
+    answers: dict[str, Answer],
+    version: Version | None,
+    report: CardReport,
+    name: str | None,
+    *,
+    dialects: list[str],
+    paths: list[str],
+) -> None:
+    async with source(by_path(answers), version) as (read, agent):
+        assert await read.refresh() is report
+        assert (None if read.card is None else read.card["name"]) == name
+        assert sorted(spoken(read)) == dialects
+        assert [asked.path for asked in agent.asked] == paths
+        assert all(asked.told("x-agent-key") == ["k"] for asked in agent.asked)
+        assert all(asked.told("a2a-version") == ["1.0"] for asked in agent.asked if asked.path == NEW)
 
 
 @for_each("code", ["UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED"])
@@ -107,11 +113,13 @@ async def test_what_anybody_may_say_in_front_of_an_agent_tells_nothing_of_it(cod
         assert spoken(read) == []
 
 
-@for_each("code", ["INTERNAL", "UNKNOWN", "NOT_FOUND", "FAILED_PRECONDITION"])
-async def test_who_fails_in_a_method_has_it(code: str) -> None:
-    async with source(by_path({OLD: fails(code, "broken")})) as (read, _):
-        assert await read.refresh() is CardReport.REFUSED
-        assert spoken(read) == ["GRPC 0.3"]
+async def test_an_agent_that_has_no_card_twice_has_not_changed() -> None:
+    async with source(by_path({NEW: not_configured()})) as (read, _):
+        versions = []
+        for _ in range(2):
+            assert await read.refresh() is REFUSED
+            versions.append((read.error, read.version))
+        assert versions == [(NO_CARD, versions[0][1])] * 2
 
 
 async def test_an_agent_of_another_generation_is_not_taken_for_what_it_was() -> None:

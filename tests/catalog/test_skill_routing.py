@@ -188,6 +188,14 @@ async def test_a_context_stays_with_its_agent_while_that_is_up() -> None:
         assert (await site.task("globex", "translate", contextId="second"))["by"] == "secret"
 
 
+async def test_a_stream_behind_a_skill_is_followed_up_like_a_message() -> None:
+    async with fleet() as site:
+        await site.call("acme", "summarize", "SendStreamingMessage")
+        [task] = site.agents["beta"].tasks
+        got = await site.call("acme", "translate", "GetTask", id=task)
+        assert got.json["result"]["id"] == task
+
+
 async def test_a_task_that_a_client_of_0_1_named_stays_with_its_agent(tmp_path: Path) -> None:
     async with fleet(path=tmp_path / "gateway.yaml") as site:
 

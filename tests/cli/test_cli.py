@@ -16,6 +16,7 @@ import pytest
 
 from gateway.demo.fleet import serving
 from tests.program import COMMAND, ENVIRONMENT, report, run, running, runs, until, written
+from tests.support.certificates import SERVER, Authority
 
 GOOD = "version: 1\nagents: { support: http://127.0.0.1:1 }\ntests:\n"
 GOOD += "  - { name: found, request: { path: /support }, expect: { agent: support } }\n"
@@ -113,6 +114,11 @@ def test_a_file_that_cannot_be_read_is_a_problem_like_any_other_for_programs(tmp
     assert len(report(route)["problems"]) == 1
 
 
+def test_the_file_in_the_config_folder_is_found_too(tmp_path: Path) -> None:
+    written(tmp_path, GOOD, "config/gateway.yaml")
+    assert "config/gateway.yaml: no problems" in run("check", cwd=tmp_path).stdout
+
+
 def test_an_answer_that_cannot_be_written_is_a_failure_in_words(tmp_path: Path) -> None:
     written(tmp_path, GOOD)
     command = ["sh", "-c", 'exec "$@" >/dev/full', "sh", *COMMAND, "check"]
@@ -131,6 +137,18 @@ def test_route_says_where_a_request_would_go(tmp_path: Path) -> None:
     assert said.startswith("200 support at http://127.0.0.1:1")
     told = report(run("route", "POST", "/nothing", "-c", str(path), "--output", "json", cwd=tmp_path, code=1))
     assert (told["agent"], told["reason"]) == (None, "no_route")
+
+
+def test_route_asks_for_a_caller_with_a_certificate(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "clients.pem").write_bytes(authority.pem)
+    authority.issue("localhost", usages=(SERVER,)).write(tmp_path, "server")
+    auth = "auth: { mtls: { ca: clients.pem, clients: { batch: { dns: '*.acme.test', tenant: acme } } } }\n"
+    tls = "gateway: { tls: { cert: server.pem, key: server-key.pem } }\ntenants: { acme: [support] }\n"
+    written(tmp_path, f"version: 1\n{tls}{auth}agents: {{ support: http://127.0.0.1:1 }}\n")
+    asked = ("route", "POST", "/support", "--output", "json", "--certificate")
+    assert report(run(*asked, "one.acme.test", cwd=tmp_path))["agent"] == "support"
+    assert "no client has this certificate" in run(*asked, "one.test", cwd=tmp_path, code=2).stdout
 
 
 def test_route_refuses_what_cannot_be_asked(tmp_path: Path) -> None:

@@ -42,3 +42,9 @@ def test_what_can_be_no_name_is_refused(name: str) -> None:
         with pytest.raises(CommandFailed) as failed:
             new_key(*both)
         assert failed.value.code == 2
+
+
+def test_a_key_has_192_random_bits_and_says_what_it_is() -> None:
+    keys = {new_key("bot", "acme").text for _ in range(100)}
+    assert len(keys) == 100
+    assert all(key.startswith("a2a_") and len(key) == 4 + 32 for key in keys)

@@ -103,6 +103,14 @@ async def test_keys_of_cards_and_of_notifications_are_rotated_apart(places: tupl
         assert after == {CARDS: [rotated.kid], NOTIFICATIONS: before[NOTIFICATIONS]}
 
 
+async def test_the_audit_log_tells_of_another_key(tmp_path: Path) -> None:
+    place = StatePlace(StateUrl("sqlite", tmp_path / "a.db"), audit=tmp_path / "audit.jsonl")
+    await fill(place)
+    rotated = await rotate_key(place, CARDS, NOW, drops=True)
+    told = json.loads((tmp_path / "audit.jsonl").read_text())
+    assert (told["event"], told["use"], told["kid"], told["drops"]) == ("key_rotated", "cards", rotated.kid, True)
+
+
 # ---- stats and erase -----------------------------------------------------------------------------------------------
 
 

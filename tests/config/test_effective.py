@@ -4,6 +4,7 @@ from textwrap import dedent
 import trustme
 
 from gateway.config import effective
+from gateway.config.agent import DEFAULT_HEALTH
 from gateway.config.check import examine
 from gateway.config.yaml import Marks
 from gateway.tasks.state_url import StateUrl
@@ -138,6 +139,36 @@ def test_the_audit_file_is_beside_the_file_that_names_it(tmp_path: Path) -> None
     assert audit("observe: { audit: '-' }\n") == effective.STANDARD_OUTPUT
     assert audit("observe: { audit: audit.jsonl }\n") == tmp_path / "audit.jsonl"
     assert audit("observe: { audit: { file: /var/log/audit.jsonl } }\n") == Path("/var/log/audit.jsonl")
+
+
+def test_what_is_left_out_is_that_of_the_defaults_or_built_in() -> None:
+    config = good(
+        """\
+        version: 1
+        defaults:
+          affinity: none
+          health: { path: /healthz, eject: { after: 7 }, breaker: { time: 9s } }
+          retry: { max: 1, when: connect }
+        agents:
+          a: http://127.0.0.1:1
+          b:
+            backend: [http://127.0.0.1:1, http://127.0.0.1:2]
+            affinity: { by: context, wait: 2s }
+            health: { every: 1s, eject: { time: 3s } }
+            retry: { max: 0 }
+        """
+    )
+    a, b = config.agents["a"], config.agents["b"]
+    affinity = effective.affinity(config, a)
+    assert (affinity.by, affinity.gone, affinity.wait) == ("none", "refuse", 0.0)
+    affinity = effective.affinity(config, b)
+    assert (affinity.by, affinity.gone, affinity.wait) == ("context", "refuse", 2.0)
+    health = effective.health(config, b)
+    assert (health.path, health.every, health.fail_after) == ("/healthz", 1.0, DEFAULT_HEALTH.fail_after)
+    assert (health.eject.after, health.eject.time, health.eject.longest, health.eject.most) == (7, 3.0, 300.0, 50)
+    assert (health.breaker.after, health.breaker.time) == (0, 9.0)
+    retry = effective.retry(config, b)
+    assert (retry.max, retry.when, retry.budget) == (0, ("connect",), 20)
 
 
 # ---- identity and webhooks -----------------------------------------------------------------------------------------

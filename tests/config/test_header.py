@@ -164,6 +164,14 @@ def test_no_header_says_two_things(written: str, key: str, other: str) -> None:
     assert path == f"defaults.identity_headers.{key}"
 
 
+def test_what_an_agent_says_is_held_against_what_the_defaults_say() -> None:
+    text = "version: 1\ndefaults: { identity_headers: { tenant: X-Org } }\nagents:\n  a: http://127.0.0.1:1\n"
+    own = text + "  b: { backend: http://127.0.0.1:2, identity_headers: { session: X-Org } }\n"
+    assert errors(text) == []
+    assert [path for path, _ in errors(own)] == ["agents.b.identity_headers.session"]
+    assert errors(own.replace("session: X-Org", "session: X-Org, tenant: null")) == []
+
+
 @for_each("name", ["X-Org", "x-ORG"])
 def test_a_client_cannot_say_who_it_is(name: str) -> None:
     told = "identity_headers: { tenant: X-Org }"

@@ -25,3 +25,10 @@ def test_a_claim_in_a_header_is_named_and_the_header_its_own(written: str, fact:
     found = errors(headers(written))
     assert len(found) == 1
     assert fact is None or found[0][1] == fact
+
+
+def test_forwarded_headers_are_none_that_claims_are_told_in() -> None:
+    text = headers("{ session: 'claim:sid' }").replace(
+        "identity_headers", "forward_headers: [X-A2A-Session], identity_headers"
+    )
+    assert [path for path, _ in errors(text)] == ["agents.a.forward_headers[0]"]

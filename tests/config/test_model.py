@@ -133,6 +133,14 @@ def test_a_value_of_an_agent_that_cannot_be_is_refused_without_its_secrets(agent
     assert "swordfish" not in told
 
 
+@for_each("number", ["4", "18999", "20000", "536870911"])
+def test_the_scope_has_any_number_that_is_free(number: str) -> None:
+    assert (
+        errors(f"version: 1\nagents: {{ a: http://127.0.0.1:1 }}\ngateway: {{ grpc: {{ scope_field: {number} }} }}\n")
+        == []
+    )
+
+
 def test_limits_are_written_with_their_units() -> None:
     written = {"requests": "600/min", "burst": 50, "body": "1MiB", "bandwidth": "10MiB/s", "queue": 0, "weight": 2}
     limits = TenantLimits.model_validate(written)

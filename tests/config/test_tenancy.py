@@ -15,7 +15,12 @@ A = "a: http://127.0.0.1:1"
 NONE = "a: { backend: http://127.0.0.1:1, isolation: none }"
 
 
-def test_names_of_keys_and_their_agents_are_known() -> None:
+def test_names_that_are_nowhere_else_are_refused() -> None:
+    agents = "a: { by_tenant: { acme: http://127.0.0.1:1, glob: http://127.0.0.1:2 }, allow: [acme, x1] }"
+    assert errors(text("acme: [a], globex: []", agents)) == [
+        ("agents.a.by_tenant.glob", "there is no tenant 'glob'"),
+        ("agents.a.allow[1]", "there is no tenant 'x1'"),
+    ]
     auth = f"auth: {{ api_keys: {{ bot: {{ sha256: {HASH}, tenant: acm, agents: [b] }} }} }}\n"
     assert errors(text("acme: [a]", A, auth)) == [
         ("auth.api_keys.bot.tenant", "there is no tenant 'acm'"),

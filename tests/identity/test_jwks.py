@@ -220,6 +220,14 @@ async def settled(keys: Published, count: int) -> None:
         await keys.results.get()
 
 
+def test_a_key_that_was_withdrawn_is_good_for_nothing_and_the_order_is_no_change() -> None:
+    keys = published(jwk(rsa_key()), jwk(rsa_key(1), "k2"))
+    assert keys.publish(jwk(rsa_key(1), "k2"), jwk(rsa_key()))
+    assert keys.key_set.version == 1
+    assert keys.publish(jwk(rsa_key(1), "k2"))
+    assert (keys.key_set.version, keys.key_set.find("k1", "RS256")) == (2, None)
+
+
 @for_each(("written", "pause"), [({}, 10.0), ({"keys_on_demand": "30s"}, 30.0)])
 def test_a_storm_of_unknown_keys_causes_one_reading_in_ten_seconds_or_as_the_file_says(
     written: dict[str, str], pause: float

@@ -58,6 +58,18 @@ def test_a_certificate_with_any_byte_changed_is_read_or_nobodys(at: int, byte: i
     assert found.digest == hashlib.sha256(changed).digest()
 
 
+def test_a_caller_has_what_its_certificate_says_as_claims() -> None:
+    caller = Certificates(MTLS, 10).find(certificate(dns=("a.test", "b.test")), 0.0)
+    assert (caller.tenant, caller.subject, caller.narrowed) == ("acme", "a.test", frozenset({"echo"}))
+    assert dict(caller.claims) == {
+        "san": ("a.test", "b.test"),
+        "subject": "CN=x",
+        "issuer": "CN=ca",
+        "client": "hosts",
+    }
+    assert caller.expires == 100.0
+
+
 def test_after_its_end_it_proves_nothing_and_a_clock_that_was_wrong_costs_nothing() -> None:
     certificates = Certificates(MTLS, 10)
     for _ in range(2):

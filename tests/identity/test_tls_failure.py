@@ -1,7 +1,6 @@
 """Why TLS failed is told in a closed list of words, wherever the gateway connects to others."""
 
 import asyncio
-import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -85,63 +84,42 @@ def trusting() -> ssl.SSLContext:
 async def test_an_agents_fault_says_why_to_operators_and_not_to_clients(failure: str, tmp_path: Path) -> None:
     async with peer(failure, tmp_path) as port:
         pool = ConnectionPool(Origin("https", HOST, port), tls=trusting())
-        head = request_head(b"GET", b"/", b"localhost", [], None)
-        with pytest.raises(TlsFailed) as failed:
-            await pool.request(head, b"", connect=5, first_byte=5)
-        await pool.aclose()
-    assert failed.value.detail.startswith(f"https://localhost:{port}: TLS: {failure}")
-    assert failed.value.failure == failure
-    assert failed.value.message == "the agent could not be reached"
-
-
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_an_agents_fault_over_grpc_says_why(failure: str, tmp_path: Path) -> None:
-    async with peer(failure, tmp_path) as port:
         channel = GrpcChannel(f"grpcs://{HOST}:{port}", connect=2, roots=TRUSTED.pem)
-        with pytest.raises(TlsFailed) as failed:
+        head = request_head(b"GET", b"/", b"localhost", [], None)
+        with pytest.raises(TlsFailed) as over_http:
+            await pool.request(head, b"", connect=5, first_byte=5)
+        with pytest.raises(TlsFailed) as over_grpc:
             await channel.unary("/a/b", b"", (), timeout=9)
+        await pool.aclose()
         await channel.aclose()
-    assert failed.value.detail.startswith(f"TLS: {failure}; failed to connect")
-    assert failed.value.failure == failure
-    assert failed.value.message == "the agent could not be reached"
+    assert over_http.value.detail.startswith(f"https://localhost:{port}: TLS: {failure}")
+    assert over_grpc.value.detail.startswith(f"TLS: {failure}; failed to connect")
+    for failed in (over_http.value, over_grpc.value):
+        assert (failed.failure, failed.message) == (failure, "the agent could not be reached")
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_keys_that_are_not_read_say_why(failure: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_keys_webhooks_and_redis_that_are_not_reached_say_why(
+    failure: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authorities = tmp_path / "ca.pem"
+    authorities.write_bytes(TRUSTED.pem)
     async with peer(failure, tmp_path) as port, open_http(trusting()) as client:
         url = f"https://{HOST}:{port}"
         keys = KeySet("corp", issuer_url=url, jwks_url=None, algorithms=("RS256",), http=client, bounds=BOUNDS)
         running = asyncio.ensure_future(keys.run())
         await keys.settled()
         running.cancel()
-    assert keys.error == f"ConnectError (TLS: {failure})"
-    assert f"issuer corp: keys not read: ConnectError (TLS: {failure})" in caplog.text
-
-
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_a_webhook_that_is_not_called_says_why(failure: str, tmp_path: Path) -> None:
-    async with peer(failure, tmp_path) as port:
-        origin = f"https://{HOST}:{port}"
-        policy = WebhookPolicy([read_pattern(origin)], block_private=False, resolve=Names())
-        deliverer = Deliverer(policy, None, tls=trusting())
-        outcome = await deliverer.deliver(
-            WebhookDelivery("d", PushConfig(f"{origin}/secret"), "t", "application/json", b"{}")
-        )
-    assert outcome.result is DeliveryResult.RETRIED
-    assert outcome.reason == f"{origin} could not be called: ConnectError (TLS: {failure})"
-
-
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_a_redis_that_is_not_reached_says_why(
-    failure: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    authorities = tmp_path / "ca.pem"
-    authorities.write_bytes(TRUSTED.pem)
-    async with peer(failure, tmp_path) as port:
+        policy = WebhookPolicy([read_pattern(url)], block_private=False, resolve=Names())
+        webhook = WebhookDelivery("d", PushConfig(f"{url}/secret"), "t", "application/json", b"{}")
+        outcome = await Deliverer(policy, None, tls=trusting()).deliver(webhook)
         link = RedisClient(RedisAddress(hosts=((HOST, port),), tls=True, authorities=str(authorities)))
-        with caplog.at_level(logging.WARNING):
-            await link.open()
+        await link.open()
         await link.aclose()
+    told = f"ConnectError (TLS: {failure})"
+    assert keys.error == told
+    assert f"issuer corp: keys not read: {told}" in caplog.text
+    assert (outcome.result, outcome.reason) == (DeliveryResult.RETRIED, f"{url} could not be called: {told}")
     assert f"(TLS: {failure}); calls that need it are refused" in caplog.text
 
 

@@ -110,3 +110,8 @@ def test_without_a_place_of_its_own_it_is_in_the_gateways_log(caplog: pytest.Log
     assert record.getMessage() == "agent_denied"
     assert record.__dict__["audit_tenant"] == "acme"
     assert "audit_trace_id" not in record.__dict__
+
+
+def test_a_place_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="audit"):
+        AuditLog.open(tmp_path / "missing" / "audit.log")

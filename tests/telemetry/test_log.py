@@ -249,6 +249,13 @@ def test_what_nobody_caught_is_a_line_like_any_other(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == ""
 
 
+def test_the_level_is_obeyed() -> None:
+    captured = Captured(level="warning")
+    logging.getLogger("gateway.x").info("quiet")
+    logging.getLogger("gateway.x").warning("loud")
+    assert [line["message"] for line in captured.lines()] == ["loud"]
+
+
 def test_uvicorn_says_warnings_only_and_never_writes_access_lines() -> None:
     logging.getLogger("uvicorn.access").addHandler(logging.StreamHandler())
     captured = Captured(level="debug")
