@@ -156,26 +156,6 @@ async def test_an_extended_card_is_in_the_dialect_of_the_call() -> None:
     assert rest["securitySchemes"]["bearer"]["httpAuthSecurityScheme"] == {"scheme": "Bearer"}
 
 
-async def test_one_extended_card_is_never_given_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Ada")
-    second = card_of("http://agent.internal:7000/deep", *DIALECTS, name="For Bob")
-    async with cards() as made:
-        seen = [
-            await extended(made, raw, rule, tenant=tenant, host=host, dialect=dialect)
-            for _ in range(2)
-            for raw in (first, second)
-            for rule in (OWN, WILD)
-            for tenant in (None, "acme")
-            for host in ("a.agents.test", "b.agents.test")
-            for dialect in (MODERN, LEGACY)
-        ]
-        half = len(seen) // 2
-        assert seen[:half] == seen[half:]
-        # At an endpoint without a wildcard the host changes nothing.
-        assert len(set(seen)) == half * 3 // 4
-        assert all((b"For Ada" in body) is (index % half < half // 2) for index, body in enumerate(seen))
-
-
 async def test_long_extended_cards_are_worked_on_in_a_thread_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     here, at_work, most = threading.get_ident(), threading.Lock(), []
 

@@ -103,47 +103,44 @@ async def test_grpc_is_last_of_each_generation_even_where_the_agent_speaks_nothi
 # ---- Where it is, and for which tenant -----------------------------------------------------------------------------
 
 
-async def test_the_name_of_an_agent_stands_for_its_path_over_grpc_and_nowhere_else() -> None:
-    async with cards(exposed=EVERY, grpc=place(agent(OWN))) as made:
-        for old in (False, True):
-            card = made.shown(OWN, old=old)
-            assert over_grpc(card) == ([] if old else [("gw.test:50051", "1.0", "echo")])
-            assert (plainly(card), card["transportOptions"]) == ([], scoped("echo"))
-            others = [each for each in card.get("supportedInterfaces", ()) if each["protocolBinding"] != "GRPC"]
-            assert {each["url"] for each in (card, *others)} == {"https://gw.test/agents/echo"}
-            assert not any("tenant" in each for each in others)
+SHOP = Rule("shop", None, (), frozenset(), HERE)
+STRICT = Rule("strict", None, (), frozenset(), HERE)
+AT = "gw.test:50051"
 
 
-async def test_a_tenant_that_picks_the_agent_picks_it_over_grpc() -> None:
-    async with cards(exposed=EVERY, grpc=place(agent(SHARED))) as made:
-        card = made.shown(SHARED, "billing")
-        assert over_grpc(card) == [("gw.test:50051", "1.0", "billing")]
-        assert (plainly(card), card["transportOptions"]) == ([], scoped("billing"))
-
-
-async def test_a_host_picks_nobody_so_the_card_of_an_agent_at_one_names_its_tenant() -> None:
-    async with cards(exposed=EVERY, grpc=place(agent(HOSTED), agent(WILD))) as made:
-        for rule, host in ((HOSTED, "agents.test"), (WILD, "a.agents.test")):
-            assert over_grpc(made.shown(rule, host=host)) == [("gw.test:50051", "1.0", rule.agent)]
-
-
-async def test_a_customer_is_shown_its_own_tenant_and_a_stranger_none() -> None:
-    shop = Rule("shop", None, (), frozenset(), HERE)
-    async with cards(exposed=EVERY, grpc=place(agent(shop, by_tenant=("acme",)))) as made:
-        own, bare = made.shown(shop, "acme"), made.shown(shop)
-        assert over_grpc(own) == [("gw.test:50051", "1.0", "acme")]
-        assert (plainly(own), own["transportOptions"]) == ([], scoped("acme"))
-        assert over_grpc(bare) == [("gw.test:50051", "1.0", None), ("gw.test:50051", "0.3", None)]
-        assert (plainly(bare), "transportOptions" in bare) == (["gw.test:50051"], False)
-
-
-async def test_the_service_that_knows_no_tenant_is_on_no_card_of_an_agent_that_refuses_calls_without_one() -> None:
-    strict = Rule("strict", None, (), frozenset(), HERE)
-    served = place(agent(strict, require_tenant=True))
-    async with cards(exposed=EVERY, grpc=served, require_tenant=True) as made:
-        card = made.shown(strict)
-        assert over_grpc(card) == [("gw.test:50051", "1.0", None)]
-        assert (plainly(card), "transportOptions" in card) == ([], False)
+@for_each(
+    ("made_of", "rule", "shown", "listed", "plain", "scope"),
+    [
+        # The name of an agent stands for its path, a tenant that picks it for itself; a host picks nobody.
+        (agent(OWN), OWN, {}, [(AT, "1.0", "echo")], [], "echo"),
+        (agent(OWN), OWN, {"old": True}, [], [], "echo"),
+        (agent(SHARED), SHARED, {"tenant": "billing"}, [(AT, "1.0", "billing")], [], "billing"),
+        (agent(HOSTED), HOSTED, {"host": "agents.test"}, [(AT, "1.0", "hosted")], [], "hosted"),
+        (agent(WILD), WILD, {"host": "a.agents.test"}, [(AT, "1.0", "wild")], [], "wild"),
+        # A customer is shown its own tenant, a stranger none.
+        (agent(SHOP, by_tenant=("acme",)), SHOP, {"tenant": "acme"}, [(AT, "1.0", "acme")], [], "acme"),
+        (agent(SHOP, by_tenant=("acme",)), SHOP, {}, [(AT, "1.0", None), (AT, "0.3", None)], [AT], None),
+        # The service that knows no tenant is not for an agent that refuses calls without one.
+        (agent(STRICT, require_tenant=True), STRICT, {}, [(AT, "1.0", None)], [], None),
+    ],
+)
+async def test_the_tenant_that_picks_an_agent_over_grpc_is_on_its_card(
+    made_of: AgentRules,
+    rule: Rule,
+    shown: dict[str, Any],
+    *,
+    listed: list[tuple[str, str, str | None]],
+    plain: list[str],
+    scope: str | None,
+) -> None:
+    async with cards(exposed=EVERY, grpc=place(made_of), require_tenant=rule is STRICT) as made:
+        card = made.shown(rule, **shown)
+    assert (over_grpc(card), plainly(card)) == (listed, plain)
+    assert card.get("transportOptions") == (None if scope is None else scoped(scope))
+    if rule is OWN:
+        others = [each for each in card.get("supportedInterfaces", ()) if each["protocolBinding"] != "GRPC"]
+        assert {each["url"] for each in (card, *others)} == {"https://gw.test/agents/echo"}
+        assert not any("tenant" in each for each in others)
 
 
 # ---- Extended cards ------------------------------------------------------------------------------------------------
@@ -193,14 +190,3 @@ async def test_an_extended_card_that_could_list_no_way_at_all_is_refused() -> No
 
 
 # ---- What may be seen ----------------------------------------------------------------------------------------------
-
-
-async def test_no_card_shows_where_the_agents_own_grpc_is() -> None:
-    secret = "10.9.8.7:50051"
-    for url in (f"grpc://{secret}", secret):
-        raw = card_of(url, *SPOKEN, description=f"Dial {secret}, or grpc://{secret}.")
-        async with cards(raw=raw, exposed=EVERY, grpc=place(agent(OWN))) as made:
-            for old in (False, True):
-                assert b"10.9.8.7" not in made.cards.card(OWN, None, "gw.test", old=old).body
-            for dialect in (GRPC_1_0, GRPC_0_3, LEGACY):
-                assert b"10.9.8.7" not in await extended(made, raw, dialect=dialect)

@@ -40,17 +40,24 @@ def test_no_name_of_a_card_breaks_the_file(name: str) -> None:
     assert len(loaded.config.agents) == 1
 
 
-def test_plain_http_beyond_this_machine_is_allowed_in_so_many_words() -> None:
-    written = yaml.safe_load(composed("A", "http://agents.internal:8000/a/.well-known/agent-card.json"))
-    assert written["agents"]["a"] == {"backend": {"url": "http://agents.internal:8000/a", "allow_insecure": True}}
-
-
-def test_a_card_at_a_place_of_its_own_is_written_down() -> None:
-    written = yaml.safe_load(composed("A", "https://agents.example.com/cards/a.json"))
-    assert written["agents"]["a"] == {
-        "backend": "https://agents.example.com",
-        "card": "https://agents.example.com/cards/a.json",
-    }
+@for_each(
+    ("url", "entry"),
+    [
+        # Plain http beyond this machine is allowed in so many words.
+        (
+            "http://agents.internal:8000/a/.well-known/agent-card.json",
+            {"backend": {"url": "http://agents.internal:8000/a", "allow_insecure": True}},
+        ),
+        ("http://[::1]:1/.well-known/agent-card.json", {"backend": "http://[::1]:1"}),
+        ("http://localhost:1/.well-known/agent-card.json", {"backend": "http://localhost:1"}),
+        (
+            "https://agents.example.com/cards/a.json",
+            {"backend": "https://agents.example.com", "card": "https://agents.example.com/cards/a.json"},
+        ),
+    ],
+)
+def test_the_place_of_a_card_says_where_the_agent_is(url: str, entry: dict[str, object]) -> None:
+    assert yaml.safe_load(composed("A", url))["agents"]["a"] == entry
 
 
 def test_an_agent_that_asks_for_a_credential_is_told_with_what_the_file_can_say() -> None:

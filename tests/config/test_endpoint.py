@@ -72,6 +72,11 @@ def test_order_and_spelling_do_not_make_two_matches_differ() -> None:
         ("{ path: /p, claim: { x: 1 } }", '{ path: /p, claim: { x: "1" } }'),
         ("{ path: /p, host: x.y }", "{ path: /p, host: '*.y' }"),
         ("{ path: /p, key: bot }", "{ path: /p }"),
+        # A path of a tenant on another host is another path, and a tenant that no path can say has none.
+        ("{ path: /a, tenant: x, host: a.example }", "{ path: /a/x, host: b.example }"),
+        ("{ path: /a, tenant: x, host: a.example }", "{ path: /a/x/y }"),
+        ("{ path: /a2a, tenant: ~x }", "{ path: /a2a/~x }"),
+        ("{ path: /a2a, tenant: x/y }", "{ path: /a2a/x/y }"),
     ],
 )
 def test_matches_that_differ_in_a_key_stand_side_by_side(one: str, other: str) -> None:
@@ -91,17 +96,6 @@ def test_a_path_is_not_also_that_of_a_tenant(one: str, other: str) -> None:
     ((path, fact),) = errors(agents(f"match: {one}", f"match: {other}"))
     assert path == "agents.a1.match.path"
     assert "is also the path of tenant 'x' of 'a0' (line 3)" in fact
-
-
-def test_a_path_of_a_tenant_on_another_host_is_another_path() -> None:
-    one, other = "match: { path: /a, tenant: x, host: a.example }", "match: { path: /a/x, host: b.example }"
-    assert errors(agents(one, other)) == []
-    assert errors(agents(one, "match: { path: /a/x/y }")) == []
-
-
-def test_a_tenant_that_no_path_can_say_has_none() -> None:
-    assert errors(agents("match: { path: /a2a, tenant: ~x }", "match: { path: /a2a/~x }")) == []
-    assert errors(agents("match: { path: /a2a, tenant: x/y }", "match: { path: /a2a/x/y }")) == []
 
 
 def test_an_agent_that_keeps_any_tenant_has_a_path_of_its_own() -> None:

@@ -108,11 +108,21 @@ def test_a_certificate_still_proves_what_its_names_do_now() -> None:
     assert still(fax, fax={"dns": "fax", "tenant": "globex"}) is None
 
 
-def test_where_nobody_is_asked_for_a_credential_nobody_but_the_anonymous_stands() -> None:
-    everybody = Entitlement(None, anonymous=True)
-    assert everybody.of_owner("acme", "/ann", 0.0) is None
-    assert everybody.of_owner("acme", "corp/ann", 0.0) is None
-    assert everybody.of_owner(ANONYMOUS_TENANT, "/", 0.0) is not None
+@for_each(
+    ("asks", "tenant", "principal", "stands"),
+    [
+        (True, ANONYMOUS_TENANT, "/", True),
+        (True, "acme", "/", False),
+        (False, ANONYMOUS_TENANT, "/", True),
+        (False, "acme", "/ann", False),
+        (False, "acme", "corp/ann", False),
+    ],
+)
+def test_where_callers_without_a_credential_are_admitted_the_anonymous_stands(
+    tenant: str, principal: str, *, asks: bool, stands: bool
+) -> None:
+    now = Entitlement(AUTH.as_settings() if asks else None, anonymous=True)
+    assert (now.of_owner(tenant, principal, 0.0) is not None) is stands
 
 
 # ---- Within a call ---------------------------------------------------------------------------------------------------

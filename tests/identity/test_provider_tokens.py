@@ -53,19 +53,24 @@ def who(claims: dict[str, Any], *, tenants: frozenset[str] = frozenset(), **issu
     return principal
 
 
-@for_each("organization", [["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme"])
-def test_an_organization_of_keycloak_is_a_tenant(organization: object) -> None:
-    principal = who({**KEYCLOAK, "organization": organization}, tenant_claim="organization")
-    assert (principal.tenant, principal.subject) == ("acme", KEYCLOAK["sub"])
-
-
 @for_each(
-    "organization",
-    [["acme", "globex"], {"acme": {}, "globex": {}}, [], {}, [["acme"]], 7, True, None, ..., ["-"], "anonymous"],
+    ("organization", "tenant"),
+    [
+        *((one, "acme") for one in (["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme")),
+        *((several, None) for several in (["acme", "globex"], {"acme": {}, "globex": {}}, [["acme"]])),
+        *((none, None) for none in ([], {}, 7, True, None, ..., ["-"], "anonymous")),
+    ],
 )
-def test_several_organizations_or_none_are_no_tenant(organization: object) -> None:
+def test_one_organization_of_keycloak_is_a_tenant_and_several_or_none_are_not(
+    organization: object, tenant: str | None
+) -> None:
+    claims = {**KEYCLOAK, "organization": organization}
+    if tenant is not None:
+        principal = who(claims, tenant_claim="organization")
+        assert (principal.tenant, principal.subject) == (tenant, KEYCLOAK["sub"])
+        return
     with pytest.raises(AuthInvalid, match="names no tenant"):
-        who({**KEYCLOAK, "organization": organization}, tenant_claim="organization")
+        who(claims, tenant_claim="organization")
 
 
 def test_a_tenant_is_found_by_a_path() -> None:
