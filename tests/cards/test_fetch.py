@@ -4,9 +4,7 @@ import asyncio
 import json
 import logging
 import math
-import threading
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -15,8 +13,7 @@ from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
 from gateway.a2a.json import Tree
 from gateway.a2a.sanitized_card import Discretion
-from gateway.cards import fetch
-from gateway.cards.fetch import ASIDE, KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
+from gateway.cards.fetch import KEEP, CardPlace, CardReport, CardSource, CardWatch, Timing, origin
 from tests.cards.double import ECHO, Asked, agent, always, choose, reply
 from tests.table import for_each
 
@@ -133,29 +130,6 @@ async def test_what_is_shown_of_a_card_is_ready_when_it_is_read(client: httpx.As
         await source.refresh()
     assert source.sanitized is not None
     assert (source.sanitized.version, source.sanitized.description) == ("9", "at [removed]")
-
-
-@pytest.mark.parametrize("length", [0, ASIDE, 200_000])
-async def test_long_cards_are_worked_on_in_a_thread(
-    client: httpx.AsyncClient, length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads = set()
-
-    def watch(module: Any, name: str) -> None:
-        work = getattr(module, name)
-
-        def watched(*arguments: Any, **named: Any) -> Any:
-            threads.add(threading.get_ident())
-            return work(*arguments, **named)
-
-        monkeypatch.setattr(module, name, watched)
-
-    watch(fetch, "parse_card")
-    watch(fetch, "sanitize")
-    async with agent(always(reply({**ECHO, "description": "x" * length}))) as echo:
-        assert await CardSource(CardPlace(echo.url), client).refresh() is CardReport.READ
-    assert (threads == {threading.get_ident()}) is (length == 0)
-    assert (threading.get_ident() in threads) is (length == 0)
 
 
 # ---- Two shapes at one address -------------------------------------------------------------------------------------

@@ -332,6 +332,25 @@ def test_requests_are_followed_live_and_filtered(site: Site, visit: Visits) -> N
     expect(rows).to_have_count(0)
 
 
+@pytest.mark.long
+def test_it_is_dark_where_the_system_is_and_where_the_button_says(site: Site, visit: Visits) -> None:
+    def back(page: Page) -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light, dark = "rgb(246, 247, 249)", "rgb(18, 21, 27)"
+    page = signed_in(visit, site, color_scheme="dark")
+    assert back(page) == dark
+    page.get_by_role("button", name="Light").click()
+    assert back(page) == light
+    page.reload()
+    assert back(page) == light
+    page.get_by_role("button", name="Dark").click()
+    assert back(page) == dark
+    assert back(signed_in(visit, site, color_scheme="light")) == light
+    without = signed_in(visit, site, color_scheme="dark", java_script_enabled=False)
+    expect(without.locator("#theme")).to_be_hidden()
+
+
 # ---- For everybody ---------------------------------------------------------------------------------------------------
 
 

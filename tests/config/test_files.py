@@ -104,19 +104,6 @@ def test_patterns_that_match_nothing_are_remembered_until_they_do(tmp_path: Path
     assert examine(path, {}).unmatched == ()
 
 
-def test_a_folder_that_cannot_be_opened_now_is_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = filled(tmp_path, "teams/a.yaml") / "gateway.yaml"
-    path.write_text("version: 1\ninclude: teams/*.yaml\nagents: { b: http://127.0.0.1:2 }\n")
-    assert examine(path, {}).config is not None
-
-    def short(folder: Path) -> object:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(folder))
-
-    monkeypatch.setattr(Path, "iterdir", short)
-    [error] = examine(path, {}).errors
-    assert str(tmp_path / "teams") in error.fact
-
-
 def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path: Path) -> None:
     certified(tmp_path)
     shutil.copy(tmp_path / "tls/chain.pem", tmp_path / "tls/shown.pem")

@@ -3,15 +3,12 @@
 import importlib.util
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import httpx
 import pytest
@@ -36,7 +33,6 @@ agents:
   notes:
     backend: {{ stdio: {{ command: [{python}, -m, gateway.demo.stdio_agent], env: {{ PYTHONPATH: {root} }} }} }}
 """
-KEY = "1234567890"
 
 
 def dashboards() -> ModuleType:
@@ -111,55 +107,3 @@ def test_every_series_is_one_that_a_gateway_exports(tmp_path: Path) -> None:
         used = set(re.findall(r"\b((?:a2a_gateway|process)_\w+|up)\b", expression))
         assert used, place
         assert used <= known, (place, used - known)
-
-
-@pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed (Debian: apt install prometheus)")
-def test_prometheus_draws_the_panels_of_a_gateway_under_load(tmp_path: Path) -> None:
-    assert PROMETHEUS is not None
-    with gateway(tmp_path) as (public, admin), httpx.Client() as http, prometheus(tmp_path, admin, http) as ask:
-        params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
-        headers = {"A2A-Version": "1.0", "X-API-Key": KEY}
-
-        def seen() -> bool:
-            call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
-            assert http.post(f"http://{public}/notes", json=call, headers=headers).status_code == 200
-            assert http.post(f"http://{public}/notes", json=call).status_code == 401
-            return all(ask(f"sum(rate(a2a_gateway_{name}[1m])) > 0") for name in ("requests_total", "rejected_total"))
-
-        deadline = time.monotonic() + 60
-        while not seen():
-            assert time.monotonic() < deadline
-            # Prometheus tells nobody that it has scraped.
-            time.sleep(0.1)
-        drawn = {place: ask(expression) for place, expression in of_dashboards().items()}
-    # Panels of things that did not happen are empty; those of traffic, processes and configuration are not.
-    assert [place for place, found in drawn.items() if place.startswith("overview") and not found] == []
-    assert sum(map(bool, drawn.values())) > len(drawn) / 2, drawn
-
-
-@contextmanager
-def prometheus(folder: Path, admin: str, http: httpx.Client) -> Iterator[Any]:
-    """A Prometheus that scrapes the gateway; it is asked by expressions."""
-    assert PROMETHEUS is not None
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    scrape = {"job_name": "a2a-gateway", "static_configs": [{"targets": [admin]}]}
-    path = folder / "prometheus.yml"
-    path.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}))
-    command = [PROMETHEUS, f"--config.file={path}", f"--storage.tsdb.path={folder / 'data'}"]
-    url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(
-        [*command, f"--web.listen-address=127.0.0.1:{port}", "--log.level=info"], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        until(process.stderr, "Server is ready")
-
-        def ask(expression: str) -> list[Any]:
-            answer = http.get(f"{url}/api/v1/query", params={"query": expression}).json()
-            assert answer["status"] == "success", (expression, answer)
-            return list(answer["data"]["result"])
-
-        yield ask
-    finally:
-        process.kill()
-        process.communicate()

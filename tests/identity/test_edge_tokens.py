@@ -10,7 +10,7 @@ import pytest
 from tests.identity.corpus.genuine import good
 from tests.identity.corpus.token import tokens
 from tests.identity.front import Header, front, key_header, shown
-from tests.support.gateway import CALL, JSON, Answer, request
+from tests.support.gateway import CALL, Answer
 from tests.table import for_each
 
 pytestmark = pytest.mark.anyio
@@ -60,18 +60,6 @@ async def test_every_bad_token_is_a_401_and_the_good_one_after_it_a_200(
         await place.gateway.until(lambda: len(place.gateway.lines) == 2 * len(asked))
         assert {line["status"] for line in place.gateway.lines} == {200, 401}
     assert [record for record in caplog.records if record.levelno >= logging.ERROR or record.exc_info] == []
-
-
-@for_each("ending", [b"\n", b"\r\n", b"\0", b"\x01", b"\x7f", b"\x80"])
-async def test_what_no_header_may_hold_is_no_credential(ending: bytes) -> None:
-    async with front(PLENTY) as place:
-        token = good(time.time())
-        client = await place.gateway.client()
-        odd = b"Bearer " + token[:40] + ending + token[40:]
-        await client.send(request("POST", "/echo", CALL, [JSON, (b"Authorization", odd)]))
-        assert (await client.answer()).status in (400, 401)
-        assert (await place.good()).status == 200
-        assert len(place.backend.requests) == 1
 
 
 TWO: dict[str, Callable[[bytes], list[Header]]] = {

@@ -171,20 +171,6 @@ def test_long_messages_and_tracebacks_are_cut() -> None:
     assert str(line["exception"]).endswith("cause")
 
 
-def test_a_field_that_cannot_be_written_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    class Unwilling:
-        def __str__(self) -> str:
-            raise ValueError
-
-    captured = Captured()
-    logging.getLogger("gateway.x").warning("x", extra={"field": Unwilling()})
-    logging.getLogger("gateway.x").warning("y")
-    first, second = captured.lines()
-    assert (first["message"], first["level"]) == ("a record cannot be written: ValueError", "warning")
-    assert second["message"] == "y"
-    assert capsys.readouterr().err == ""
-
-
 def test_a_value_is_cut_wherever_it_stands() -> None:
     captured = Captured()
     error = ValueError("e" * 1_000_000)
@@ -274,11 +260,3 @@ def test_warnings_of_libraries_become_records() -> None:
         captured = Captured()
         warnings.warn("old", DeprecationWarning, stacklevel=1)
     assert "DeprecationWarning: old" in str(captured.lines()[0]["message"])
-
-
-def test_configuring_again_replaces_what_was_there() -> None:
-    first = Captured()
-    second = Captured()
-    logging.getLogger("gateway.x").warning("once")
-    assert first.lines() == []
-    assert len(second.lines()) == 1

@@ -1,7 +1,6 @@
 """Lines of several processes stay whole on one pipe."""
 
 import os
-import threading
 
 from gateway.telemetry.output import SharedStream
 from tests.support.alone import alone
@@ -32,25 +31,3 @@ def test_long_writes_of_two_processes_are_not_mixed() -> None:
         assert os.waitpid(pid, 0)[1] == 0
     assert sorted(set(lines)) == [b"a" * 20_000, b"b" * 20_000]
     assert len(lines) == 2 * LINES
-
-
-@alone
-def test_long_writes_of_two_threads_are_not_mixed() -> None:
-    hear, tell = os.pipe()
-    stream = SharedStream(tell)
-
-    def write(letter: bytes) -> None:
-        for _ in range(LINES):
-            stream.write(letter * 200_000 + b"\n")
-
-    threads = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b")]
-    for thread in threads:
-        thread.start()
-    with os.fdopen(hear, "rb") as everything:
-        found = b"".join(everything.readline() for _ in range(2 * LINES))
-    for thread in threads:
-        thread.join()
-    os.close(tell)
-    stream.close()
-    lines = found.splitlines()
-    assert sorted(set(lines)) == [b"a" * 200_000, b"b" * 200_000]

@@ -2,7 +2,6 @@
 
 import io
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,32 +68,3 @@ def test_a_stream_in_non_blocking_mode_is_tried_again(pipe: tuple[BinaryIO, Bina
     sink.close(timeout=WAIT)
     assert received == (b"x" * 999 + b"\n") * 300
     assert sink.dropped == 0
-
-
-def test_a_line_that_broke_off_does_not_spoil_the_next_one() -> None:
-    class Breaking(io.RawIOBase):
-        def __init__(self) -> None:
-            self.taken: list[bytes] = []
-            self.broke = threading.Event()
-
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: object) -> int:
-            given = bytes(cast("bytes", data))  # the sink writes nothing else
-            if not self.broke.is_set():
-                if self.taken:
-                    self.broke.set()
-                    raise OSError
-                given = given[:3]
-            self.taken.append(given)
-            return len(given)
-
-    stream = Breaking()
-    sink = Sink(cast("BinaryIO", stream))  # as above
-    sink.write(line("first"))
-    assert stream.broke.wait(WAIT)
-    sink.write(line("second"))
-    sink.close(timeout=WAIT)
-    assert b"".join(stream.taken) == b"fir\nsecond\n"
-    assert sink.dropped == 1
