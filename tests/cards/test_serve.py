@@ -89,6 +89,14 @@ async def test_a_card_is_made_again_when_the_agents_changes() -> None:
         assert made.cards.card(OWN, None, "gw.test") is second
 
 
+async def test_what_is_asked_for_often_is_kept_longest() -> None:
+    async with cards() as made:
+        first = made.cards.card(OWN, None, "gw.test")
+        for number in range(200):
+            made.cards.card(WILD, None, f"x{number}.agents.test")
+            assert made.cards.card(OWN, None, "gw.test") is first
+
+
 async def test_the_agents_card_is_never_searched_because_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError

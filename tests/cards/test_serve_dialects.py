@@ -77,3 +77,8 @@ async def test_only_an_agent_that_has_an_extended_card_is_said_to_have_one() -> 
             assert made.shown()["capabilities"].get("extendedAgentCard", False) is has
             assert made.shown(old=True).get("supportsAuthenticatedExtendedCard", False) is has
             assert made.shown()["capabilities"]["streaming"] is True
+
+
+async def test_a_card_that_says_nothing_of_how_to_call_the_agent_offers_nothing() -> None:
+    async with cards(raw=card_of("http://agent.internal/")) as made:
+        assert made.shown()["supportedInterfaces"] == made.shown(old=True)["supportedInterfaces"] == []

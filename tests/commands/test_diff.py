@@ -35,3 +35,7 @@ def test_keys_reach_and_what_needs_a_restart_are_told() -> None:
         {"tenant": "acme", "gains": ["two"], "loses": ["one"]},
         {"tenant": "globex", "gains": [], "loses": ["one"]},
     ]
+
+
+def test_what_means_the_same_does_not_differ() -> None:
+    assert compare(examined(OLD), examined(OLD + "# as before\n")).as_text() == "Nothing differs."

@@ -33,6 +33,11 @@ def test_the_old_name_is_tried_where_the_new_one_is_missing() -> None:
         assert found(server).url.endswith("/agent.json")
 
 
+def test_a_url_that_ends_in_json_is_the_card_itself() -> None:
+    with answering({"/cards/a.json": (200, CARD)}) as server:
+        assert found(server, "/cards/a.json").card["name"] == "A"
+
+
 def test_the_newest_version_is_called_and_then_the_first_of_the_card() -> None:
     with answering({"/agent/.well-known/agent-card.json": (200, CARD)}) as server:
         assert found(server).interface.dialect == Dialect(Binding.REST, Version.V1_0)
@@ -95,6 +100,13 @@ def test_nobody_listening_is_told_with_the_address() -> None:
 def test_only_plain_http_urls_are_asked(url: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         check_url(url)
+    assert failed.value.code == 2
+
+
+@for_each("typed", ["grpc://127.0.0.1:50051", "grpcs://agents.example.com", "GRPC://x:1"])
+def test_an_address_of_grpc_is_refused_with_where_it_belongs(typed: str) -> None:
+    with pytest.raises(CommandFailed, match="is written into the file, this as its `backend`") as failed:
+        check_url(typed)
     assert failed.value.code == 2
 
 

@@ -35,6 +35,13 @@ def test_where_nobody_answers_the_reason_is_told() -> None:
     assert as_text(explain_route(EXAMINED, Inquiry(path="/nothing", as_="acme"))).startswith("404 no_route\n")
 
 
+def test_a_path_without_that_of_the_public_url_is_told_with_what_it_would_be() -> None:
+    text = FILE.replace("auth:", "gateway: { public_url: https://gw.example.com/base }\nauth:")
+    said = as_text(explain_route(examine(Path("gateway.yaml"), {}, text=text), Inquiry(path="/support", as_="acme")))
+    assert said.startswith("404 no_route\n  → the path lacks /base")
+    assert "/base/support" in said
+
+
 def test_a_key_is_named_and_must_be_in_the_file() -> None:
     assert explain_route(EXAMINED, Inquiry(path="/support", key="bot"))["agent"] == "support"
     with pytest.raises(CommandFailed) as failed:

@@ -1,6 +1,7 @@
 """A host on stdio reaches agents behind HTTP and gRPC, alone or behind a gateway."""
 
 import asyncio
+import io
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from gateway.a2a.framing.lsp import Framing
 from gateway.commands.find_agent import FoundAgent
 from gateway.commands.output import CommandFailed
-from gateway.commands.stdio import Bridge, address, bridge, command_line, served_path
+from gateway.commands.stdio import Bridge, Session, address, bridge, command_line, served_path
 from gateway.config.check import Examined, examine
 from tests.support.bridged import bridged, fronting, scripted, until
 from tests.support.gateway import RESULT, keys, running, secret
@@ -97,6 +98,21 @@ def test_a_prefix_is_told_by_what_was_typed(typed: str, advertised: str, path: s
     interface = {"url": advertised, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     found = FoundAgent({"name": "A", "supportedInterfaces": [interface]}, f"{typed}/.well-known/agent-card.json")
     assert served_path(found) == path
+
+
+async def test_a_gateway_is_reached_over_grpc_too(fleet: tuple[str, int]) -> None:
+    text = f"""
+    gateway: {{ listen: "127.0.0.1:0", admin: "127.0.0.1:0", listen_grpc: "127.0.0.1:0" }}
+    {keys(acme="acme").replace(chr(10), chr(10) + "    ")}
+    tenants: {{ acme: [clock] }}
+    agents: {{ clock: {fleet[0]}/clock }}
+    """
+    async with running(text) as gateway:
+        address, key = f"grpc://{gateway.gateway.grpc_address}", secret("acme").decode()
+        async with bridged(address, key=key, tenant="clock") as host:
+            assert len(await host.stream("SendStreamingMessage", message("Go"))) == 13
+        async with bridged(address, tenant="clock") as host:
+            assert (await host.ask("SendMessage", message("Go")))["error"]["code"] == -32006
 
 
 async def test_it_is_itself_an_agent_that_a_gateway_can_run(fleet: tuple[str, int]) -> None:
@@ -226,6 +242,12 @@ def test_where_there_is_no_agent_it_is_said_before_anything_is_served() -> None:
         bridge("ftp://127.0.0.1/x")
     with pytest.raises(CommandFailed, match="one credential"):
         bridge("http://127.0.0.1:1", key="a", token="b")
+
+
+async def test_a_card_that_is_gone_by_then_is_told() -> None:
+    found = Bridge(f"http://127.0.0.1:{refused_port()}", f"http://127.0.0.1:{refused_port()}/card.json", {})
+    with pytest.raises(CommandFailed, match="card cannot be read"):
+        await Session(found.examined(), io.BytesIO()).run(0, 1, Framing.LSP)
 
 
 async def test_a_card_that_is_not_for_everybody_asks_for_a_credential(fleet: tuple[str, int]) -> None:

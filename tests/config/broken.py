@@ -115,6 +115,7 @@ _IN_AUTH = [
     ),
 ]
 _IN_KEY = [
+    ("5:7 the character U+0007 cannot stand in the file", "# \x07"),
     ("5:5 the agent has a `backend` too", "by_tenant: { acme: http://127.0.0.1:9002 }"),
     ("5:20 the gateway computes `url` itself", 'card: { set: { url: "http://10.0.0.1" } }'),
     ("5:11 the card is no JSON object", "card: list.json"),
@@ -263,6 +264,8 @@ _IN_BEFORE = [
     ("2:23 'yes' is text here and true to other YAML tools", "gateway: { anonymous: yes }"),
 ]
 _IN_ECHO = [
+    ("3:9 the URL has a user name or password in it", "echo: http://user:hunter2@127.0.0.1:9001"),
+    ("3:9 the URL has a user name or password in it", "echo: grpcs://bot:hunter2@agents.example.com:443"),
     ("4:22 it is no card: not a JSON object", "notes:\n    backend: { card: list.json }"),
     ("4:39 an agent on stdio cannot speak grpc", "notes:\n    backend: { stdio: [sh], protocol: grpc }"),
     ("3:9 &e is an anchor", "echo: &e http://127.0.0.1:9001"),

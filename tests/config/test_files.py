@@ -133,6 +133,12 @@ def test_includes_secrets_certificates_authorities_and_cards_are_named(tmp_path:
     assert len(seen) == 1 + len(named)
 
 
+def test_a_file_with_errors_is_made_of_what_was_read_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("version: 2\n")
+    assert files(examine(file, {})) == (file,)
+
+
 def test_cards_that_name_commands_are_named_and_hashed(tmp_path: Path) -> None:
     stub = '{"name": "x", "url": "%s", "preferredTransport": "stdio", "protocolVersion": "0.3.0"}'
     for name in ("one.json", "two.json"):

@@ -45,6 +45,10 @@ ACME = Principal("acme", method="jwt")
     [
         (Question("/a", "POST", principal=ACME), "a"),
         (Question("/a/v1/tasks/1?x=1", "GET", principal=ACME), "a"),
+        (Question("/a/v1/tasks/1", "PUT", principal=ACME), "method_not_allowed"),
+        (Question("/a/nothing/such", "POST", principal=ACME), "no_route"),
+        (Question("/a%2fb", "POST", principal=ACME), "bad_request"),
+        (Question("/ä", "POST", principal=ACME), "bad_request"),
         (Question("/s", "POST", principal=ACME, tenant="x"), "x"),
         (Question("/s/x/message:send", "POST", principal=ACME), "x"),
         (Question("/s", "POST", principal=ACME), "no_route"),
@@ -160,6 +164,7 @@ SEND, SCOPED = "/lf.a2a.v1.A2AService/SendMessage", "/a2a.v1.ScopedA2AService/Se
         (Question(SEND, principal=ACME, host="h.example"), "no_route"),
         (Question(SEND, principal=ACME, tenant="h"), "h"),
         (Question(SEND, principal=ACME, tenant="crm"), "no_route"),
+        (Question(SCOPED, principal=ACME), "bad_request"),
         (Question("/base" + SEND, principal=ACME, tenant="a"), "no_route"),
         (Question("/base/a", principal=ACME), "a"),
     ],

@@ -32,6 +32,7 @@ ACCEPTED: dict[str, tuple[Issue, str, str]] = {
 }
 NOBODYS: dict[str, Issue] = {
     "another trust domain": lambda by: by.issue("spiffe://other.test/ns/acme/sa/batch"),
+    "a tenant that can be none": lambda by: by.issue("spiffe://mesh.test/ns/-/sa/batch"),
     "a wildcard": lambda by: by.issue("*.acme.test"),
     "a NUL": lambda by: by.issue("reports.acme.test\0.evil.test"),
     "a common name beside others": lambda by: by.issue("other.test", common_names=("fax-7",)),

@@ -11,7 +11,7 @@ from tests.loops import both_loops
 from tests.support.assembly import Held, streaming
 from tests.support.certificates import Authority, Shown
 from tests.support.certified import ACME, CLIENTS, TENANTS, Certified, certifying
-from tests.support.gateway import CALL, JSON, STREAM, Client, bearer, keys, request
+from tests.support.gateway import CALL, JSON, STREAM, Client, bearer, keys, request, running
 from tests.support.scripted import WAIT
 
 pytestmark = pytest.mark.anyio
@@ -220,3 +220,17 @@ async def test_over_http_2_clients_are_sent_elsewhere_and_come_back_by_who_is_tr
             # On a connection of its own, made anew.
             assert await code(stays) == "NOT_FOUND"
             assert await code(gone) == "UNAVAILABLE"
+
+
+async def test_certificates_come_with_tls_which_needs_a_restart(tmp_path: Path) -> None:
+    site = Certified(tmp_path)
+    site.rest = "agents: { echo: http://127.0.0.1:9 }\n"
+    plain = f"gateway:\n  listen: 127.0.0.1:0\n  admin: 127.0.0.1:0\n{keys(bot='acme')}{TENANTS}{site.rest}"
+    async with running(plain, path=tmp_path / "gateway.yaml", settled=False, written=True) as gateway:
+        site.running = gateway
+        assert await site.reload(site.text()) is ReloadResult.REFUSED
+        reloader = gateway.gateway.reloader
+        assert reloader is not None
+        assert reloader.last is not None
+        told = [problem.fact for problem in reloader.last.problems]
+        assert told == ["without `gateway.tls` no client shows a certificate"]

@@ -124,15 +124,15 @@ async def test_calls_streams_the_card_and_health_checks_show_the_gateways_token(
         assert len(here.tokens.asked) == 1
 
 
-async def test_a_thousand_first_calls_make_one_token_request() -> None:
-    many = "    connections: { max: 64, queue: 1000, queue_timeout: 60s }"
+async def test_many_first_calls_make_one_token_request() -> None:
+    many = "    connections: { max: 64, queue: 200, queue_timeout: 60s }"
     async with site(f"{{ oauth2: {{ {OWN} }} }}", many, held=True) as here:
-        calls = [asyncio.ensure_future(here.gateway.post("/echo", CALL)) for _ in range(1000)]
-        await here.gateway.until(lambda: here.gateway.serving >= 1000)
+        calls = [asyncio.ensure_future(here.gateway.post("/echo", CALL)) for _ in range(200)]
+        await here.gateway.until(lambda: here.gateway.serving >= 200)
         here.tokens.open.set()
         answers = await asyncio.gather(*calls)
         assert {answer.status for answer in answers} == {200}
-        assert here.calls == ["t1"] * 1000
+        assert here.calls == ["t1"] * 200
         assert len(here.tokens.asked) == 1
 
 

@@ -90,6 +90,12 @@ def test_text_marks_every_line_of_a_traceback() -> None:
     assert all(line.startswith("  | ") for line in rest)
 
 
+def test_a_stack_is_logged_where_it_is_asked_for() -> None:
+    captured = Captured()
+    logging.getLogger("gateway.x").warning("here", stack_info=True)
+    assert "test_a_stack_is_logged" in str(captured.lines()[0]["exception"])
+
+
 @given(st.text())
 def test_text_lines_hold_nothing_that_moves_a_cursor(message: str) -> None:
     record = logging.makeLogRecord({"msg": message, "name": "gateway", "levelname": "INFO"})
@@ -169,6 +175,11 @@ def test_long_messages_and_tracebacks_are_cut() -> None:
     assert len(str(line["message"])) == log.LONGEST
     assert len(str(line["exception"])) == log.LONGEST_EXCEPTION
     assert str(line["exception"]).endswith("cause")
+
+
+def test_arguments_that_do_not_fit_are_still_logged() -> None:
+    record = logging.makeLogRecord({"msg": "%d of %d", "args": ("one",)})
+    assert json.loads(log.render_json(record))["message"] == "%d of %d ('one',)"
 
 
 def test_a_value_is_cut_wherever_it_stands() -> None:

@@ -12,6 +12,8 @@ from gateway.config.model import Buckets
 from gateway.telemetry.metrics import NO_AGENT, NO_TENANT, OTHER, AgentMeter, Metrics, Sample
 from tests.table import for_each
 
+REST = Dialect(Binding.REST, Version.V1_0)
+
 
 def used() -> tuple[Metrics, AgentMeter]:
     """Metrics with one series of each."""
@@ -26,7 +28,7 @@ def used() -> tuple[Metrics, AgentMeter]:
     meter.sized(100, 3000)
     meter.task_ended(60.0)
     meter.task_denied("GetTask")
-    meter.translated(Dialect(Binding.JSONRPC, Version.V0_3), Dialect(Binding.REST, Version.V1_0))
+    meter.translated(Dialect(Binding.JSONRPC, Version.V0_3), REST)
     metrics.limit_hits.add(("requests", "tenant", "acme"))
     metrics.state_operations.add(("meet", "ok"))
     metrics.state_duration.of(("meet",)).observe(0.001)
@@ -81,6 +83,9 @@ def test_what_happened_is_counted() -> None:
     assert value(metrics, "stream_events_total", agent="echo", event="task") == 1
     assert value(metrics, "tasks_total", agent="echo", state="completed") == 1
     assert value(metrics, "build_info", version="1.2.3") == 1
+    meter.translated(REST, REST)
+    translated = [labels for name, labels in values(metrics) if name == "translations_total"]
+    assert [dict(labels)["agent"] for labels in translated] == ["echo"]
     for _ in range(2):
         meter.event("task")
         meter.answered("echo", 204)

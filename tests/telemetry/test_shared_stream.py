@@ -31,3 +31,14 @@ def test_long_writes_of_two_processes_are_not_mixed() -> None:
         assert os.waitpid(pid, 0)[1] == 0
     assert sorted(set(lines)) == [b"a" * 20_000, b"b" * 20_000]
     assert len(lines) == 2 * LINES
+
+
+def test_a_pipe_that_is_full_takes_what_it_can() -> None:
+    hear, tell = os.pipe()
+    os.set_blocking(tell, False)
+    stream = SharedStream(tell)
+    written = stream.write(b"x" * 1_000_000)
+    assert 0 < written < 1_000_000
+    os.close(hear)
+    os.close(tell)
+    stream.close()

@@ -68,3 +68,18 @@ def test_a_stream_in_non_blocking_mode_is_tried_again(pipe: tuple[BinaryIO, Bina
     sink.close(timeout=WAIT)
     assert received == (b"x" * 999 + b"\n") * 300
     assert sink.dropped == 0
+
+
+def test_what_a_blocked_stream_in_non_blocking_mode_does_not_take_is_dropped_at_the_end(
+    pipe: tuple[BinaryIO, BinaryIO],
+) -> None:
+    reader, writer = pipe
+    os.set_blocking(writer.fileno(), False)
+    sink = Sink(writer)
+    for _ in range(300):
+        sink.write(line("x" * 999))
+    sink.close(timeout=WAIT)
+    os.set_blocking(reader.fileno(), False)
+    received = os.read(reader.fileno(), 1_000_000)
+    assert received.count(b"\n") + sink.dropped == 300
+    assert sink.dropped > 0
