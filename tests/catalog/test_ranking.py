@@ -1,8 +1,10 @@
 """The ranking: the order of its parts, what measured latencies do to it, and what a look-up costs."""
 
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,3 +148,30 @@ def test_a_changed_card_changes_the_index_and_no_other_card_is_read() -> None:
     assert (best(directory, table, endpoint, "sum").best) == {"sum": "a"}
     cards["a"].stale = True
     assert best(directory, table, endpoint, "sum").unavailable
+
+
+@pytest.mark.parametrize("reached", [1000, 5])
+def test_a_look_up_among_a_thousand_agents_costs_what_it_costs_among_ten(reached: int) -> None:
+    def seconds(count: int) -> float:
+        names = [f"a{number:04}" for number in range(count)]
+        table, endpoint = table_of(names, names[-reached:])
+        changes = Changes()
+        shared = [f"s{number}" for number in range(10)]
+        listings = [
+            AgentListing(n, n, card([*shared, *(f"{n}-{number}" for number in range(10))]), FirstByte(changes))
+            for n in names
+        ]
+        directory = Directory(table, listings, changes)
+        assert best(directory, table, endpoint, "s3").best == {"s3": names[-reached:][0]}
+        spent = []
+        for _ in range(20):
+            begun = time.perf_counter()
+            for _ in range(20):
+                best(directory, table, endpoint, "s3")
+                best(directory, table, endpoint, f"{names[-1]}-7")
+                best(directory, table, endpoint, "unknown")
+            spent.append(time.perf_counter() - begun)
+        return min(spent)
+
+    few, many = seconds(10), seconds(1000)
+    assert many < 3 * few

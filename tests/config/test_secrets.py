@@ -81,6 +81,25 @@ def test_a_file_that_holds_no_text_is_refused(tmp_path: Path) -> None:
 @for_each(
     "path",
     [
+        ("auth", "api_keys", "bot", "sha256", 0),
+        ("auth", "api_keys", "bot", "anything"),
+        ("auth", "api_keys"),
+        ("gateway", "admin", "token"),
+        ("agents", "echo", "upstream_auth", "bearer"),
+        ("agents", "echo", "by_tenant", "acme", "upstream_auth", "header", "X"),
+        ("agents", "echo", "password"),
+        ("push", "client_secret"),
+        ("gateway", "state"),
+        ("gateway", "state", 0, "url"),
+    ],
+)
+def test_a_credential_is_known_by_its_path(path: tuple[str | int, ...]) -> None:
+    assert is_secret(path)
+
+
+@for_each(
+    "path",
+    [
         (),
         ("auth", "api_keys", "bot", "tenant"),
         ("auth", "issuers", "corp", "tenant_claim"),

@@ -53,13 +53,16 @@ def who(claims: dict[str, Any], *, tenants: frozenset[str] = frozenset(), **issu
     return principal
 
 
+ONE: list[object] = [["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme"]
+SEVERAL_OR_NONE: list[object] = [
+    *(["acme", "globex"], {"acme": {}, "globex": {}}, [["acme"]]),
+    *([], {}, 7, True, None, ..., ["-"], "anonymous"),
+]
+
+
 @for_each(
     ("organization", "tenant"),
-    [
-        *((one, "acme") for one in (["acme"], {"acme": {}}, {"acme": {"id": "a1", "groups": ["/desk"]}}, "acme")),
-        *((several, None) for several in (["acme", "globex"], {"acme": {}, "globex": {}}, [["acme"]])),
-        *((none, None) for none in ([], {}, 7, True, None, ..., ["-"], "anonymous")),
-    ],
+    [*((each, "acme") for each in ONE), *((each, None) for each in SEVERAL_OR_NONE)],
 )
 def test_one_organization_of_keycloak_is_a_tenant_and_several_or_none_are_not(
     organization: object, tenant: str | None

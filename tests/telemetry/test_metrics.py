@@ -84,8 +84,8 @@ def test_what_happened_is_counted() -> None:
     assert value(metrics, "tasks_total", agent="echo", state="completed") == 1
     assert value(metrics, "build_info", version="1.2.3") == 1
     meter.translated(REST, REST)
-    translated = [labels for name, labels in values(metrics) if name == "translations_total"]
-    assert [dict(labels)["agent"] for labels in translated] == ["echo"]
+    [translated] = [dict(labels) for name, labels in values(metrics) if name == "translations_total"]
+    assert (translated["agent"], translated["from"] != translated["to"]) == ("echo", True)
     for _ in range(2):
         meter.event("task")
         meter.answered("echo", 204)
