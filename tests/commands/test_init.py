@@ -140,3 +140,10 @@ def test_an_agent_of_grpc_alone_is_told_how_it_is_written() -> None:
         first_configuration([f"{server.url}/a"])
     assert f"{server.url}/a/.well-known/agent-card.json: the card offers gRPC alone" in failed.value.message
     assert "`backend: grpcs://HOST:PORT`" in failed.value.message
+
+
+def test_an_agent_of_0_1_gets_one_too() -> None:
+    card = {"name": "A", "url": "http://127.0.0.1:1/", "authentication": {"schemes": ["Bearer"]}}
+    text = compose([FoundAgent(card, "http://127.0.0.1:1/.well-known/agent.json")])
+    assert "# A (JSONRPC 0.1): http://127.0.0.1:8080/a" in text
+    assert "backend: http://127.0.0.1:1\n" in text

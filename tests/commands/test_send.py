@@ -226,6 +226,13 @@ def test_who_may_not_read_the_card_is_told_what_would_help(errand: Message, word
     assert failed.value.message.endswith(f"(401)\n{words}")
 
 
+def test_who_shows_a_credential_is_not_asked_for_one() -> None:
+    answer: Answer = (401, msgspec.json.encode(RPC_ERROR))
+    with answering({}) as server, pytest.raises(CommandFailed) as failed:
+        sent_to(server, card("JSONRPC", "1.0"), "/agent/call", answer, Message("", "x", key="k"))
+    assert "--key" not in failed.value.message
+
+
 def test_where_the_card_of_a_tenant_would_be_is_told() -> None:
     with answering({}) as server, pytest.raises(CommandFailed) as failed:
         send(Message(f"{server.url}/a2a/", "x", tenant="travel"), print)

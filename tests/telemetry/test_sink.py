@@ -2,6 +2,7 @@
 
 import io
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,3 +84,42 @@ def test_what_a_blocked_stream_in_non_blocking_mode_does_not_take_is_dropped_at_
     received = os.read(reader.fileno(), 1_000_000)
     assert received.count(b"\n") + sink.dropped == 300
     assert sink.dropped > 0
+
+
+def test_a_line_that_broke_off_does_not_spoil_the_next_one() -> None:
+    class Breaking(io.RawIOBase):
+        def __init__(self) -> None:
+            self.taken: list[bytes] = []
+            self.broke = threading.Event()
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: object) -> int:
+            given = bytes(cast("bytes", data))  # the sink writes nothing else
+            if not self.broke.is_set():
+                if self.taken:
+                    self.broke.set()
+                    raise OSError
+                given = given[:3]
+            self.taken.append(given)
+            return len(given)
+
+    stream = Breaking()
+    sink = Sink(cast("BinaryIO", stream))  # as above
+    sink.write(line("first"))
+    assert stream.broke.wait(WAIT)
+    sink.write(line("second"))
+    sink.close(timeout=WAIT)
+    assert b"".join(stream.taken) == b"fir\nsecond\n"
+    assert sink.dropped == 1
+
+
+def test_after_close_items_are_dropped_and_closing_again_does_nothing() -> None:
+    stream = io.BytesIO()
+    sink = Sink(stream)
+    sink.close(timeout=WAIT)
+    sink.write(line("late"))
+    sink.close(timeout=WAIT)
+    assert stream.getvalue() == b""
+    assert sink.dropped == 1
