@@ -150,10 +150,6 @@ class ConcurrencyLimiter:
         self.taken += 1
         return flow
 
-    def full(self, tenant: str, weight: float) -> bool:
-        """Return whether a call of the tenant would be refused if it had to wait now."""
-        return self.waiting >= self.queue and self._most_above_share(self._flow(tenant, weight)) is None
-
     async def wait(self, tenant: str, weight: float, reclaim: Callable[[Flow], None] | None = None) -> Flow:
         """Wait for a slot and take it. `Flow.leave` releases it.
 

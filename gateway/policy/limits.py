@@ -25,7 +25,7 @@ calls, and know no debt, no weights and no change of figures.
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -291,29 +291,20 @@ class OverRate(RateLimited):
         state: For the headers of the refusal.
     """
 
-    def __init__(
-        self, message: str, *, detail: str = "", retry_after: float | None = None, state: RateLimitState | None = None
-    ) -> None:
-        super().__init__(message, detail=detail, retry_after=retry_after)
-        self.state = state
+    state: RateLimitState
 
 
 class Permit:
     """The slots that one call holds until its end."""
 
-    __slots__ = ("_agent", "_agent_slot", "_stream", "_tenant", "_tenant_slot")
+    __slots__ = ("_agent", "_stream", "_tenant", "agent_slot", "tenant_slot")
 
     def __init__(self, tenant: LimiterState, agent: LimiterState) -> None:
         self._tenant = tenant
         self._agent = agent
-        self._tenant_slot: Flow | None = None
-        self._agent_slot: Flow | None = None
+        self.tenant_slot: Flow | None = None
+        self.agent_slot: Flow | None = None
         self._stream = False
-
-    def take(self, tenant_slot: Flow | None, agent_slot: Flow | None) -> None:
-        """Hold further slots."""
-        self._tenant_slot = tenant_slot or self._tenant_slot
-        self._agent_slot = agent_slot or self._agent_slot
 
     def count(self) -> None:
         """Hold one stream."""
@@ -340,11 +331,11 @@ class Permit:
 
     def _leave(self) -> None:
         # The agent's first: its next call may be of the same tenant, and holds the tenant's slot already.
-        slot, self._agent_slot = self._agent_slot, None
-        if slot is not None:
+        if (slot := self.agent_slot) is not None:
+            self.agent_slot = None
             slot.leave()
-        slot, self._tenant_slot = self._tenant_slot, None
-        if slot is not None:
+        if (slot := self.tenant_slot) is not None:
+            self.tenant_slot = None
             slot.leave()
 
 
@@ -477,11 +468,10 @@ class Limits:
         """Return the weight of the tenant among those that wait for an agent."""
         return self._tenant(tenant).weight
 
-    def admit(self, tenant: str, agent: str, *, stream: bool, now: float) -> Permit | Awaitable[Permit] | None:
-        """Admit a call to an agent, or let it wait for a slot.
+    async def admit(self, tenant: str, agent: str, *, stream: bool, now: float) -> Permit | None:
+        """Admit a call to an agent, after a wait for its slots where others hold them; None if nothing is limited.
 
-        Returns the permit, or an awaitable of it if the call has to wait, or None if nothing is limited. The awaitable
-        raises the same faults. Cancelling it leaves nothing behind, but may have charged a shared request.
+        Cancelling it leaves nothing behind, but may have charged a shared request.
 
         Args:
             stream: Whether the client asks for a stream.
@@ -500,24 +490,26 @@ class Limits:
         if stream:
             self._refuse_stream(mine)
             self._refuse_stream(theirs)
-        if mine.busy or theirs.busy:
-            self._refuse_wait(tenant, mine, theirs, now)
-            return self._wait(tenant, mine, theirs, stream=stream)
-        if theirs.requests is not None:
-            if self._shared is not None:
-                return self._wait(tenant, mine, theirs, stream=stream)
-            if delay := theirs.requests.take(now):
-                raise self._over_agent_rate(theirs, delay)
-        if not (mine.holds or theirs.holds):
-            return None
+        waits, own = mine.busy or theirs.busy, theirs.requests
+        # Checked only; it is charged when there is a slot.
+        if waits and own is not None and self._shared is None and (delay := own.delay(now)):
+            raise self._over_agent_rate(theirs, delay)
+        holds = mine.holds or theirs.holds
         permit = Permit(mine, theirs)
-        permit.take(
-            None if mine.limiter is None else mine.limiter.enter("", 1.0),
-            None if theirs.limiter is None else theirs.limiter.enter(tenant, mine.weight),
-        )
-        if stream:
-            permit.count()
-        return permit
+        try:
+            if stream and holds:
+                permit.count()
+            if (limiter := mine.limiter) is not None:
+                permit.tenant_slot = limiter.enter("", 1.0) or await self._slot(mine, limiter, "", 1.0)
+            if (limiter := theirs.limiter) is not None:
+                weight = mine.weight
+                permit.agent_slot = limiter.enter(tenant, weight) or await self._slot(theirs, limiter, tenant, weight)
+            if own is not None:
+                await self._charge(theirs, own, self._clock() if waits else now)
+        except BaseException:
+            permit.release()
+            raise
+        return permit if holds else None
 
     def spend(self, tenant: str, agent: str, size: int, now: float) -> None:
         """Charge a tenant and an agent with transferred bytes.
@@ -563,32 +555,13 @@ class Limits:
             raise self._over_rate(account, delay, shown)
         return account.rate_limit(left, rate, shown)
 
-    async def _wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, *, stream: bool) -> Permit:
-        permit = Permit(mine, theirs)
-        admitted = False
-        try:
-            if stream:
-                permit.count()
-            if mine.limiter is not None:
-                permit.take(await self._slot(mine, mine.limiter, "", 1.0), None)
-            if theirs.limiter is not None:
-                permit.take(None, await self._slot(theirs, theirs.limiter, tenant, mine.weight))
-            if theirs.requests is not None:
-                await self._charge(theirs, theirs.requests)
-            admitted = True
-        finally:
-            if not admitted:
-                permit.release()
-        return permit
-
     async def _slot(self, account: LimiterState, limiter: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
         try:
             return await limiter.wait(tenant, weight)
         except NoSlot as error:
             raise self._no_slot(account, limiter, str(error)) from None
 
-    async def _charge(self, account: LimiterState, own: Bucket) -> None:
-        now = self._clock()
+    async def _charge(self, account: LimiterState, own: Bucket, now: float) -> None:
         if self._shared is None:
             delay = own.take(now)
         else:
@@ -628,11 +601,11 @@ class Limits:
 
     def _over_rate(self, account: LimiterState, delay: float, shown: HeaderRate) -> OverRate:
         self.on_hit("requests", account.scope, account.label)
-        return OverRate(
-            f"more requests than the {shown.limit} in {shown.window} s that are allowed",
-            retry_after=delay,
-            state=RateLimitState(*shown, 0, delay),
+        fault = OverRate(
+            f"more requests than the {shown.limit} in {shown.window} s that are allowed", retry_after=delay
         )
+        fault.state = RateLimitState(*shown, 0, delay)
+        return fault
 
     def _over_agent_rate(self, account: LimiterState, delay: float) -> RateLimited:
         # One tenant does not see the rate of all tenants together.
@@ -647,17 +620,6 @@ class Limits:
         if account.open >= account.streams:
             self.on_hit("streams", account.scope, account.label)
             raise StreamsLimited(f"{_subject(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
-
-    def _refuse_wait(self, tenant: str, mine: LimiterState, theirs: LimiterState, now: float) -> None:
-        """Refuse a call at once if it could not be admitted after waiting."""
-        # Checked only; it is charged when there is a slot.
-        if theirs.requests is not None and self._shared is None and (delay := theirs.requests.delay(now)):
-            raise self._over_agent_rate(theirs, delay)
-        if mine.limiter is not None and mine.busy:
-            if mine.limiter.full("", 1.0):
-                raise self._no_slot(mine, mine.limiter, "the queue is full")
-        elif theirs.limiter is not None and theirs.limiter.full(tenant, mine.weight):
-            raise self._no_slot(theirs, theirs.limiter, "the queue is full")
 
     def _no_slot(self, account: LimiterState, limiter: ConcurrencyLimiter, detail: str) -> ConcurrencyLimited:
         self.on_hit("concurrency", account.scope, account.label)

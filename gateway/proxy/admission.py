@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from gateway.a2a.call import Call
 from gateway.a2a.fault import TasksLimited
 from gateway.backend.backend import Backend
-from gateway.policy.limits import OTHER, Limits, OverRate, Permit, Quotas, ratelimit_headers
+from gateway.policy.limits import OTHER, Limits, OverRate, Quotas, ratelimit_headers
 from gateway.proxy.request import RequestContext
 from gateway.proxy.responder import Responder
 from gateway.telemetry.metrics import Sample
@@ -73,8 +73,7 @@ class Admission:
         try:
             state = await self._limits.arrive(principal.tenant, request.started)
         except OverRate as fault:
-            if fault.state is not None:
-                client.extra = [*client.extra, *ratelimit_headers(fault.state)]
+            client.extra = [*client.extra, *ratelimit_headers(fault.state)]
             raise
         if state is not None:
             client.extra = [*client.extra, *ratelimit_headers(state)]
@@ -93,10 +92,7 @@ class Admission:
             return
         tenant, key = principal.tenant, backend.upstream.backend
         self._limits.refuse_body(tenant, key, request.bytes_in)
-        permit = self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
-        if permit is not None and not isinstance(permit, Permit):
-            permit = await permit
-        request.permit = permit
+        request.permit = await self._limits.admit(tenant, key, stream=call.operation.streams, now=self._clock())
         request.weight = self._limits.weight(tenant)
 
     def leave(self, request: RequestContext) -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from gateway.a2a.fault import Fault
 from gateway.policy.limits import Limits, Permit, Quota, RateLimitState
 from tests.policy.simulated import now
+
+T = TypeVar("T")
 
 ACME, GLOBEX, CRM, ERP = "acme", "globex", "crm", "erp"
 
@@ -33,28 +35,29 @@ def limits(
     return made, hits
 
 
+def at_once(call: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a call that need not wait."""
+    with pytest.raises(StopIteration) as done:
+        call.send(None)
+    return cast("T", done.value.value)
+
+
 def standing(made: Limits, tenant: str, at: float = 0.0) -> RateLimitState | None:
     """How a tenant stands after one more request; nothing is waited for where rates are not shared."""
-    arriving = made.arrive(tenant, at)
-    with pytest.raises(StopIteration) as done:
-        arriving.send(None)
-    found = done.value.value
-    assert found is None or isinstance(found, RateLimitState)
-    return found
+    return at_once(made.arrive(tenant, at))
 
 
 def admitted(made: Limits, tenant: str = ACME, agent: str = CRM, *, stream: bool = False, at: float = 0.0) -> Permit:
     """A permit that was there at once."""
-    permit = made.admit(tenant, agent, stream=stream, now=at)
-    assert isinstance(permit, Permit)
+    permit = at_once(made.admit(tenant, agent, stream=stream, now=at))
+    assert permit is not None
     return permit
 
 
 def waiting(made: Limits, tenant: str = ACME, agent: str = CRM, *, stream: bool = False) -> "asyncio.Task[Permit]":
     """A call that has to wait."""
-    permit = made.admit(tenant, agent, stream=stream, now=now())
-    assert asyncio.iscoroutine(permit)
-    return asyncio.get_running_loop().create_task(cast("Coroutine[Any, Any, Permit]", permit))
+    admitting = cast("Coroutine[Any, Any, Permit]", made.admit(tenant, agent, stream=stream, now=now()))
+    return asyncio.get_running_loop().create_task(admitting)
 
 
 def refusal(of: "asyncio.Task[Permit]") -> Fault:

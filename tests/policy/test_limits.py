@@ -22,7 +22,7 @@ def test_who_is_not_limited_is_told_nothing() -> None:
     made, _ = limits({ACME: Quota(concurrency=1)})
     assert standing(made, ACME) is None
     assert standing(made, GLOBEX) is None
-    assert made.admit(GLOBEX, CRM, stream=True, now=0.0) is None
+    assert at_once(made.admit(GLOBEX, CRM, stream=True, now=0.0)) is None
 
 
 def test_each_request_is_charged_once_and_the_tenant_told_how_it_stands() -> None:
@@ -106,7 +106,7 @@ def test_each_tenant_that_is_not_named_has_its_own_and_is_counted_as_other() -> 
         with pytest.raises(OverRate):
             standing(made, tenant, 0.0)
         with pytest.raises(ConcurrencyLimited):
-            made.admit(tenant, CRM, stream=False, now=0.0)
+            at_once(made.admit(tenant, CRM, stream=False, now=0.0))
         permit.release()
     assert hits == [("requests", "tenant", "other"), ("concurrency", "tenant", "other")] * 2
     assert standing(made, ACME) is None
@@ -131,7 +131,7 @@ def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
     permits = [admitted(made, f"tenant-{number}") for number in range(30)]
     for number in range(30):
         with pytest.raises(ConcurrencyLimited):
-            made.admit(f"tenant-{number}", CRM, stream=False, now=0.0)
+            at_once(made.admit(f"tenant-{number}", CRM, stream=False, now=0.0))
     for permit in permits:
         permit.release()
     for number in range(30):
@@ -145,27 +145,27 @@ def test_where_all_have_calls_under_way_nobody_is_forgotten() -> None:
 
 def test_an_agents_requests_are_those_of_all_tenants() -> None:
     made, hits = limits({}, {CRM: Quota(requests=(2.0, 60.0))})
-    assert made.admit(ACME, CRM, stream=False, now=0.0) is None
-    assert made.admit(GLOBEX, CRM, stream=False, now=0.0) is None
+    assert at_once(made.admit(ACME, CRM, stream=False, now=0.0)) is None
+    assert at_once(made.admit(GLOBEX, CRM, stream=False, now=0.0)) is None
     with pytest.raises(RateLimited) as refused:
-        made.admit(ACME, CRM, stream=False, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=False, now=0.0))
     assert refused.value.retry_after == pytest.approx(30.0)
     # How many there are is not one tenant's business.
     assert not any(letter.isdigit() for letter in refused.value.message)
     assert hits == [("requests", "agent", CRM)]
-    assert made.admit(ACME, ERP, stream=False, now=0.0) is None
-    assert made.admit(ACME, CRM, stream=False, now=30.0) is None
+    assert at_once(made.admit(ACME, ERP, stream=False, now=0.0)) is None
+    assert at_once(made.admit(ACME, CRM, stream=False, now=30.0)) is None
 
 
 def test_who_is_refused_costs_the_agent_nothing() -> None:
     made, _ = limits({ACME: Quota(streams=0)}, {CRM: Quota(requests=(1.0, 60.0), concurrency=1, queue=0)})
     with pytest.raises(StreamsLimited):
-        made.admit(ACME, CRM, stream=True, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=True, now=0.0))
     permit = admitted(made, GLOBEX)
     with pytest.raises(RateLimited):
-        made.admit(GLOBEX, CRM, stream=False, now=0.0)
+        at_once(made.admit(GLOBEX, CRM, stream=False, now=0.0))
     with pytest.raises(ConcurrencyLimited):
-        made.admit(GLOBEX, CRM, stream=False, now=60.0)
+        at_once(made.admit(GLOBEX, CRM, stream=False, now=60.0))
     permit.release()
     admitted(made, GLOBEX, at=60.0).release()
 
@@ -182,7 +182,7 @@ def test_who_waits_is_charged_when_it_is_let_in_and_who_leaves_is_not() -> None:
         (await second).release()
         (await third).release()
         with pytest.raises(RateLimited):
-            made.admit(ACME, CRM, stream=False, now=now())
+            at_once(made.admit(ACME, CRM, stream=False, now=now()))
 
     run(main())
 
@@ -211,10 +211,10 @@ def test_a_call_has_a_place_of_its_tenant_and_of_its_agent_until_it_is_over() ->
     made, hits = limits({ACME: Quota(concurrency=2, queue=0)}, {CRM: Quota(concurrency=1, queue=0)})
     permit = admitted(made)
     with pytest.raises(ConcurrencyLimited):
-        made.admit(ACME, CRM, stream=False, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=False, now=0.0))
     other = admitted(made, ACME, ERP)
     with pytest.raises(ConcurrencyLimited) as refused:
-        made.admit(ACME, ERP, stream=False, now=0.0)
+        at_once(made.admit(ACME, ERP, stream=False, now=0.0))
     assert hits == [("concurrency", "agent", CRM), ("concurrency", "tenant", ACME)]
     assert refused.value.retry_after == 1.0
     assert refused.value.reason == "concurrency_limited"
@@ -230,12 +230,12 @@ def test_a_permit_is_given_back_once_however_often_it_is_said() -> None:
     permit.release()
     permit = admitted(made, stream=True)
     with pytest.raises(StreamsLimited):
-        made.admit(ACME, CRM, stream=True, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=True, now=0.0))
     permit.streaming()
     permit.streaming()
     second = admitted(made)
     with pytest.raises(ConcurrencyLimited):
-        made.admit(ACME, CRM, stream=False, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=False, now=0.0))
     permit.release()
     permit.release()
     second.release()
@@ -338,10 +338,8 @@ def test_tenants_that_wait_for_one_agent_are_served_by_their_weights() -> None:
         async def client(tenant: str) -> None:
             nonlocal total
             while total < 3000:
-                permit = made.admit(tenant, CRM, stream=False, now=now())
+                permit = await made.admit(tenant, CRM, stream=False, now=now())
                 assert permit is not None
-                if not isinstance(permit, Permit):
-                    permit = await permit
                 await asyncio.sleep(0.01)
                 if 500 <= total < 3000:
                     counts[tenant] += 1
@@ -370,9 +368,9 @@ def test_of_several_processes_each_enforces_its_share() -> None:
     assert refused.value.state == RateLimitState(3, 60, 0, 20.0)
     permits = [admitted(made, stream=True), admitted(made)]
     with pytest.raises(ConcurrencyLimited):
-        made.admit(ACME, CRM, stream=False, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=False, now=0.0))
     with pytest.raises(StreamsLimited):
-        made.admit(ACME, CRM, stream=True, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=True, now=0.0))
     for permit in permits:
         permit.release()
 
