@@ -490,10 +490,11 @@ class Limits:
         if stream:
             self._refuse_stream(mine)
             self._refuse_stream(theirs)
-        waits, own = mine.busy or theirs.busy, theirs.requests
-        # Checked only; it is charged when there is a slot.
-        if waits and own is not None and self._shared is None and (delay := own.delay(now)):
-            raise self._over_agent_rate(theirs, delay)
+        own = theirs.requests
+        waits = own is not None and (mine.busy or theirs.busy)
+        if waits and own is not None and self._shared is None:
+            # Checked only; it is charged when there is a slot.
+            self._refuse_rate(theirs, own.delay(now))
         holds = mine.holds or theirs.holds
         permit = Permit(mine, theirs)
         try:
@@ -505,7 +506,9 @@ class Limits:
                 weight = mine.weight
                 permit.agent_slot = limiter.enter(tenant, weight) or await self._slot(theirs, limiter, tenant, weight)
             if own is not None:
-                await self._charge(theirs, own, self._clock() if waits else now)
+                now = self._clock() if waits else now
+                delay = own.take(now) if self._shared is None else await self._charge(self._shared, theirs, own, now)
+                self._refuse_rate(theirs, delay)
         except BaseException:
             permit.release()
             raise
@@ -561,13 +564,9 @@ class Limits:
         except NoSlot as error:
             raise self._no_slot(account, limiter, str(error)) from None
 
-    async def _charge(self, account: LimiterState, own: Bucket, now: float) -> None:
-        if self._shared is None:
-            delay = own.take(now)
-        else:
-            delay, _ = await self._shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
-        if delay:
-            raise self._over_agent_rate(account, delay)
+    async def _charge(self, shared: SharedRates, account: LimiterState, own: Bucket, now: float) -> float:
+        delay, _ = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
+        return delay
 
     # ---- Accounts ------------------------------------------------------------------------------------------------
 
@@ -607,10 +606,12 @@ class Limits:
         fault.state = RateLimitState(*shown, 0, delay)
         return fault
 
-    def _over_agent_rate(self, account: LimiterState, delay: float) -> RateLimited:
-        # One tenant does not see the rate of all tenants together.
-        self.on_hit("requests", account.scope, account.label)
-        return RateLimited("more requests than this agent takes", retry_after=delay)
+    def _refuse_rate(self, account: LimiterState, delay: float) -> None:
+        """Refuse a call that an agent's rate does not allow for so many seconds."""
+        if delay:
+            self.on_hit("requests", account.scope, account.label)
+            # One tenant does not see the rate of all tenants together.
+            raise RateLimited("more requests than this agent takes", retry_after=delay)
 
     def _in_debt(self, account: LimiterState, delay: float) -> RateLimited:
         self.on_hit("bandwidth", account.scope, account.label)
