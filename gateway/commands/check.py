@@ -37,7 +37,7 @@ from gateway.network.address import is_grpc
 from gateway.push.ssrf import Resolver, WebhookPolicy, WebhookTarget
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import Snapshot
-from gateway.tasks.state_url import StateUrl
+from gateway.tasks.state_url import StateUrl, read_redis
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.tls_failure import kind
@@ -190,11 +190,10 @@ async def _state(state: StateUrl | None) -> Iterable[OnlineAnswer]:
     """Check that a Redis permits all commands of the ledger; other stores are not checked."""
     if state is None or state.kind != "redis":
         return ()
-    from gateway.tasks.redis_client import RedisClient, read_address  # noqa: PLC0415 - redis-py is loaded only if used
+    from gateway.tasks.redis_client import RedisClient  # noqa: PLC0415 - redis-py is loaded only if used
 
-    client = None
+    client = RedisClient(read_redis(state.url))
     try:
-        client = RedisClient(read_address(state.url))
         await client.enter()
     except StoreBroken as error:
         why = str(error).removeprefix(f"{state.label}: ")
@@ -203,8 +202,7 @@ async def _state(state: StateUrl | None) -> Iterable[OnlineAnswer]:
     else:
         return (OnlineAnswer(state.label, good=True, fact="can be used", to=OnlineTarget.STATE),)
     finally:
-        if client is not None:
-            await client.aclose()
+        await client.aclose()
     return (OnlineAnswer(state.label, good=False, fact=why, missed="it cannot be used", to=OnlineTarget.STATE),)
 
 

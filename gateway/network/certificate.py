@@ -89,6 +89,29 @@ def server_context(chain: Path, key: Path, protocols: Sequence[str] = ("http/1.1
     return context
 
 
+def verifying_context(ca_file: str | Path | None = None) -> ssl.SSLContext:
+    """Return a context that verifies servers by name, with TLS 1.2 or later. It costs milliseconds, so share it.
+
+    Unlike `ssl.create_default_context` it ignores the environment: SSL_CERT_FILE, SSL_CERT_DIR, SSLKEYLOGFILE (safety
+    K9).
+
+    Args:
+        ca_file: PEM file of the authorities to trust instead of the system's.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file is not None:
+        context.load_verify_locations(cafile=ca_file)
+        return context
+    system = ssl.get_default_verify_paths()
+    cafile = system.openssl_cafile if Path(system.openssl_cafile).is_file() else None
+    context.load_verify_locations(cafile=cafile, capath=system.openssl_capath)
+    return context
+
+
 def read_certificate(file: Path) -> x509.Certificate | None:
     """Return the first certificate of a PEM file; None where it cannot be read, which loading it for TLS reports."""
     try:

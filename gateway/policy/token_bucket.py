@@ -167,7 +167,7 @@ class SharedRates:
     """Takes tokens from buckets in Redis, or from this process's share while Redis does not answer.
 
     Args:
-        named: Returns a key for words, as `tasks.redis_address.RedisAddress.named`.
+        named: Returns a key for words, as `tasks.state_url.RedisAddress.named`.
         clock: Monotonic seconds.
 
     Attributes:

@@ -21,7 +21,8 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from gateway.tasks import redis_scripts as scripts
-from gateway.tasks.redis_client import RedisClient, Reply, read_address, unavailable
+from gateway.tasks.redis_client import RedisClient, Reply, unavailable
+from gateway.tasks.state_url import read_redis
 from gateway.tasks.store import (
     LARGE_KINDS,
     LONGEST_ID,
@@ -59,12 +60,9 @@ class RedisStore:
     """Keeps the ledger in a Redis.
 
     Args:
-        url: see `RedisAddress`.
+        url: As `read_state` has checked it.
         wall: Unix seconds; what notes are past.
         patience: Seconds for a reply, where there is more time than a call has.
-
-    Raises:
-        StoreBroken: the URL cannot be read.
     """
 
     local = False
@@ -78,7 +76,7 @@ class RedisStore:
         wall: Callable[[], float] = time.time,  # noqa: TID251 - notes outlive the process
         patience: float | None = None,
     ) -> None:
-        address = read_address(url)
+        address = read_redis(url)
         self.label = address.label
         self.client = RedisClient(address, patience=patience)
         self._wall = wall

@@ -1,4 +1,4 @@
-"""The connection to a Redis: its address, the client of redis-py, and whether it can be used.
+"""The connection to a Redis: the client of redis-py, and whether it can be used.
 
     up     calls are sent, over as many connections as calls are on their way, up to a bound
     down   a connection failed, a reply was late, or the server is of no use (`_USELESS`): calls fail at once. Attempts
@@ -16,17 +16,13 @@ What is large goes over connections of its own, four at a time, and is waited fo
 """
 
 import asyncio
-import ipaddress
 import logging
 import random
 import re
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.cluster import ClusterNode
@@ -45,7 +41,9 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.background import Background
-from gateway.tasks.state_url import read_state, redis_database, redis_hosts
+from gateway.network.address import ip_of
+from gateway.network.certificate import verifying_context
+from gateway.tasks.state_url import RedisAddress
 from gateway.tasks.store import StoreBroken
 from gateway.telemetry.tls_failure import kind
 
@@ -83,114 +81,28 @@ _USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN",
 _FAILED: Final = (RedisConnectionError, RedisTimeoutError, RedisClusterException, OSError)
 _POLICY = re.compile(r"allkeys-[a-z]+")
 _WORD = re.compile(r"[A-Z]{2,32}(?= |$)")
-_PREFIX: Final = "a2a"
 
 logger = logging.getLogger("gateway.tasks")
 
 
-# ---- The address -----------------------------------------------------------------------------------------------------
+# ---- The client of redis-py ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RedisAddress:
-    """The servers that a URL names, how to connect to them, and the keys that are ours.
-
-    `tasks/state_url.py` checks the URL. Its parameters are those of redis-py: `db`, and for TLS `ssl_ca_certs`,
-    `ssl_certfile` and `ssl_keyfile`. `prefix` is ours. `sentinel_username` and `sentinel_password` are for Sentinels
-    that ask for one.
-
-    Attributes:
-        label: The URL without credentials and parameters, for logs and metrics.
-        hosts: Servers, Sentinels or nodes of a cluster, each with its port; none where it is a socket.
-        path: The socket.
-        master: The name by which Sentinels know the master; empty where there are none.
-        cluster: Whether the hosts are nodes of a cluster.
-        user: Empty for Redis's default user.
-        authorities: A file of certificates that the server's is verified with; empty for those of the system.
-        certificate: A file with the certificate that is shown to the server, and with its key if `key` is empty.
-        prefix: The beginning of all keys, in braces: it is the hash tag by which a cluster keeps them on one shard.
-    """
-
-    label: str = ""
-    hosts: tuple[tuple[str, int], ...] = ()
-    path: str = ""
-    master: str = ""
-    cluster: bool = False
-    tls: bool = False
-    user: str = field(default="", repr=False)
-    password: str = field(default="", repr=False)
-    sentinel_user: str = field(default="", repr=False)
-    sentinel_password: str = field(default="", repr=False)
-    database: int = 0
-    authorities: str = ""
-    certificate: str = ""
-    key: str = ""
-    prefix: str = _PREFIX
-
-    def named(self, *words: str) -> bytes:
-        """Return a key: the prefix, then the words."""
-        return ":".join((f"{{{self.prefix}}}", *words)).encode()
-
-    def open_tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context that verifies the server; None without TLS. The environment is ignored (safety K9).
-
-        Raises:
-            StoreBroken: a file of certificates cannot be read.
-        """
-        if not self.tls:
-            return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            if self.authorities:
-                context.load_verify_locations(cafile=self.authorities)
-            else:
-                system = ssl.get_default_verify_paths()
-                cafile = system.openssl_cafile if Path(system.openssl_cafile).is_file() else None
-                context.load_verify_locations(cafile=cafile, capath=system.openssl_capath)
-            if self.certificate:
-                context.load_cert_chain(self.certificate, self.key or None)
-        except OSError as error:
-            raise StoreBroken(f"{self.label}: its certificate files cannot be used ({type(error).__name__})") from error
-        return context
-
-
-def read_address(url: str) -> RedisAddress:
-    """Return the address in a URL.
+def open_tls(address: RedisAddress) -> ssl.SSLContext | None:
+    """Return the TLS context that verifies the server; None without TLS. The environment is ignored (safety K9).
 
     Raises:
-        StoreBroken: it is none of a Redis; the text does not repeat it, for it may hold a password.
+        StoreBroken: a file of certificates cannot be read.
     """
+    if not address.tls:
+        return None
     try:
-        state = read_state(url)
-    except ValueError as error:
-        fact, remedy = error.args
-        raise StoreBroken(f"the URL of the Redis {fact}: {remedy}") from error
-    if state.kind != "redis":
-        raise StoreBroken("the URL of the Redis is no URL of a Redis: write redis://HOST:PORT/DB")
-    parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query))
-    kind = parts.scheme.partition("+")[2]
-    return RedisAddress(
-        label=state.label,
-        hosts=redis_hosts(parts),
-        path=unquote(parts.path) if parts.scheme == "unix" else "",
-        master=parts.path.strip("/").partition("/")[0] if kind == "sentinel" else "",
-        cluster=kind == "cluster",
-        tls=parts.scheme.startswith("rediss"),
-        user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
-        sentinel_user=given.get("sentinel_username", ""),
-        sentinel_password=given.get("sentinel_password", ""),
-        database=redis_database(parts),
-        authorities=given.get("ssl_ca_certs", ""),
-        certificate=given.get("ssl_certfile", ""),
-        key=given.get("ssl_keyfile", ""),
-        prefix=given.get("prefix", _PREFIX),
-    )
-
-
-# ---- The client of redis-py ------------------------------------------------------------------------------------------
+        context = verifying_context(address.authorities or None)
+        if address.certificate:
+            context.load_cert_chain(address.certificate, address.key or None)
+    except OSError as error:
+        raise StoreBroken(f"{address.label}: its certificate files cannot be used ({type(error).__name__})") from error
+    return context
 
 
 def _open_client(address: RedisAddress) -> tuple[Client, Sentinel | None]:
@@ -199,7 +111,7 @@ def _open_client(address: RedisAddress) -> tuple[Client, Sentinel | None]:
     Raises:
         StoreBroken: a file of certificates cannot be read.
     """
-    tls = address.open_tls()
+    tls = open_tls(address)
     plain = _over_tls(Connection, SSLConnection, tls)
     common: dict[str, Any] = {
         "username": address.user or None,
@@ -468,7 +380,7 @@ class RedisClient:
         The thread of a lookup that is not answered cannot be stopped: were each attempt to ask, all threads of the loop
         would soon wait for names.
         """
-        names = [host for host, _ in self.address.hosts if not _is_numeric(host)]
+        names = [host for host, _ in self.address.hosts if ip_of(host) is None]
         if not names:
             return
         lookup = self._lookup
@@ -562,14 +474,6 @@ def _remedy(error: BaseException, address: RedisAddress) -> str:
 def _foreign(address: RedisAddress) -> str:
     told = f"the keys under the prefix {address.prefix} belong to a newer gateway or another program"
     return f"{told}: use a newer gateway, or another `prefix`"
-
-
-def _is_numeric(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 _UNKNOWN: Final = "the server does not know the user or the password of the URL: write those that it knows"

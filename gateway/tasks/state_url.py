@@ -32,17 +32,20 @@ _SENTINEL_CREDENTIALS = ("sentinel_username", "sentinel_password")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DEFAULT_PREFIX = "a2a"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,15}(?=:)")
-_SENTINEL = ("redis+sentinel", "rediss+sentinel")
-_CLUSTER = ("redis+cluster", "rediss+cluster")
-_REDIS = ("redis", "rediss", "unix", *_SENTINEL, *_CLUSTER)
+_REDIS = frozenset(("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"))
 REDIS_PORT = 6379
 SENTINEL_PORT = 26379
 MOST_HOSTS = 32
 """Sentinels, or nodes of a cluster, that a URL may name."""
-# A path by scheme: a database; the master that Sentinels know, and a database; a cluster has database 0 alone.
-_DATABASE_PATH = re.compile(r"/?|/[0-9]{1,4}")
-_MASTER_PATH = re.compile(r"/[A-Za-z0-9._-]{1,128}(?:/|/[0-9]{1,4})?")
-_CLUSTER_PATH = re.compile(r"/?|/0")
+_PATHS = {
+    "": (re.compile(r"(?P<master>)(?:/(?P<db>[0-9]{0,4}))?"), "has a database that cannot be"),
+    "sentinel": (
+        re.compile(r"/(?P<master>[A-Za-z0-9._-]{1,128})(?:/(?P<db>[0-9]{0,4}))?"),
+        "names no master that the Sentinels know, or no database",
+    ),
+    "cluster": (re.compile(r"(?P<master>)(?:/(?P<db>0?))?"), "names a database, and a cluster has only 0"),
+}
+"""Paths by what follows redis+ in a scheme: a database, or the master that Sentinels know and a database."""
 _URL = re.compile(r"[!-~]+")
 # URLs that can hold no password, not even one in the wrong place.
 _OPEN = re.compile(
@@ -85,8 +88,7 @@ class StateUrl:
             return "memory"
         if self.kind == "sqlite":
             return f"sqlite://{self.path}"
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return read_redis(self.url).label
 
     @property
     def is_shared(self) -> bool:
@@ -103,7 +105,7 @@ class StateUrl:
             return False
         if self.kind == "sqlite":
             return self.path.resolve() == other.path.resolve()
-        return self.kind == "memory" or _place(self.url) == _place(other.url)
+        return self.kind == "memory" or read_redis(self.url).place == read_redis(other.url).place
 
 
 def read_state(text: str) -> StateUrl:
@@ -116,11 +118,8 @@ def read_state(text: str) -> StateUrl:
         return StateUrl("memory")
     if text.startswith("sqlite:"):
         return StateUrl("sqlite", path=_file(text.removeprefix("sqlite:")))
-    found = _SCHEME.match(text)
-    if found is None or found[0] not in _REDIS:
-        told = f"starts with {found[0]}:, and there is no such store" if found is not None else "names no store"
-        raise ValueError(told, _REMEDY)
-    return StateUrl("redis", url=_redis(text))
+    read_redis(text)
+    return StateUrl("redis", url=text)
 
 
 def default_state(environ: Mapping[str, str], cwd: Path) -> StateUrl:
@@ -162,98 +161,133 @@ def _file(text: str) -> Path:
     return Path("/" + path.lstrip("/")) if path.startswith("/") else Path(path)
 
 
-def redis_hosts(parts: SplitResult) -> tuple[tuple[str, int], ...]:
-    """Return the hosts of a URL with their ports; none for a socket.
+# ---- The URL of a Redis ----------------------------------------------------------------------------------------------
 
-    Raises:
-        ValueError: a port cannot be read.
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """The servers that a URL names, how to connect to them, and the keys that are ours.
+
+    The parameters of the URL are those of redis-py: `db`, and for TLS `ssl_ca_certs`, `ssl_certfile` and `ssl_keyfile`.
+    `prefix` is ours. `sentinel_username` and `sentinel_password` are for Sentinels that ask for one.
+
+    Attributes:
+        label: The URL without credentials and parameters, for logs and metrics.
+        hosts: Servers, Sentinels or nodes of a cluster, each with its port; none where it is a socket.
+        path: The socket.
+        master: The name by which Sentinels know the master; empty where there are none.
+        cluster: Whether the hosts are nodes of a cluster.
+        user: Empty for Redis's default user.
+        authorities: A file of certificates that the server's is verified with; empty for those of the system.
+        certificate: A file with the certificate that is shown to the server, and with its key if `key` is empty.
+        prefix: The beginning of all keys, in braces: it is the hash tag by which a cluster keeps them on one shard.
     """
-    if parts.scheme == "unix":
-        return ()
-    default = SENTINEL_PORT if parts.scheme in _SENTINEL else REDIS_PORT
-    found = []
-    for written in parts.netloc.rpartition("@")[2].split(","):
-        one = urlsplit(f"//{written}")
-        found.append((one.hostname or "", default if one.port is None else one.port))
-    return tuple(found)
+
+    label: str = ""
+    hosts: tuple[tuple[str, int], ...] = ()
+    path: str = ""
+    master: str = ""
+    cluster: bool = False
+    tls: bool = False
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    sentinel_user: str = field(default="", repr=False)
+    sentinel_password: str = field(default="", repr=False)
+    database: int = 0
+    authorities: str = ""
+    certificate: str = ""
+    key: str = ""
+    prefix: str = _DEFAULT_PREFIX
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Hosts and ports or the socket, the master, the database and the prefix; TLS or not, it is the same one."""
+        hosts = frozenset((host.rstrip("."), port) for host, port in self.hosts)
+        return hosts, self.path, self.master, self.cluster, self.database, self.prefix
+
+    def named(self, *words: str) -> bytes:
+        """Return a key: the prefix, then the words."""
+        return ":".join((f"{{{self.prefix}}}", *words)).encode()
 
 
-def redis_database(parts: SplitResult) -> int:
-    """Return the number of the database that a valid URL names, by `?db=` or behind the last slash."""
-    path = "" if parts.scheme == "unix" else parts.path.strip("/")
-    if parts.scheme in _SENTINEL:
-        path = path.partition("/")[2]
-    return int(dict(parse_qsl(parts.query)).get("db") or path or "0")
-
-
-def _redis(text: str) -> str:
-    if _URL.fullmatch(text) is None or "#" in text:
-        raise ValueError("has a character that must be written as %XX", _REDIS_REMEDY)
-    parts = _split(text)
-    remedy = _FORMS.get(parts.scheme.partition("+")[2], _REDIS_REMEDY)
-    if not text.startswith(f"{parts.scheme}://"):
-        raise ValueError("has no // behind its scheme", remedy)
-    if parts.scheme == "unix":
-        if parts.netloc.rpartition("@")[2] or parts.path in ("", "/"):
-            raise ValueError("names no socket by an absolute path", "write unix:///run/redis/redis.sock")
-    else:
-        _servers(parts, remedy)
-    if parts.username and not parts.password:
-        raise ValueError("has a user without a password", remedy)
-    _parameters(parts)
-    return text
-
-
-def _servers(parts: SplitResult, remedy: str) -> None:
-    """Judge the hosts, then the path.
+def read_redis(url: str) -> RedisAddress:
+    """Read the URL of a Redis.
 
     Raises:
         ValueError: as `read_state`.
     """
+    scheme = _SCHEME.match(url)
+    if scheme is None or scheme[0] not in _REDIS:
+        told = f"starts with {scheme[0]}:, and there is no such store" if scheme is not None else "names no store"
+        raise ValueError(told, _REMEDY)
+    if _URL.fullmatch(url) is None or "#" in url:
+        raise ValueError("has a character that must be written as %XX", _REDIS_REMEDY)
     try:
-        hosts = redis_hosts(parts)
+        parts = urlsplit(url)
+        user, password = (unquote(word or "", errors="strict") for word in (parts.username, parts.password))
+    except ValueError as error:
+        raise ValueError("is no URL: its host or password cannot be read", _REDIS_REMEDY) from error
+    kind = parts.scheme.partition("+")[2]
+    remedy = _FORMS.get(kind, _REDIS_REMEDY)
+    if not url.startswith(f"{parts.scheme}://"):
+        raise ValueError("has no // behind its scheme", remedy)
+    if user and not password:
+        raise ValueError("has a user without a password", remedy)
+    given = _parameters(parts, kind)
+    database = given.get("db", "")
+    hosts: tuple[tuple[str, int], ...] = ()
+    path = master = ""
+    if parts.scheme == "unix":
+        path = unquote(parts.path)
+        if parts.netloc.rpartition("@")[2] or path in ("", "/"):
+            raise ValueError("names no socket by an absolute path", "write unix:///run/redis/redis.sock")
+    else:
+        hosts = _hosts(parts, kind, remedy)
+        pattern, fact = _PATHS[kind]
+        found = pattern.fullmatch(parts.path)
+        if found is None or (kind == "cluster" and int(database or 0)):
+            raise ValueError(fact, remedy)
+        master, database = found["master"], database or found["db"] or ""
+    return RedisAddress(
+        label=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}",
+        hosts=hosts,
+        path=path,
+        master=master,
+        cluster=kind == "cluster",
+        tls=parts.scheme.startswith("rediss"),
+        user=user,
+        password=password,
+        sentinel_user=given.get("sentinel_username", ""),
+        sentinel_password=given.get("sentinel_password", ""),
+        database=int(database or 0),
+        authorities=given.get("ssl_ca_certs", ""),
+        certificate=given.get("ssl_certfile", ""),
+        key=given.get("ssl_keyfile", ""),
+        prefix=given.get("prefix", _DEFAULT_PREFIX),
+    )
+
+
+def _hosts(parts: SplitResult, kind: str, remedy: str) -> tuple[tuple[str, int], ...]:
+    default = SENTINEL_PORT if kind == "sentinel" else REDIS_PORT
+    try:
+        split = [urlsplit(f"//{written}") for written in parts.netloc.rpartition("@")[2].split(",")]
+        hosts = tuple((one.hostname or "", default if one.port is None else one.port) for one in split)
     except ValueError as error:
         raise ValueError("is no URL: its host, port or password cannot be read", remedy) from error
     if not all(host for host, _ in hosts):
         raise ValueError("names no host", remedy)
     if not all(port for _, port in hosts):
         raise ValueError("has a port that cannot be", remedy)
-    if parts.scheme in ("redis", "rediss") and len(hosts) > 1:
+    if not kind and len(hosts) > 1:
         raise ValueError(
             "names several hosts", f"for Sentinels {_FORMS['sentinel']}; for a cluster {_FORMS['cluster']}"
         )
     if len(hosts) > MOST_HOSTS:
         raise ValueError(f"names more than {MOST_HOSTS} hosts", "name a few: they know the others")
-    _path(parts, remedy)
+    return hosts
 
 
-def _path(parts: SplitResult, remedy: str) -> None:
-    """Judge what the path names: a database, or a master.
-
-    Raises:
-        ValueError: as `read_state`.
-    """
-    if parts.scheme in _SENTINEL:
-        if _MASTER_PATH.fullmatch(parts.path) is None:
-            raise ValueError("names no master that the Sentinels know, or no database", remedy)
-    elif parts.scheme in _CLUSTER:
-        if _CLUSTER_PATH.fullmatch(parts.path) is None or redis_database(parts):
-            raise ValueError("names a database, and a cluster has only 0", remedy)
-    elif _DATABASE_PATH.fullmatch(parts.path) is None:
-        raise ValueError("has a database that cannot be", remedy)
-
-
-def _split(text: str) -> SplitResult:
-    try:
-        parts = urlsplit(text)
-        for word in (parts.username, parts.password):
-            unquote(word or "", errors="strict")
-    except ValueError as error:
-        raise ValueError("is no URL: its host or password cannot be read", _REDIS_REMEDY) from error
-    return parts
-
-
-def _parameters(parts: SplitResult) -> None:
+def _parameters(parts: SplitResult, kind: str) -> dict[str, str]:
     written = parse_qsl(parts.query, keep_blank_values=True)
     given = dict(written)
     if given.keys() & {"username", "password"}:
@@ -262,7 +296,7 @@ def _parameters(parts: SplitResult) -> None:
         "db",
         "prefix",
         *(_TLS if parts.scheme.startswith("rediss") else ()),
-        *(_SENTINEL_CREDENTIALS if parts.scheme in _SENTINEL else ()),
+        *(_SENTINEL_CREDENTIALS if kind == "sentinel" else ()),
     )
     if not given.keys() <= set(known) or len(given) != len(written) or (parts.query and not written):
         raise ValueError("has a parameter twice, or one that is not known", f"write no others than {', '.join(known)}")
@@ -272,12 +306,4 @@ def _parameters(parts: SplitResult) -> None:
         raise ValueError("has a user of the Sentinels without a password", "write sentinel_password, too")
     if _PREFIX.fullmatch(given.get("prefix", _DEFAULT_PREFIX)) is None:
         raise ValueError("has a prefix that cannot be", "write 1 to 64 of letters, digits and . _ -")
-
-
-def _place(url: str) -> tuple[object, ...]:
-    """Hosts and ports or the socket, the master, the database and the prefix; TLS or not, it is the same one."""
-    parts = urlsplit(url)
-    hosts = frozenset((host.rstrip("."), port) for host, port in redis_hosts(parts))
-    named = {"": "", "sentinel": parts.path.strip("/").partition("/")[0]}.get(parts.scheme.partition("+")[2], "cluster")
-    prefix = dict(parse_qsl(parts.query)).get("prefix", _DEFAULT_PREFIX)
-    return hosts, parts.path if parts.scheme == "unix" else named, redis_database(parts), prefix
+    return given

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect
+from gateway.network.certificate import verifying_context
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, ExchangeSlot, ReadBuffer, closed, closing
@@ -84,23 +85,9 @@ def shows(context: ssl.SSLContext, chain: Path, key: Path) -> ssl.SSLContext:
 
 
 def client_tls(ca_file: str | None = None) -> ssl.SSLContext:
-    """Return a context that verifies agents by name, with TLS 1.2 or later. It costs milliseconds, so share it.
-
-    Unlike `ssl.create_default_context` it ignores the environment: SSL_CERT_FILE, SSL_CERT_DIR, SSLKEYLOGFILE (safety
-    K9).
-
-    Args:
-        ca_file: PEM file of the authorities to trust instead of the system's.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    """Return the context of connections to agents: `verifying_context`, which speaks HTTP/1.1."""
+    context = verifying_context(ca_file)
     context.set_alpn_protocols(["http/1.1"])
-    if ca_file is not None:
-        context.load_verify_locations(cafile=ca_file)
-        return context
-    system = ssl.get_default_verify_paths()
-    cafile = system.openssl_cafile if Path(system.openssl_cafile).is_file() else None
-    context.load_verify_locations(cafile=cafile, capath=system.openssl_capath)
     return context
 
 

@@ -14,7 +14,8 @@ from gateway.identity.jwks import KeySet, open_http
 from gateway.push.delivery import Deliverer, DeliveryResult, WebhookDelivery
 from gateway.push.ssrf import WebhookPolicy
 from gateway.push.webhook_pattern import read_pattern
-from gateway.tasks.redis_client import RedisAddress, RedisClient
+from gateway.tasks.redis_client import RedisClient
+from gateway.tasks.state_url import RedisAddress
 from gateway.telemetry.tls_failure import TlsFailure, kind, tls_failure
 from gateway.upstream.connection_pool import ConnectionPool, Origin, client_tls
 from gateway.upstream.grpc_channel import GrpcChannel

@@ -9,7 +9,8 @@ import pytest
 from gateway.a2a.fault import RateLimited, StateUnavailable
 from gateway.policy.limits import Limits, OverRate, Quota, RateLimitState
 from gateway.policy.token_bucket import PATIENCE, PAUSE, Bucket, Rate, SharedRates
-from gateway.tasks.redis_client import RedisAddress, RedisClient, Reply, read_address
+from gateway.tasks.redis_client import RedisClient, Reply
+from gateway.tasks.state_url import RedisAddress, read_redis
 from tests.policy.simulated import now, run
 from tests.support.redis_peer import until_up
 from tests.support.redis_server import RedisServer, needs_redis, redis_server
@@ -57,7 +58,7 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway(server: RedisServer, patience: float = PATIENT) -> AsyncIterator[Gateway]:
-    link = RedisClient(read_address(server.url))
+    link = RedisClient(read_redis(server.url))
     await link.open()
     try:
         yield Gateway(link, patience)

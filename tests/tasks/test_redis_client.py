@@ -13,7 +13,8 @@ import pytest
 from gateway.a2a.fault import StateUnavailable
 from gateway.tasks import redis_client
 from gateway.tasks.redis import RedisStore
-from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient, read_address
+from gateway.tasks.redis_client import LOG_EVERY, SCHEMA, RedisClient
+from gateway.tasks.state_url import read_redis
 from gateway.tasks.store import Note, RecordedOwners, StoreBroken
 from tests.support.redis_peer import RedisPeer, be_patient, friendly, until_up
 from tests.support.redis_server import needs_redis, redis_server
@@ -56,7 +57,7 @@ async def opened(url: str) -> AsyncIterator[RedisStore]:
 
 @asynccontextmanager
 async def linked(url: str, clock: Clock | None = None) -> AsyncIterator[RedisClient]:
-    client = RedisClient(read_address(url), clock=clock or Clock())
+    client = RedisClient(read_redis(url), clock=clock or Clock())
     await client.open()
     try:
         yield client
@@ -307,7 +308,7 @@ def test_a_name_that_nobody_answers_for_keeps_one_thread_at_most(monkeypatch: py
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
     async def main() -> None:
-        client = RedisClient(read_address("redis://cache.example:1"))
+        client = RedisClient(read_redis("redis://cache.example:1"))
         for _ in range(5):
             with pytest.raises(StateUnavailable) as refused:
                 await client.enter()
