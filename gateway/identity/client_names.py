@@ -209,15 +209,6 @@ _ByTexts: TypeAlias = dict[tuple[str, ...], list[tuple[ClientPattern, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _PatternMatch:
-    """A pattern that fits a name."""
-
-    pattern: ClientPattern
-    client: str
-    tenant: str
-
-
-@dataclass(frozen=True, slots=True)
 class ClientMatch:
     """The client of a certificate.
 
@@ -285,7 +276,7 @@ class Clients:
         for name in telling:
             fit = self._narrowest(name)
             if fit is not None:
-                found.setdefault((fit.client, fit.tenant), []).append(name)
+                found.setdefault(fit, []).append(name)
         if not found:
             shown = ", ".join(printable(name.subject) for name in telling[:_MOST_SHOWN])
             raise UnknownClient(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
@@ -298,24 +289,26 @@ class Clients:
         name = min(mine, key=lambda each: (KINDS.index(each.kind), each.text))
         return ClientMatch(client, tenant, name, entry.agents, entry.trusted)
 
-    def _narrowest(self, name: ClientName) -> _PatternMatch | None:
+    def _narrowest(self, name: ClientName) -> tuple[str, str] | None:
+        """Return the client and the tenant of the narrowest pattern that fits a name; None if none does."""
         fits = list(self._fits(name))
-        if len({(fit.client, fit.tenant) for fit in fits}) < 2:
-            return fits[0] if fits else None
-        for fit in fits:
-            if all(fit.pattern.is_narrower(other.pattern) for other in fits if other is not fit):
-                return fit
+        if len({of for _, of in fits}) < 2:
+            return fits[0][1] if fits else None
+        for pattern, of in fits:
+            if all(pattern.is_narrower(other) for other, _ in fits if other is not pattern):
+                return of
         raise UnknownClient(
-            f"{printable(name.subject)} matches several clients: {', '.join(fit.client for fit in fits)}"
+            f"{printable(name.subject)} matches several clients: {', '.join(client for _, (client, _) in fits)}"
         )
 
-    def _fits(self, name: ClientName) -> Iterator[_PatternMatch]:
+    def _fits(self, name: ClientName) -> Iterator[tuple[ClientPattern, tuple[str, str]]]:
+        """Yield the patterns that fit a name, each with its client and the tenant."""
         segments = name.segments
         for fixed, by_texts in self._by_shape.get((name.kind, len(segments)), {}).items():
             for pattern, client in by_texts.get(tuple(segments[number] for number in fixed), ()):
                 tenant = pattern.tenant_of(name)
                 if tenant is not None:
-                    yield _PatternMatch(pattern, client, tenant or self._clients[client].tenant or "")
+                    yield pattern, (client, tenant or self._clients[client].tenant or "")
 
 
 def is_spiffe(uri: str) -> bool:

@@ -14,7 +14,6 @@ never wait. `auth.verification` configures five minutes, ten seconds and a day.
 """
 
 import asyncio
-import ipaddress
 import logging
 import random
 import time
@@ -39,6 +38,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gateway.a2a.card_rewriting import TokenIssuer
 from gateway.identity.settings import Verification
+from gateway.network.address import is_loopback
 from gateway.telemetry.tls_failure import kind
 
 PATIENCE: Final = 2.0
@@ -501,7 +501,7 @@ class KeySet:
         if asked.scheme == "https":
             return
         # Only a local issuer may lead to local addresses.
-        local = _is_loopback(asked.host) and _is_loopback(httpx.URL(self._configured_url or self._issuer_url).host)
+        local = is_loopback(asked.host) and is_loopback(httpx.URL(self._configured_url or self._issuer_url).host)
         if asked.scheme != "http" or not local:
             raise KeySetInvalid("the address is neither https nor on loopback")
 
@@ -523,12 +523,3 @@ def _describe(error: Exception) -> str:
     if isinstance(error, KeySetInvalid):
         return str(error)
     return kind(error, connecting=isinstance(error, httpx.ConnectError))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

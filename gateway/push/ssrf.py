@@ -17,16 +17,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import idna
 
 from gateway.a2a.fault import PushDenied
+from gateway.network.address import Address, ip_of
 from gateway.push.webhook_pattern import WebhookPattern
-
-Address = IPv4Address | IPv6Address
 
 LONGEST_URL: Final = 2048
 _LONGEST_HOST: Final = 253
@@ -139,7 +138,7 @@ class WebhookPolicy:
             PushDenied: one may not.
             Unresolved: there is none, or the look-up took too long.
         """
-        if parse_address(target.host) is not None:
+        if ip_of(target.host) is not None:
             found: Sequence[str] = (target.host,)
         else:
             try:
@@ -152,7 +151,7 @@ class WebhookPolicy:
             raise PushDenied(_NOWHERE, detail=target.origin)
         is_allowed = is_dialable if target.free else is_public
         for text in found:
-            address = parse_address(text)
+            address = ip_of(text)
             if address is None or not is_allowed(address):
                 # One is enough: any of them may be dialled.
                 raise PushDenied(_NOWHERE, detail=target.origin)
@@ -206,7 +205,7 @@ def _host(text: str) -> str:
         PushDenied: it is none, or one that parsers read differently.
     """
     if text.startswith("["):
-        address = parse_address(text[1:-1])
+        address = ip_of(text[1:-1])
         if not isinstance(address, IPv6Address):
             raise PushDenied("the host of a webhook is no IPv6 address")
         if address.ipv4_mapped is not None:
@@ -223,7 +222,7 @@ def _host(text: str) -> str:
     host = text.lower()
     labels = host.split(".")
     if _NUMBER.fullmatch(labels[-1]):
-        if parse_address(host) is None:
+        if ip_of(host) is None:
             raise PushDenied("the host of a webhook that is a number must be an address as 192.0.2.1")
         return host
     if len(host) > _LONGEST_HOST or any(_LABEL.fullmatch(label) is None for label in labels):
@@ -244,14 +243,6 @@ def _climbs(path: str) -> bool:
 
 
 # ---- Addresses -------------------------------------------------------------------------------------------------------
-
-
-def parse_address(text: str) -> Address | None:
-    """Return the address in a text, by the strict spelling: dotted decimal without leading zeros, or RFC 4291."""
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
 
 
 def is_public(address: Address) -> bool:

@@ -4,8 +4,9 @@ A question takes the steps that traffic takes: the same parser reads the path, t
 is served, the path of a gRPC method (`/lf.a2a.v1.A2AService/SendMessage`) is asked as a gRPC client would.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -244,8 +245,13 @@ def explain(
             )
     else:
         rules = () if endpoint is None else endpoint.rules
-    skills = _Skills(table, ranking, endpoint, request, card=card)
-    candidates = tuple(skills.ranked(rule, _explained(table, rule, endpoint, request, verdict)) for rule in rules)
+    candidates = tuple(_explained(table, rule, endpoint, request, verdict) for rule in rules)
+    if endpoint is not None and endpoint.skills:
+        ranked_for = cache(lambda skill: list(ranking.ranked(skill, endpoint.agents)))
+        candidates = tuple(
+            _with_rank(table, endpoint, request, each, ranked_for=ranked_for, absence=ranking.absence, card=card)
+            for each in candidates
+        )
     masked = table.masked(verdict, request.principal)
     return Verdict(masked.route, masked.fault, masked.rule, (*candidates, *beside))
 
@@ -268,56 +274,50 @@ def _explained(
     return Candidate(rule, taken=False, why=_lost(rule, endpoint, request, verdict))
 
 
-class _Skills:
-    """Explains rules that ask for a skill by the rank of their agents.
+def _with_rank(
+    table: Table,
+    endpoint: Endpoint,
+    request: RoutingInput,
+    candidate: Candidate,
+    *,
+    ranked_for: Callable[[str], list[Ranked]],
+    absence: Callable[[str, str], str],
+    card: bool,
+) -> Candidate:
+    """Return a candidate with the rank of its agent, where its rule asks for a skill that the request names.
 
     Args:
         request: With the best agents.
-        card: The request reads a card.
+        ranked_for: Returns the agents of the endpoint that have a skill.
+        absence: As `Ranking.absence`.
     """
-
-    def __init__(
-        self, table: Table, ranking: Ranking, endpoint: Endpoint | None, request: RoutingInput, *, card: bool
-    ) -> None:
-        self._table = table
-        self._ranking = ranking
-        self._endpoint = endpoint
-        self._request = request
-        self._card = card
-        self._found: dict[str, list[Ranked]] = {}
-
-    def ranked(self, rule: Rule, candidate: Candidate) -> Candidate:
-        """Return the candidate with the rank of its agent, where its rule asks for a skill that the request names."""
-        endpoint, request = self._endpoint, self._request
-        if endpoint is None or not rule.by_skill or (rule.host, rule.path) != (endpoint.host, endpoint.path):
-            return candidate
-        wanted = {request.skill if each[1] is None else str(each[1]) for each in rule.conditions if each[0] == "skill"}
-        if len(wanted) > 1 or unmet(rule, request, skills=False) is not None:
-            return candidate
-        skill = next(iter(wanted)) or ""
-        ranked = self._ranked(endpoint, skill)
-        own = next((each for each in ranked if each.agent == rule.agent), None)
-        if own is None:
-            return replace(candidate, why=self._ranking.absence(rule.agent, skill))
-        score = {**own.parts(), "skill": skill, "rank": ranked.index(own) + 1, "up": not own.trouble}
-        if candidate.taken:
-            return replace(candidate, why=f"is the best for the skill {skill!r} ({own})", score=score)
-        if self._table.skill_route(endpoint, request, rule.agent, skill, card=self._card) is None:
-            who = "a stranger" if request.principal is None else "the caller"
-            return replace(candidate, why=f"has the skill {skill!r} ({own}), but {who} may not call it", score=score)
-        if own.trouble:
-            return replace(candidate, why=f"has the skill {skill!r} ({own}), but is not up: {own.trouble}", score=score)
-        best = (request.best or {}).get(skill)
-        if best in (None, rule.agent):
-            return replace(candidate, score=score)
-        first = next(each for each in ranked if each.agent == best)
-        tie = "; they tie, and the name decides" if own.parts() == first.parts() else ""
-        return replace(candidate, why=f"has the skill {skill!r} ({own}), after {best!r} ({first}){tie}", score=score)
-
-    def _ranked(self, endpoint: Endpoint, skill: str) -> list[Ranked]:
-        if skill not in self._found:
-            self._found[skill] = list(self._ranking.ranked(skill, endpoint.agents))
-        return self._found[skill]
+    rule = candidate.rule
+    if not rule.by_skill or (rule.host, rule.path) != (endpoint.host, endpoint.path):
+        return candidate
+    wanted = {request.skill if each[1] is None else str(each[1]) for each in rule.conditions if each[0] == "skill"}
+    if len(wanted) > 1 or unmet(rule, request, skills=False) is not None:
+        return candidate
+    skill = next(iter(wanted)) or ""
+    ranked = ranked_for(skill)
+    own = next((each for each in ranked if each.agent == rule.agent), None)
+    if own is None:
+        return replace(candidate, why=absence(rule.agent, skill))
+    candidate = replace(
+        candidate, score={**own.parts(), "skill": skill, "rank": ranked.index(own) + 1, "up": not own.trouble}
+    )
+    if candidate.taken:
+        return replace(candidate, why=f"is the best for the skill {skill!r} ({own})")
+    if table.skill_route(endpoint, request, rule.agent, skill, card=card) is None:
+        who = "a stranger" if request.principal is None else "the caller"
+        return replace(candidate, why=f"has the skill {skill!r} ({own}), but {who} may not call it")
+    if own.trouble:
+        return replace(candidate, why=f"has the skill {skill!r} ({own}), but is not up: {own.trouble}")
+    best = (request.best or {}).get(skill)
+    if best in (None, rule.agent):
+        return candidate
+    first = next(each for each in ranked if each.agent == best)
+    tie = "; they tie, and the name decides" if own.parts() == first.parts() else ""
+    return replace(candidate, why=f"has the skill {skill!r} ({own}), after {best!r} ({first}){tie}")
 
 
 def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput) -> str:

@@ -91,68 +91,49 @@ def choose(
             down.
         partner: The agent of the context that the request goes on in: it answers while it is up.
     """
-    asked = _Asked(table, ranking, endpoint, request, card=card)
+    principal, agents = request.principal, _within_reach(table, endpoint, request.principal)
+
+    def route_of(agent: str, skill: str) -> Route | None:
+        return table.skill_route(endpoint, request, agent, skill, card=card)
+
+    def answers(ranked: Ranked, skill: str) -> bool:
+        route = route_of(ranked.agent, skill)
+        if route is None or route.backend != ranked.backend:
+            return False
+        return ranked.is_open or (principal is not None and table.may_call(principal, ranked.agent))
+
     best: dict[str, str] = {}
     unavailable = False
-    for each in endpoint.skills:
-        skill = request.skill if each is None else each
+    for named in endpoint.skills:
+        skill = request.skill if named is None else named
         if skill is None:
             continue
-        if maker and table.skill_route(endpoint, request, maker, skill, card=card) is not None:
+        if maker and route_of(maker, skill) is not None:
             best[skill] = maker
             continue
-        up, down = asked.best(skill, partner)
+        up, down = _best((each for each in ranking.ranked(skill, agents) if answers(each, skill)), partner)
         if up or (card and down):
             best[skill] = up or down
-        elif down or asked.is_unread(skill):
+        elif down or any(route_of(agent, skill) is not None for agent in ranking.unread(agents)):
             unavailable = True
     return replace(request, best=best, unavailable=unavailable and not best)
 
 
-class _Asked:
-    """One request at one endpoint."""
+def _best(found: Iterator[Ranked], partner: str) -> tuple[str, str]:
+    """Return the best agent that is up, and the best one that is not; each may be empty.
 
-    def __init__(
-        self, table: Table, ranking: Ranking, endpoint: Endpoint, request: RoutingInput, *, card: bool
-    ) -> None:
-        self._table = table
-        self._ranking = ranking
-        self._endpoint = endpoint
-        self._request = request
-        self._card = card
-        self._agents = _within_reach(table, endpoint, request.principal)
-
-    def best(self, skill: str, partner: str) -> tuple[str, str]:
-        """Return the best agent for a skill that is up, and the best one that is not; each may be empty.
-
-        Args:
-            partner: It comes before all others while it is up; or empty.
-        """
-        up = down = ""
-        for ranked in self._ranking.ranked(skill, self._agents):
-            if not self._answers(ranked, skill):
-                continue
-            if ranked.trouble:
-                down = down or ranked.agent
-            elif not partner or ranked.agent == partner:
-                return ranked.agent, down
-            else:
-                up = up or ranked.agent
-        return up, down
-
-    def is_unread(self, skill: str) -> bool:
-        """Return whether an agent within reach may have the skill on a card that is still being read."""
-        unread = self._ranking.unread(self._agents)
-        return any(self._route(agent, skill) is not None for agent in unread)
-
-    def _answers(self, ranked: Ranked, skill: str) -> bool:
-        route, principal = self._route(ranked.agent, skill), self._request.principal
-        if route is None or route.backend != ranked.backend:
-            return False
-        return ranked.is_open or (principal is not None and self._table.may_call(principal, ranked.agent))
-
-    def _route(self, agent: str, skill: str) -> Route | None:
-        return self._table.skill_route(self._endpoint, self._request, agent, skill, card=self._card)
+    Args:
+        partner: It comes before all others while it is up; or empty.
+    """
+    up = down = ""
+    for ranked in found:
+        if ranked.trouble:
+            down = down or ranked.agent
+        elif not partner or ranked.agent == partner:
+            return ranked.agent, down
+        else:
+            up = up or ranked.agent
+    return up, down
 
 
 def _within_reach(table: Table, endpoint: Endpoint, principal: Principal | None) -> Collection[str]:

@@ -16,7 +16,9 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -83,7 +85,9 @@ class RedisStore:
         self._named = address.named
         self._tasks, self._contexts, *_ = self._shared = tuple(map(address.named, scripts.SHARED))
         self._notes = tuple(map(address.named, scripts.NOTES))
-        self._tenants: dict[str, tuple[bytes, ...]] = {}
+        self._own_keys = lru_cache(_MOST_KEYS)(
+            lambda tenant: tuple(address.named(word, tenant) for word in scripts.OF_TENANT)
+        )
 
     async def open(self) -> None:
         """As `Store.open`."""
@@ -130,21 +134,21 @@ class RedisStore:
 
     async def open_tasks(self, tenant: str) -> int:
         """As `Store.open_tasks`."""
-        return _as(int, await self.client.ask("ZCARD", self._keys(tenant)[len(scripts.SHARED)]))
+        return _as(int, await self.client.ask("ZCARD", self._own_keys(tenant)[0]))
 
     async def open_by_scope(self) -> dict[tuple[str, str], int]:
         """As `Store.open_by_scope`."""
         found: Counter[tuple[str, str]] = Counter()
         async for tenants in self._scan("SSCAN", self._named("tenants")):
             for tenant in map(bytes.decode, tenants):
-                async for page in self._scan("ZSCAN", self._keys(tenant)[len(scripts.SHARED)]):
+                async for page in self._scan("ZSCAN", self._own_keys(tenant)[0]):
                     found.update((tenant, _split(name.decode())[0]) for name, _ in page)
         return found
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """As `Store.count`."""
         field = _closed(scope) + _closed(owner.principal) + context
-        found = await self.client.ask("HGET", self._keys(owner.tenant)[-1], field.encode())
+        found = await self.client.ask("HGET", self._own_keys(owner.tenant)[-1], field.encode())
         return int(_as(bytes, found)) if found is not None else 0
 
     # ---- Notes -----------------------------------------------------------------------------------------------------
@@ -213,7 +217,7 @@ class RedisStore:
         held = dict.fromkeys(notes, (0, 0, 0))
         async for tenants in self._scan("SSCAN", self._named("tenants")):
             for tenant in map(bytes.decode, tenants):
-                is_open, ended, contexts, _ = self._keys(tenant)[len(scripts.SHARED) :]
+                is_open, ended, contexts, _ = self._own_keys(tenant)
                 sizes = [_as(int, await self.client.ask("ZCARD", key)) for key in (is_open, ended, contexts)]
                 held[tenant] = (sizes[0], sizes[1], sizes[2])
         return [
@@ -240,10 +244,17 @@ class RedisStore:
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
-        by_tenant: dict[str, list[_RowArguments]] = {}
+        by_tenant: dict[str, list[tuple[str, str, bool, tuple[object, ...]]]] = {}
         for row in rows:
-            if (told := _arguments_of(row)) is not None:
-                by_tenant.setdefault(told[0], []).append(told[1])
+            if (task := row.task) is not None:
+                owner, rest = task.owner, (_short(task.context), *msgspec.structs.astuple(task)[2:])
+            elif row.context is not None:
+                owner, rest = row.context, (row.seen,)
+            else:
+                continue
+            if _short(row.id):
+                entry = (_closed(row.scope), row.id, task is not None, (owner.tenant, owner.principal, *rest))
+                by_tenant.setdefault(owner.tenant, []).append(entry)
         written = 0
         for tenant, entries in by_tenant.items():
             for few in _slices(entries, _AT_ONCE):
@@ -261,16 +272,7 @@ class RedisStore:
 
     def _keys(self, *tenants: str) -> tuple[bytes, ...]:
         """Return the keys of the scripts on tasks."""
-        if len(tenants) > 1:
-            return (*self._shared, *(key for tenant in tenants for key in self._keys(tenant)[len(scripts.SHARED) :]))
-        (tenant,) = tenants
-        keys = self._tenants.get(tenant)
-        if keys is None:
-            if len(self._tenants) >= _MOST_KEYS:
-                self._tenants.clear()
-            own = (self._named(word, tenant) for word in scripts.OF_TENANT)
-            keys = self._tenants[tenant] = (*self._shared, *own)
-        return keys
+        return (*self._shared, *chain.from_iterable(map(self._own_keys, tenants)))
 
     async def _run(self, script: str, keys: Sequence[bytes], told: Sequence[object]) -> Reply:
         return await self.client.run(script, keys, (_pack(told),))
@@ -300,18 +302,7 @@ class RedisStore:
 # ---- Entries as Redis has them ---------------------------------------------------------------------------------------
 
 
-class _Kept(msgspec.Struct, array_like=True, frozen=True):
-    tenant: str
-    principal: str
-    context: str
-    state: str
-    replica: str
-    dialect: str
-    made: int
-    seen: int
-
-
-_task = msgspec.msgpack.Decoder(_Kept)
+_task = msgspec.msgpack.Decoder(tuple[str, str, str, str, str, str, int, int])
 _context = msgspec.msgpack.Decoder(tuple[str, str, int])
 _meta = msgspec.msgpack.Decoder(tuple[str, str, int, int])
 _owners = msgspec.msgpack.Decoder(tuple[tuple[str, str] | bool, tuple[str, str] | bool])
@@ -358,9 +349,8 @@ def _micros(seconds: float) -> int:
 
 def _read_task(reply: Reply) -> Task:
     """Return the task that a hash holds."""
-    kept = _decoded(_task, reply)
-    owner = Owner(kept.tenant, kept.principal)
-    return Task(owner, kept.context, kept.state, kept.replica, kept.dialect, kept.made, kept.seen)
+    tenant, principal, context, state, replica, dialect, made, seen = _decoded(_task, reply)
+    return Task(Owner(tenant, principal), context, state, replica, dialect, made, seen)
 
 
 def _read_context(reply: Reply) -> tuple[Owner, int]:
@@ -377,24 +367,6 @@ def _read_row(name: str, reply: Reply) -> Row:
         return Row(scope, id_, task=task, seen=task.seen)
     owner, seen = _read_context(reply)
     return Row(scope, id_, context=owner, seen=seen)
-
-
-_RowArguments: TypeAlias = tuple[str, str, bool, tuple[object, ...]]
-"""The arguments of `PUT_ROWS` for a row: its scope and id, whether it is a task, and the fields of its hash."""
-
-
-def _arguments_of(row: Row) -> tuple[str, _RowArguments] | None:
-    """Return the tenant of a row and the arguments of `PUT_ROWS`; None for one that cannot be kept."""
-    task, owner = row.task, row.context
-    if not _short(row.id):
-        return None
-    if task is not None:
-        owner = task.owner
-        details = (_short(task.context), task.state, task.replica, task.dialect, task.made, task.seen)
-        return owner.tenant, (_closed(row.scope), row.id, True, (owner.tenant, owner.principal, *details))
-    if owner is not None:
-        return owner.tenant, (_closed(row.scope), row.id, False, (owner.tenant, owner.principal, row.seen))
-    return None
 
 
 # ---- Notes ---------------------------------------------------------------------------------------------------------
