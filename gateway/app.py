@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from gateway import __version__
 from gateway.a2a.card import CardInvalid
@@ -61,6 +61,8 @@ _WARM_UP = 3.0
 """Seconds that a new snapshot waits for its cards and keys before the swap."""
 _MOST_CHANGES = 100
 """Changes in one audit event."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger("gateway")
 
@@ -594,38 +596,28 @@ def _open_access(config: Config, marks: Marks, output: BinaryIO) -> AccessLog:
     """
     written, path = config.observe.log, effective.access_log(config, marks)
     if path is not None:
-        try:
-            output = cast("BinaryIO", RotatedFile(path))  # It is only written to.
-        except OSError as error:
-            fact = f"the access log {path} cannot be written: {error.strerror}"
-            raise _unwritable(fact, ("observe", "log", "file"), marks) from error
+        file = _opened(RotatedFile, path, "access", ("observe", "log", "file"), marks)
+        output = cast("BinaryIO", file)  # It is only written to.
     return AccessLog(output, form=form_of(written.format, output), streams=written.streams)
 
 
-def _unwritable(fact: str, at: KeyPath, marks: Marks, instead: str = "") -> StartFailed:
-    remedy = f"let the gateway write there, or name a file where it may{instead}"
-    return StartFailed(Problem(marks.place(at), at, fact, remedy).as_text())
-
-
 def _open_audit(config: Config, marks: Marks, output: BinaryIO) -> AuditLog:
-    """Return the audit log.
-
-    Args:
-        output: Standard output; workers share theirs.
-
-    Raises:
-        StartFailed: Its file cannot be written.
-    """
+    """Return the audit log; as `_open_access`."""
     path = effective.audit(config, marks)
-    if path == effective.STANDARD_OUTPUT:
-        return AuditLog(output)
-    if path is None:
-        return AuditLog()
+    if path is None or path == effective.STANDARD_OUTPUT:
+        return AuditLog(None if path is None else output)
+    return _opened(AuditLog.open, path, "audit", ("observe", "audit"), marks, instead="; - is standard output")
+
+
+def _opened(
+    open_file: Callable[[Path], T], path: Path, log_name: str, at: KeyPath, marks: Marks, *, instead: str = ""
+) -> T:
     try:
-        return AuditLog.open(path)
+        return open_file(path)
     except OSError as error:
-        fact = f"the audit log {path} cannot be written: {error.strerror}"
-        raise _unwritable(fact, ("observe", "audit"), marks, "; - is standard output") from error
+        fact = f"the {log_name} log {path} cannot be written: {error.strerror}"
+        remedy = f"let the gateway write there, or name a file where it may{instead}"
+        raise StartFailed(Problem(marks.place(at), at, fact, remedy).as_text()) from error
 
 
 def _shared_rates(store: Store) -> SharedRates | None:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, Self
 
 import yaml
 from starlette.types import Receive, Scope, Send
@@ -26,7 +26,6 @@ from gateway.config.check import Examined, examine, examine_again
 from gateway.config.model import Config
 from gateway.config.problem import as_text
 from gateway.config.yaml import Marks
-from gateway.listener.asgi import AsgiListener
 from gateway.listener.server import ListenFailed
 from gateway.reload import ConfigurationOrigin
 
@@ -75,7 +74,8 @@ class GatewayApp:
     ) -> None:
         self._read = read
         self._access_stream = access_stream
-        self._running: _Running | None = None
+        self._gateway: Gateway | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._starting: asyncio.Lock | None = None
 
     @property
@@ -85,15 +85,15 @@ class GatewayApp:
         Raises:
             RuntimeError: It was not started.
         """
-        if self._running is None:
+        if self._gateway is None:
             raise RuntimeError("the gateway was not started")
-        return self._running.gateway
+        return self._gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or the lifespan of the server; a WebSocket is refused."""
         if scope["type"] == "http":
-            running = await self._started()
-            await running.listener(scope, receive, send)
+            gateway = await self._started()
+            await gateway.asgi(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "websocket":
@@ -117,10 +117,10 @@ class GatewayApp:
 
     async def aclose(self) -> None:
         """Drain and stop: calls in progress end within `gateway.drain.timeout`."""
-        running, self._running = self._running, None
-        if running is not None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
             # The server has stopped accepting, so that no balancer needs time.
-            await running.gateway.stop(asyncio.Event(), delay=0.0)
+            await gateway.stop(asyncio.Event(), delay=0.0)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -134,34 +134,25 @@ class GatewayApp:
         await self.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _started(self) -> "_Running":
+    async def _started(self) -> Gateway:
         loop = asyncio.get_running_loop()
-        running = self._running
-        if running is not None and running.loop is loop:
-            return running
-        if self._starting is None or (running is not None and running.loop.is_closed()):
+        if self._gateway is not None and self._loop is loop:
+            return self._gateway
+        if self._starting is None or (self._loop is not None and self._loop.is_closed()):
             self._starting = asyncio.Lock()
         async with self._starting:
-            if self._running is None or self._running.loop is not loop:
-                self._running = await self._start(loop)
-            return self._running
+            if self._gateway is None or self._loop is not loop:
+                self._gateway, self._loop = await self._start(), loop
+            return self._gateway
 
-    async def _start(self, loop: asyncio.AbstractEventLoop) -> "_Running":
+    async def _start(self) -> Gateway:
         examined, origin = self._read()
         for problem in examined.problems:
             logger.warning("%s: %s", problem.place, problem.fact)
         stream = self._access_stream or sys.stdout.buffer
         gateway = Gateway(examined, access_stream=stream, origin=origin, over_http=False)
         await gateway.start()
-        return _Running(gateway, gateway.asgi, loop)
-
-
-class _Running(NamedTuple):
-    """A gateway that was started, its listener, and its event loop."""
-
-    gateway: Gateway
-    listener: AsgiListener
-    loop: asyncio.AbstractEventLoop
+        return gateway
 
 
 def _examined(config: Configuration) -> tuple[Examined, ConfigurationOrigin | None]:

@@ -16,6 +16,7 @@ used changes none of them. A shared resource runs once and is closed once, by it
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from gateway.background import Background
@@ -26,17 +27,15 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 logger = logging.getLogger("gateway")
 
 
+@dataclass(slots=True, eq=False)
 class _Held:
-    __slots__ = ("close", "lingers", "made_of", "retire", "task", "value", "work")
-
-    def __init__(self, value: object, made_of: object) -> None:
-        self.value = value
-        self.made_of = made_of
-        self.work: tuple[str, Work] | None = None
-        self.close: Work | None = None
-        self.retire: Callable[[], None] | None = None
-        self.lingers = True
-        self.task: asyncio.Task[None] | None = None
+    value: object
+    made_of: object
+    work: tuple[str, Work] | None = None
+    close: Work | None = None
+    retire: Callable[[], None] | None = None
+    lingers: bool = True
+    task: asyncio.Task[None] | None = None
 
 
 class Resources:

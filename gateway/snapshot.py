@@ -201,7 +201,8 @@ class Snapshot:
         tenants = _labelled(config)
         routes = routing_table(config, examined.marks)
         grpc = GrpcPlace(public_grpc, routes.grpc_address, routes.written) if public_grpc else None
-        card_keys = _CardKeys(config, ledger, resources)
+        card_keys: dict[str | None, SigningKeys] = {}
+        keys_of = partial(_keys_of, card_keys, config, ledger, resources)
         builder = BackendFactory(
             examined,
             metrics,
@@ -211,7 +212,7 @@ class Snapshot:
             trust=trust,
             ledger=ledger,
             resources=resources,
-            card_keys=card_keys.of,
+            card_keys=keys_of,
         )
         backends: dict[str, Backend] = {}
         for name, agent in config.agents.items():
@@ -237,8 +238,8 @@ class Snapshot:
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             resources=resources,
             skill_affinity=resources.acquire(("skill affinity",), ledger, lambda: SkillAffinity(ledger)),
-            sign_in_cards=SignedCards(card_keys.of(None), public.key_set),
-            card_keys=tuple(card_keys.used.values()),
+            sign_in_cards=SignedCards(keys_of(None), public.key_set),
+            card_keys=tuple(card_keys.values()),
             identity_headers=_identity_headers(config),
             labelled=tenants,
             expiries=_expiries(config, examined.marks),
@@ -352,40 +353,6 @@ class Snapshot:
         )
 
 
-class _CardKeys:
-    """The keys that sign the cards of a configuration.
-
-    Attributes:
-        used: Each key, or ring of keys, once: by its `kid`, or None for those that the gateway makes.
-    """
-
-    def __init__(self, config: Config, ledger: Ledger, resources: Resources) -> None:
-        self._config = config
-        self._ledger = ledger
-        self._resources = resources
-        self.used: dict[str | None, SigningKeys] = {}
-
-    def of(self, agent: Agent | None) -> SigningKeys | None:
-        """Return the keys that sign an agent's cards, or those of `defaults`; None if they are not signed."""
-        written = effective.card_sign(self._config, agent)
-        if written is None:
-            return None
-        keys = self.used.get(written.kid)
-        if keys is None:
-            if written.key is None or written.kid is None:
-                keys = self._made()
-            else:
-                keys = OwnKey(signing_key(written.key.get_secret_value()), written.kid)
-            self.used[written.kid] = keys
-        return keys
-
-    def _made(self) -> SigningKeys:
-        ledger = self._ledger
-        wall = time.time  # noqa: TID251 - keys begin to sign at a date
-        # Shared, because the store may not answer when the next snapshot needs them.
-        return self._resources.acquire(("card keys",), ledger.store, lambda: KeyRing(ledger.store, CARDS, wall=wall))
-
-
 class DrainingSnapshots:
     """Closes each replaced snapshot after its last call.
 
@@ -421,6 +388,29 @@ class DrainingSnapshots:
         # Two steps that each take some milliseconds with many agents: others are served in between.
         await asyncio.sleep(0)
         self._closed()
+
+
+def _keys_of(
+    used: dict[str | None, SigningKeys], config: Config, ledger: Ledger, resources: Resources, agent: Agent | None
+) -> SigningKeys | None:
+    """Return the keys that sign an agent's cards, or those of `defaults`; None if they are not signed.
+
+    Args:
+        used: Each key, or ring of keys, once: by its `kid`, or None for those that the gateway makes.
+    """
+    written = effective.card_sign(config, agent)
+    if written is None:
+        return None
+    if written.kid not in used:
+        if written.key is None or written.kid is None:
+            wall = time.time  # noqa: TID251 - keys begin to sign at a date
+            # Shared, because the store may not answer when the next snapshot needs them.
+            used[written.kid] = resources.acquire(
+                ("card keys",), ledger.store, lambda: KeyRing(ledger.store, CARDS, wall=wall)
+            )
+        else:
+            used[written.kid] = OwnKey(signing_key(written.key.get_secret_value()), written.kid)
+    return used[written.kid]
 
 
 def _is_up(replica: Replica) -> bool:

@@ -107,6 +107,20 @@ class Orders(NamedTuple):
         return Orders(newer.level, newer.level_since, self.drains or other.drains)
 
 
+class WorkerState(NamedTuple):
+    """The state of a worker, which it reports to the supervisor, and the supervisor to the other workers.
+
+    Attributes:
+        is_serving: Whether it serves requests.
+        last_reload: Its last reload, or its start.
+        orders: The orders that it obeys.
+    """
+
+    is_serving: bool
+    last_reload: ReloadOrder
+    orders: Orders
+
+
 class Worker(Process):
     """One worker: first the methods for its own process, then those for the supervisor.
 
@@ -135,15 +149,12 @@ class Worker(Process):
         self.processes = config.workers
         self.sockets = sockets
         self.metrics = metrics
-        self.is_serving = False
-        self.last_reload = ReloadOrder(time.monotonic(), _STARTED, text_hash)
-        self.orders = orders
+        self.state = WorkerState(False, ReloadOrder(time.monotonic(), _STARTED, text_hash), orders)
         self._obey: Callable[[Orders], None] = lambda _orders: None
         self._serve = serve
         self._supervisor = os.getpid()
-        self._others: dict[int, ReloadOrder] = {}
-        self._confirmed: dict[int, Orders] = {}
-        self._began = time.monotonic()
+        self._others: dict[int, WorkerState] = {}
+        self.began = time.monotonic()
         self._unanswered = 0
 
     def target(self, _sockets: list[socket.socket] | None = None) -> None:
@@ -170,63 +181,62 @@ class Worker(Process):
 
     def pong(self) -> None:
         """Answer one ping."""
-        self._others, self._confirmed, ordered = self.child_conn.recv()
+        self._others, ordered = self.child_conn.recv()
         self._others.pop(os.getpid(), None)
-        self._confirmed.pop(os.getpid(), None)
-        ordered = self.orders.merged(ordered)
-        if ordered != self.orders:
-            self.orders = ordered
+        ordered = self.state.orders.merged(ordered)
+        if ordered != self.state.orders:
             self._obey(ordered)
-        self._report()
+        self._report(orders=ordered)
 
     def follow(self, obey: Callable[[Orders], None]) -> None:
         """Pass on the orders that hold, and those that come."""
         self._obey = obey
-        obey(self.orders)
+        obey(self.state.orders)
 
     async def spread(self, orders: Orders) -> int:
         """Give an order to all workers; return the number of others that have not confirmed it in time."""
-        orders = self.orders = self.orders.merged(orders)
-        self._report()
+        orders = self.state.orders.merged(orders)
+        self._report(orders=orders)
         others = self.processes - 1
         done = 0
         with suppress(TimeoutError):
             async with asyncio.timeout(_SPREAD):
                 while done < others:
                     await asyncio.sleep(0.02)
-                    done = sum(each.merged(orders) == each for each in self._confirmed.values())
+                    done = sum(each.orders.merged(orders) == each.orders for each in self._others.values())
         return others - done
 
     def ready(self) -> None:
         """Report to the supervisor that requests are served."""
-        self.is_serving = True
-        self._report()
+        self._report(is_serving=True)
 
     def reloaded(self, report: ReloadReport) -> None:
         """Report the outcome of a reload to the supervisor."""
-        self.last_reload = ReloadOrder(report.began, report.result.value, report.text_hash, report.why or None)
-        self._report()
+        last = ReloadOrder(report.began, report.result.value, report.text_hash, report.why or None)
+        self._report(last_reload=last)
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload all workers; return the results of the others, and the number without an answer in time."""
         since = time.monotonic()
         if os.getppid() == self._supervisor:
             os.kill(self._supervisor, signal.SIGHUP)
-        fresh: dict[int, ReloadOrder] = {}
+        workers: list[dict[str, Any]] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(_RELOAD):
-                while len(fresh) < self.processes - 1:
+                while len(workers) < self.processes - 1:
                     await asyncio.sleep(0.02)
-                    fresh = {pid: last for pid, last in self._others.items() if last.began >= since}
-        workers = [
-            {"pid": pid, "result": last.result, "hash": last.hash, "error": last.error} for pid, last in fresh.items()
-        ]
+                    workers = [
+                        {"pid": pid, "result": last.result, "hash": last.hash, "error": last.error}
+                        for pid, (_, last, _) in self._others.items()
+                        if last.began >= since
+                    ]
         return {"workers": workers, "unheard": self.processes - 1 - len(workers)}
 
-    def _report(self) -> None:
+    def _report(self, **changes: Any) -> None:  # noqa: ANN401 - fields of the state
+        self.state = self.state._replace(**changes)
         # The supervisor may be gone.
         with suppress(OSError):
-            self.child_conn.send((self.is_serving, self.last_reload, self.orders))
+            self.child_conn.send(self.state)
 
     # ---- In the supervisor -----------------------------------------------------------------------------------------
 
@@ -242,11 +252,6 @@ class Worker(Process):
         """Return whether its process runs."""
         return self.process.is_alive()
 
-    @property
-    def ended_early(self) -> bool:
-        """Return whether its process was started within the last half second."""
-        return time.monotonic() - self._began < _AGAIN
-
     def send_signal(self, number: int) -> None:
         """Send a signal to the worker, if it runs."""
         if self.runs and self.pid is not None:
@@ -256,14 +261,14 @@ class Worker(Process):
         """Read the messages of the worker."""
         with suppress(OSError, EOFError):
             while self.parent_conn.poll():
-                self.is_serving, self.last_reload, self.orders = self.parent_conn.recv()
+                self.state = self.parent_conn.recv()
                 self._unanswered = 0
 
-    def send_ping(self, reloads: dict[int, ReloadOrder], confirmed: dict[int, Orders], orders: Orders) -> bool:
+    def send_ping(self, states: dict[int, WorkerState], orders: Orders) -> bool:
         """Ping the worker unless a ping is unanswered; return whether it hangs."""
         if not self._unanswered:
             with suppress(OSError):
-                self.parent_conn.send((reloads, confirmed, orders))
+                self.parent_conn.send((states, orders))
         # Pings are counted, not seconds: in a container that was paused the supervisor stood still as well.
         self._unanswered += 1
         return self._unanswered > _HANGS_AFTER / _PING
@@ -304,8 +309,7 @@ class Workers(Multiprocess):
         self._folder = Path(tempfile.mkdtemp(prefix="a2a-gateway-"))
         self._metrics = WorkerMetrics(self._folder)
         self._notifier = Notifier(os.environ)
-        self._reloads: dict[int, ReloadOrder] = {}
-        self._confirmed: dict[int, Orders] = {}
+        self._states: dict[int, WorkerState] = {}
         self._orders = Orders()
         self._ping_at = 0.0
         self._has_served = False
@@ -344,19 +348,19 @@ class Workers(Multiprocess):
         """Ping the workers, and replace those that have ended or hang."""
         # First, so that the last messages of an ended worker are known when it is replaced.
         ended = [index for index, worker in enumerate(self.processes) if not worker.runs]
-        self._receive()
-        before, self._reloads = self._reloads, {each.pid or 0: each.last_reload for each in self.processes}
-        if self._reloads != before:
+        for worker in self.processes:
+            worker.receive()
+        before, self._states = self._states, {each.pid or 0: each.state for each in self.processes}
+        if self._states != before:
             self._follow()
-        confirmed, self._confirmed = self._confirmed, {each.pid or 0: each.orders for each in self.processes}
-        for each in self._confirmed.values():
-            self._orders = self._orders.merged(each)
+        for state in self._states.values():
+            self._orders = self._orders.merged(state.orders)
         if self._orders.level is not None and self._orders.level != log.current_level():
             log.set_level(self._orders.level)
-        if self._reloads != before or self._confirmed != confirmed or time.monotonic() >= self._ping_at:
+        if self._states != before or time.monotonic() >= self._ping_at:
             self._ping_at = time.monotonic() + _PING
             for worker in self.processes:
-                if worker.send_ping(self._reloads, self._confirmed, self._orders):
+                if worker.send_ping(self._states, self._orders):
                     pid = worker.pid
                     logger.error("worker %d answered no ping for %d s and is killed", pid, _HANGS_AFTER)
                     worker.process.kill()
@@ -376,7 +380,8 @@ class Workers(Multiprocess):
         """Wait until all workers have ended."""
         while any(worker.runs for worker in self.processes):
             self._wait()
-            self._receive()
+            for worker in self.processes:
+                worker.receive()
             self._notifier.alive()
             if time.monotonic() >= self._kill_at:
                 self._pass_on(signal.SIGKILL)
@@ -410,10 +415,6 @@ class Workers(Multiprocess):
         wait([*(each.parent_conn for each in running), *(each.process.sentinel for each in running)], _TICK)
         self.handle_signals()
 
-    def _receive(self) -> None:
-        for worker in self.processes:
-            worker.receive()
-
     def _pass_on(self, number: int) -> None:
         for worker in self.processes:
             worker.send_signal(number)
@@ -443,7 +444,7 @@ class Workers(Multiprocess):
             logger.error("a worker failed to start: exit code %d", code)
             self.exit_code = code if code > 0 else 1
             self.should_exit.set()
-        elif not worker.ended_early:
+        elif time.monotonic() - worker.began >= _AGAIN:
             logger.error("worker %d ended (exit code %d) and is replaced", worker.pid, code)
             worker.kill()  # closes its pipe
             try:
@@ -454,8 +455,8 @@ class Workers(Multiprocess):
 
     def _follow(self) -> None:
         """Read a configuration that a worker has applied, for workers that start later."""
-        applied = [each.began for each in self._reloads.values() if each.result == ReloadResult.APPLIED]
-        newer = [began for began in applied if began > self._read_at]
+        reloads = [state.last_reload for state in self._states.values()]
+        newer = [each.began for each in reloads if each.result == ReloadResult.APPLIED and each.began > self._read_at]
         if not newer:
             return
         self._read_at = time.monotonic()
@@ -467,19 +468,19 @@ class Workers(Multiprocess):
             has_store = effective.keeps_state(running)
             self._examined, _ = usable(running, examined, has_store=has_store, processes=self.processes_num)
         for worker in self.processes:
-            start = worker.last_reload
+            start = worker.state.last_reload
             if start.result == _STARTED and start.began > min(newer) and start.hash != self._examined.text_hash:
                 # It was forked after that reload began, with the configuration of before.
                 worker.send_signal(signal.SIGHUP)
 
     def _notify(self) -> None:
         """Notify the service manager."""
-        if not self._has_served and all(worker.is_serving for worker in self.processes):
+        if not self._has_served and all(worker.state.is_serving for worker in self.processes):
             self._has_served = True
             logger.info("%d workers serve", self.processes_num)
             self._notifier.ready()
         is_late = time.monotonic() > self._reload_asked + _RELOAD
-        if is_late or all(each.began >= self._reload_asked for each in self._reloads.values()):
+        if is_late or all(each.last_reload.began >= self._reload_asked for each in self._states.values()):
             self._reload_asked = math.inf
             self._notifier.ready()
         if self._has_served:
