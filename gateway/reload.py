@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,11 +200,12 @@ class Reloader:
                 report = await self._reload(trigger, began)
             except TimeoutError:
                 why = f"reading its files took longer than {FILE_TIMEOUT:.0f} s: a disk that does not answer, or a pipe"
-                report = self._refused(trigger, began, why)
+                report = self._report(trigger, began, ReloadResult.REFUSED, self._running(), why=why)
             except Exception as error:
                 # A defect must not end the watcher: the next reload may succeed.
                 logger.exception("reload failed")
-                report = self._refused(trigger, began, f"reload failed: {type(error).__name__}: {error}")
+                why = f"reload failed: {type(error).__name__}: {error}"
+                report = self._report(trigger, began, ReloadResult.REFUSED, self._running(), why=why)
             self._log(report)
             if self._reported is not None:
                 self._reported(report)
@@ -257,16 +259,19 @@ class Reloader:
             return True
         return any_matches(self.unmatched, self.origin.path.parent)
 
-    def _refused(self, trigger: Trigger, began: float, why: str) -> ReloadReport:
-        """Return the report of a reload that read no complete file; its hash is that of the active configuration."""
-        text_hash, took = self._running().text_hash, time.monotonic() - began
-        return ReloadReport(trigger, ReloadResult.REFUSED, self._wall(), text_hash, why=why, took=took, began=began)
+    def _report(
+        self,
+        trigger: Trigger,
+        began: float,
+        result: ReloadResult,
+        examined: Examined,
+        **more: Any,  # noqa: ANN401 - fields
+    ) -> ReloadReport:
+        took = time.monotonic() - began
+        return ReloadReport(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
 
     async def _reload(self, trigger: Trigger, began: float) -> ReloadReport:
-        def report(result: ReloadResult, examined: Examined, **more: Any) -> ReloadReport:  # noqa: ANN401 - fields of a report
-            took = time.monotonic() - began
-            return ReloadReport(trigger, result, self._wall(), examined.text_hash, took=took, began=began, **more)
-
+        report = partial(self._report, trigger, began)
         examined = await self._files.run(self.origin.read)
         self.read_last, self.stamps = (*examined.files, *examined.stamps), examined.stamps
         self.unmatched = examined.unmatched

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from gateway.background import Background
-from gateway.config.client import Mtls
 from gateway.config.limit import Http
 from gateway.config.model import AdminTls, Config, Gateway, Tls
 from gateway.config.yaml import Marks
@@ -192,11 +191,20 @@ class Listeners:
             ListenFailed: A certificate cannot be used.
         """
         written, mtls = config.gateway, None if config.auth is None else config.auth.mtls
-        admin = open_admin_tls(written.admin.tls, marks) if self._has_admin(config) else None
+        admin = None
+        if self._has_admin(config) and (own := written.admin.tls) is not None:
+            # A handshake needs no certificate, because probes have none.
+            folder = marks.folder(("gateway", "admin", "tls"))
+            admin = open_tls(own, folder, None if own.client_ca is None else folder / own.client_ca)
         if written.tls is None:
             return ListenerCertificates(admin=admin)
-        grpc = None if written.listen_grpc is None else open_grpc_tls(written.tls, marks, mtls)
-        return ListenerCertificates(open_tls(written.tls, marks, mtls), grpc, admin)
+        folder, ca = (
+            marks.folder(("gateway", "tls")),
+            None if mtls is None else marks.folder(("auth", "mtls")) / mtls.ca,
+        )
+        public = open_tls(written.tls, folder, ca, required=mtls is not None and mtls.require)
+        grpc = None if written.listen_grpc is None else open_grpc_tls(written.tls, folder, ca, public)
+        return ListenerCertificates(public, grpc, admin)
 
     def _has_admin(self, config: Config) -> bool:
         return self._over_http or "admin" in config.gateway.model_fields_set
@@ -236,54 +244,39 @@ class Listeners:
             await self._grpc.aclose()
 
 
-def open_tls(written: Tls, marks: Marks, mtls: Mtls | None = None) -> ServerTls:
+def open_tls(written: Tls | AdminTls, folder: Path, ca: Path | None = None, *, required: bool = False) -> ServerTls:
     """Return the TLS settings for HTTP: the certificate, and the verification of clients.
+
+    Args:
+        folder: Where the paths of the certificate begin.
+        ca: The authorities of clients; None where none is asked for a certificate.
+        required: Whether a client that has none gets no connection.
 
     Raises:
         ListenFailed: The certificate or the authorities cannot be used.
     """
-    folder = marks.folder(("gateway", "tls"))
     context = server_tls(folder / written.cert, folder / written.key)
-    if mtls is not None:
-        _verify_clients(context, marks.folder(("auth", "mtls")) / mtls.ca, required=mtls.require)
+    if ca is not None:
+        try:
+            ask(context, read_authorities(ca), required=required)
+        except CertificateUnusable as error:
+            raise ListenFailed(f"cannot verify clients by {ca}: it {error.fact}") from error
     return context
 
 
-def open_admin_tls(written: AdminTls | None, marks: Marks) -> ServerTls | None:
-    """Return the TLS settings for operators; a handshake needs no certificate, because probes have none.
-
-    Raises:
-        ListenFailed: As `open_tls`.
-    """
-    if written is None:
-        return None
-    folder = marks.folder(("gateway", "admin", "tls"))
-    context = server_tls(folder / written.cert, folder / written.key)
-    if written.client_ca is not None:
-        _verify_clients(context, folder / written.client_ca, required=False)
-    return context
-
-
-def open_grpc_tls(written: Tls, marks: Marks, mtls: Mtls | None = None) -> PemTls:
+def open_grpc_tls(written: Tls, folder: Path, ca: Path | None, public: ServerTls) -> PemTls:
     """Return the TLS settings for gRPC, in the form that grpc-core reads.
 
+    Args:
+        public: The same for HTTP.
+
     Raises:
         ListenFailed: As `open_tls`.
     """
-    trusted = open_tls(written, marks, mtls).authorities
-    folder = marks.folder(("gateway", "tls"))
     try:
         chain, key = (folder / written.cert).read_bytes(), (folder / written.key).read_bytes()
-        if mtls is None:
+        if ca is None:
             return PemTls(chain, key)
-        authorities = read_authorities(marks.folder(("auth", "mtls")) / mtls.ca)
-        return PemTls(chain, key, authorities.pem.encode("ascii"), trusted)
+        return PemTls(chain, key, read_authorities(ca).pem.encode("ascii"), public.authorities)
     except (OSError, CertificateUnusable) as error:
         raise ListenFailed(f"cannot read certificates: {error}") from error
-
-
-def _verify_clients(context: ServerTls, file: Path, *, required: bool) -> None:
-    try:
-        ask(context, read_authorities(file), required=required)
-    except CertificateUnusable as error:
-        raise ListenFailed(f"cannot verify clients by {file}: it {error.fact}") from error

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeVar
 from urllib.parse import unquote
 
 from cryptography import x509
@@ -23,6 +24,8 @@ from gateway.identity.client_names import ClientName, Clients, UnknownClient, is
 from gateway.identity.settings import Mtls
 from gateway.identity.verification import CredentialCache
 from gateway.principal import Certificate, Principal
+
+T = TypeVar("T", bound=x509.ExtensionType)
 
 _FOR_EVER = float("inf")
 _LONGEST_VALUE = 256
@@ -43,42 +46,28 @@ def read_certificate(der: bytes) -> Certificate:
     digest = hashlib.sha256(der).digest()
     try:
         read = x509.load_der_x509_certificate(der)
-        uris, dns = _alternative_names(read)
+        names = _extension(read, x509.SubjectAlternativeName)
+        constraints, usage = _extension(read, x509.BasicConstraints), _extension(read, x509.KeyUsage)
         return Certificate(
             digest=digest,
-            uris=uris,
-            dns=dns,
+            uris=() if names is None else tuple(names.get_values_for_type(x509.UniformResourceIdentifier)),
+            dns=() if names is None else tuple(name.lower() for name in names.get_values_for_type(x509.DNSName)),
             common_names=tuple(str(each.value) for each in read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)),
             subject=read.subject.rfc4514_string(),
             issuer=read.issuer.rfc4514_string(),
             expires=read.not_valid_after_utc.timestamp(),
-            signs=_signs(read),
+            signs=(constraints is not None and constraints.ca)
+            or (usage is not None and (usage.key_cert_sign or usage.crl_sign)),
         )
     except _UNREADABLE:
         return Certificate(digest, expires=_FOR_EVER)
 
 
-def _alternative_names(read: x509.Certificate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _extension(read: x509.Certificate, kind: type[T]) -> T | None:
     try:
-        names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return read.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
-        return (), ()
-    uris = names.get_values_for_type(x509.UniformResourceIdentifier)
-    dns = names.get_values_for_type(x509.DNSName)
-    return tuple(uris), tuple(name.lower() for name in dns)
-
-
-def _signs(read: x509.Certificate) -> bool:
-    try:
-        if read.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-            return True
-    except x509.ExtensionNotFound:
-        pass
-    try:
-        usage = read.extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return False
-    return usage.key_cert_sign or usage.crl_sign
+        return None
 
 
 class Certificates:

@@ -63,9 +63,8 @@ _GRACE: Final = 30.0
 _STOPPING: Final = 2.0
 # How long an entry that is too old stays in the store, to be found and counted.
 _MARGIN: Final = 3600
-# Counting anew: all of it, the soonest after a refusal, and the entries alone.
+# Counting anew: all of it, and the entries alone.
 _COUNT_EVERY: Final = 3600.0
-_COUNT_AT_MOST: Final = 60.0
 _COUNT_ENTRIES_EVERY: Final = 30.0
 _LOG_EVERY: Final = 60.0
 """Seconds between two lines about failed attempts: clients pick the webhooks, and could fill the log."""
@@ -157,7 +156,7 @@ class NotificationUsage:
         self._subscriptions: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
-        self._refused = asyncio.Event()
+        self._has_refused = False
         self.waiting: Mapping[str, int] = {}
         self.oldest: float | None = None
 
@@ -180,22 +179,17 @@ class NotificationUsage:
         _change(self._waiting, tenant, change)
         _change(self._bytes, tenant, change * size)
 
-    async def watch(self) -> None:
-        """Count the entries each half minute until cancelled."""
-        while True:
-            await asyncio.sleep(_COUNT_ENTRIES_EVERY)
-            with suppress(StateUnavailable):
-                await self.count_entries()
-
     async def run(self) -> None:
-        """Count the store anew at once, each hour, and within a minute after a refusal; until cancelled."""
+        """Count the entries each half minute, and all of the store at once, each hour and after a refusal; for ever."""
+        counted = -math.inf
         while True:
             with suppress(StateUnavailable):
-                await self.count()
-            await asyncio.sleep(_COUNT_AT_MOST)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_COUNT_EVERY):
-                    await self._refused.wait()
+                if self._has_refused or time.monotonic() >= counted + _COUNT_EVERY:
+                    counted = time.monotonic()
+                    await self.count()
+                else:
+                    await self.count_entries()
+            await asyncio.sleep(_COUNT_ENTRIES_EVERY)
 
     async def count(self) -> None:
         """Count the store anew.
@@ -203,7 +197,7 @@ class NotificationUsage:
         Raises:
             StateUnavailable: it does not answer; the counts stay as they are.
         """
-        self._refused.clear()
+        self._has_refused = False
         self._subscriptions = Counter([note.tenant async for note in notes_of(self._store, KIND)])
         await self.count_entries()
 
@@ -226,7 +220,7 @@ class NotificationUsage:
 
     def _answer(self, *, fits: bool) -> bool:
         if not fits:
-            self._refused.set()
+            self._has_refused = True
         return fits
 
 

@@ -60,7 +60,6 @@ class PushService:
         resolver: Looks up the hosts of webhooks.
 
     Attributes:
-        policy: None where no webhook may be called.
         relay: None where agents call them.
     """
 
@@ -77,7 +76,6 @@ class PushService:
         resolver: Resolver | None = None,
     ) -> None:
         self._resolver = Resolver() if resolver is None else resolver
-        self.policy = self.policy_of(settings)
         self.relay: PushRelay | None = None
         self._audit = audit
         self._signer: Signer | None = None
@@ -111,7 +109,6 @@ class PushService:
 
     def change(self, settings: PushSettings) -> None:
         """Apply a reloaded configuration, also to notifications that wait; the mode stays."""
-        self.policy = self.policy_of(settings)
         if self.relay is None:
             return
         policy, retries = self._policy(settings), settings.retries
@@ -139,13 +136,12 @@ class PushService:
             return
         async with asyncio.TaskGroup() as group:
             group.create_task(self._usage.run(), name="push usage")
-            group.create_task(self._usage.watch(), name="push figures")
             group.create_task(self._queue.run(), name="push queue")
 
     @property
     def key_expires(self) -> float | None:
         """Return when the last key for notifications stops signing, in Unix seconds; None where none has signed."""
-        return None if self._signer is None else self._signer.expires
+        return None if self._signer is None else self._signer.ring.expires
 
     def samples(self, agents: Collection[str]) -> Iterable[Sample]:
         """Yield the metrics of the queue; nothing where agents call webhooks themselves.

@@ -29,17 +29,15 @@ class Signer:
     Args:
         issuer: The gateway's public URL.
         wall: Unix seconds.
+
+    Attributes:
+        ring: The keys.
     """
 
     def __init__(self, store: Store, issuer: str, *, wall: Callable[[], float]) -> None:
-        self._ring = KeyRing(store, NOTIFICATIONS, wall=wall)
+        self.ring = KeyRing(store, NOTIFICATIONS, wall=wall)
         self._issuer = issuer
         self._wall = wall
-
-    @property
-    def expires(self) -> float | None:
-        """Return when the last key stops signing, as `KeyRing.expires`."""
-        return self._ring.expires
 
     async def jwks(self) -> Tree:
         """Return the key set that receivers verify by; the key that signs comes first.
@@ -47,7 +45,7 @@ class Signer:
         Raises:
             StateUnavailable: as `KeyRing.published`.
         """
-        return {"keys": [dict(key.public) for key in await self._ring.published()]}
+        return {"keys": [dict(key.public) for key in await self.ring.published()]}
 
     async def sign(self, body: bytes, *, audience: str, task_id: str, id: str) -> str:  # noqa: A002 - the word
         """Return a signature of a body.
@@ -59,7 +57,7 @@ class Signer:
         Raises:
             StateUnavailable: as `KeyRing.published`.
         """
-        key, *_ = await self._ring.published()
+        key, *_ = await self.ring.published()
         now = int(self._wall())
         claims = {
             "iss": self._issuer,

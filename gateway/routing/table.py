@@ -104,7 +104,14 @@ class GrpcRules:
         return cls(endpoint, {claim.rule: claim.written for claim in kept}, addresses)
 
     def address(self, rule: Rule) -> GrpcAddress | None:
-        """Return the address of what a rule matches, or None; see `Table.grpc_address`."""
+        """Return the address by which clients reach the agent of a rule, or None if they cannot.
+
+        The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
+        (`by_tenant`, `require_tenant`) can then be given one of these.
+
+        Args:
+            rule: As HTTP has it, or as gRPC has it.
+        """
         address = self._addresses.get(self.written(rule))
         return address if isinstance(address, GrpcAddress) else None
 
@@ -241,6 +248,7 @@ class Table:
             credential wherever it gets nothing, whether there is something or not.
         grpc: Whether there are clients of gRPC.
         grpc_endpoint: The endpoint of all calls over gRPC; None if no agent is reached over it.
+        grpc_address, written, unreached: As the methods of `GrpcRules`.
     """
 
     def __init__(
@@ -261,6 +269,7 @@ class Table:
         self.grpc = grpc is not None
         self._grpc = GrpcRules(None, {}, {}) if grpc is None else grpc
         self.grpc_endpoint = self._grpc.endpoint
+        self.grpc_address, self.written, self.unreached = self._grpc.address, self._grpc.written, self._grpc.unreached
 
     @classmethod
     def build(
@@ -306,30 +315,11 @@ class Table:
         for paths in self._by_host.values():
             yield from paths
 
-    def grpc_address(self, rule: Rule) -> GrpcAddress | None:
-        """Return the address by which gRPC clients reach the agent of a rule, or None if they cannot.
-
-        The tenant is None where the credential alone decides, or nothing has to. An agent that has tenants of its own
-        (`by_tenant`, `require_tenant`) can then be given one of these.
-
-        Args:
-            rule: As HTTP has it, or as gRPC has it.
-        """
-        return self._grpc.address(rule)
-
     def rules(self, *, grpc: bool = False) -> Sequence[Rule]:
         """Return every rule of every agent; over gRPC, those of its endpoint."""
         if grpc:
             return self._grpc.rules()
         return [rule for agent in self.agents.values() for rule in agent.rules]
-
-    def unreached(self) -> Iterator[tuple[Rule, Obstacle]]:
-        """Return the rules that clients of gRPC cannot reach, and why."""
-        return self._grpc.unreached()
-
-    def written(self, rule: Rule) -> Rule:
-        """Return the rule of the file for a rule over gRPC; any other rule unchanged."""
-        return self._grpc.written(rule)
 
     def admitted(self, principal: Principal) -> Reach | None:
         """Return the access list of the principal's tenant, or None for a tenant that is not admitted."""

@@ -96,7 +96,7 @@ async def test_a_certificate_that_is_not_read_holds_nobody_up(tmp_path: Path, mo
     began, answers = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def hangs(*_: object) -> None:
+    def hangs(*_: object, **__: object) -> None:
         loop.call_soon_threadsafe(began.set)
         answers.wait(WAIT)
 
