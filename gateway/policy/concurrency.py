@@ -83,22 +83,6 @@ class ConcurrencyLimiter:
         flows: By tenant; idle ones stay until `prune`.
     """
 
-    __slots__ = (
-        "_heap",
-        "_more",
-        "_now",
-        "_prune_at",
-        "_serial",
-        "_wanted",
-        "_weight",
-        "flows",
-        "limit",
-        "queue",
-        "taken",
-        "timeout",
-        "waiting",
-    )
-
     def __init__(
         self,
         limit: float,

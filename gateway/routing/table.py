@@ -523,8 +523,6 @@ class Table:
 class _Paths:
     """The endpoints of one host, by path."""
 
-    __slots__ = ("_by_path", "_longest", "_skilled")
-
     def __init__(self, by_path: Mapping[tuple[str, ...], Endpoint]) -> None:
         self._by_path = by_path
         self._skilled = any(path[-1:] == (SKILL,) for path in by_path)

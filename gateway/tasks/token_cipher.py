@@ -38,8 +38,6 @@ class TokenCipher:
         ValueError: it has another length.
     """
 
-    __slots__ = ("_cipher", "_names")
-
     def __init__(self, secret: bytes) -> None:
         if len(secret) != SECRET:
             raise ValueError(f"the secret must have {SECRET} bytes")
