@@ -156,7 +156,7 @@ class Gateway:
         self.listeners = Listeners(
             {} if worker is None else worker.sockets,
             self.pipeline,
-            ready=self._takes_calls,
+            ready=lambda: self.started and not self.draining and not self.state_trouble,
             trouble=lambda: self.state_trouble,
             shares=lambda address: is_trusted(address, self.snapshot.trusted),
             over_http=over_http,
@@ -523,9 +523,6 @@ class Gateway:
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used, for operators; empty where none is known."""
         return "" if self.ledger is None else self.ledger.store.trouble
-
-    def _takes_calls(self) -> bool:
-        return self.started and not self.draining and not self.state_trouble
 
     def _samples(self) -> Iterable[Sample]:
         yield Sample(

@@ -27,7 +27,7 @@ from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
 from gateway.config.check import Examined
-from gateway.config.limit import Cors, Verification
+from gateway.config.limit import Verification
 from gateway.config.model import Config, Issuer
 from gateway.config.outside import sources
 from gateway.config.routes import explain_request, routing_table
@@ -197,6 +197,7 @@ class Snapshot:
             ),
         )
         ledger = Ledger(SqliteStore(None)) if ledger is None else ledger
+        cors = config.gateway.cors
         public = PublicUrl.parse(public_url)
         tenants = _labelled(config)
         routes = routing_table(config, examined.marks)
@@ -233,7 +234,9 @@ class Snapshot:
             keeps_ids=config.gateway.request_id == "keep",
             trusted=tuple(ipaddress.ip_network(network) for network in config.gateway.trusted_proxies),
             body=BodyBounds(config.gateway.body.depth, config.gateway.body.members, config.gateway.body.elements),
-            cors=_cors(config.gateway.cors),
+            cors=Policy()
+            if cors is None
+            else Policy.compile(cors.origins, cors.headers, cors.max_age, credentials=cors.credentials),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
             webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
             resources=resources,
@@ -325,7 +328,10 @@ class Snapshot:
             "1 if a backend is healthy, as far as is known, else 0; with `dns: headless` the number of healthy "
             "addresses. Series: backends.",
             ("agent", "backend"),
-            tuple((names, float(sum(map(_is_up, several)))) for names, several in replicas.items()),
+            tuple(
+                (names, float(sum(one.condition.is_up and not trouble_of(one.upstream) for one in several)))
+                for names, several in replicas.items()
+            ),
         )
         yield Sample(
             "card_age_seconds",
@@ -411,10 +417,6 @@ def _keys_of(
         else:
             used[written.kid] = OwnKey(signing_key(written.key.get_secret_value()), written.kid)
     return used[written.kid]
-
-
-def _is_up(replica: Replica) -> bool:
-    return replica.condition.is_up and not trouble_of(replica.upstream)
 
 
 def _untrusted(backends: Iterable[tuple[str, Backend]]) -> Iterator[Sample]:
@@ -550,9 +552,3 @@ def _labelled(config: Config) -> frozenset[str]:
     if "anonymous" not in names:
         names.append("anonymous")
     return frozenset({NO_TENANT, *names[: metrics.max_tenants]})
-
-
-def _cors(cors: Cors | None) -> Policy:
-    if cors is None:
-        return Policy()
-    return Policy.compile(cors.origins, cors.headers, cors.max_age, credentials=cors.credentials)

@@ -85,6 +85,10 @@ class ApiKeys:
 
 def principal_of(name: str, key: ApiKey) -> Principal:
     """Return the principal that a key proves."""
+    expires = math.inf
+    # `expires` is the last good day, whole, in UTC; the last day there is has no next one.
+    if key.expires is not None and key.expires != date.max:
+        expires = datetime.combine(key.expires + timedelta(days=1), time.min, UTC).timestamp()
     return Principal(
         tenant=key.tenant,
         subject=name,
@@ -92,12 +96,5 @@ def principal_of(name: str, key: ApiKey) -> Principal:
         key=name,
         claims=MappingProxyType({}),
         narrowed=None if key.agents is None else frozenset(key.agents),
-        expires=math.inf if key.expires is None else _end_of(key.expires),
+        expires=expires,
     )
-
-
-def _end_of(day: date) -> float:
-    # `expires` is the last good day, whole, in UTC; the last day there is has no next one.
-    if day == date.max:
-        return math.inf
-    return datetime.combine(day + timedelta(days=1), time.min, UTC).timestamp()

@@ -76,7 +76,10 @@ class Entitlement:
             issuer = auth.issuers.get(principal.issuer)
             return principal if issuer is not None and self._still_accepts(issuer, principal) else None
         if principal.method == METHOD:
-            found = self._named(principal.tenant, _names(principal), principal.claims)
+            # A common name alone where that is all that the certificate has.
+            alternative = principal.claims.get("san")
+            subjects = (isinstance(alternative, tuple) and alternative) or (principal.subject,)
+            found = self._named(principal.tenant, [ClientName.read(each) for each in subjects], principal.claims)
             return _speaking_for(found, principal.on_behalf_of, principal.session)
         key = auth.api_keys.get(principal.subject)
         if key is None or key.tenant != principal.tenant:
@@ -127,10 +130,3 @@ def _speaking_for(client: Principal | None, behalf: str, session: str) -> Princi
     if client is None or not (behalf or session):
         return client
     return replace(client, on_behalf_of=behalf, session=session) if client.trusted else None
-
-
-def _names(principal: Principal) -> list[ClientName]:
-    """Return the names on the certificate of a caller; a common name alone where that is all it has."""
-    alternative = principal.claims.get("san")
-    read = [ClientName.read(name) for name in alternative] if isinstance(alternative, tuple) else []
-    return read or [ClientName.read(principal.subject)]

@@ -386,7 +386,9 @@ class KeySet:
             async with asyncio.timeout(_DEADLINE):
                 keys = await self._read(rediscover=rediscover)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, KeySetInvalid) as error:
-            self.error = _describe(error)
+            # The text of other errors can hold what a hostile peer wrote.
+            is_own = isinstance(error, KeySetInvalid)
+            self.error = str(error) if is_own else kind(error, connecting=isinstance(error, httpx.ConnectError))
             logger.warning("%s: keys not read: %s", self._label, self.error)
             self._drop_stale()
         else:
@@ -516,10 +518,3 @@ def pause_after(failures: int, chance: float, every: float) -> float:
     backoff = _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)
     pause = every if failures == 0 else min(every, _LONGEST_PAUSE, backoff)
     return pause * (1.0 - chance / 4)
-
-
-def _describe(error: Exception) -> str:
-    """Return why keys were not read: the kind of an error, for its text can hold what a hostile peer wrote."""
-    if isinstance(error, KeySetInvalid):
-        return str(error)
-    return kind(error, connecting=isinstance(error, httpx.ConnectError))

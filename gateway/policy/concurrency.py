@@ -297,15 +297,12 @@ class ConcurrencyLimiter:
                 self.prune()
             flow = self.flows[tenant] = Flow(self, weight)
         elif flow.weight != weight:
-            self._change_weight(flow, weight)
+            if flow.waiting:
+                self._wanted += weight - flow.weight
+            if flow.waiting or flow.held:
+                self._weight += weight - flow.weight
+            flow.weight = weight
         return flow
-
-    def _change_weight(self, flow: Flow, weight: float) -> None:
-        if flow.waiting:
-            self._wanted += weight - flow.weight
-        if flow.waiting or flow.held:
-            self._weight += weight - flow.weight
-        flow.weight = weight
 
     def prune(self) -> None:
         """Remove flows that neither hold nor want slots, and outdated entries of the heap."""

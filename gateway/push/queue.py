@@ -371,7 +371,9 @@ class DeliveryQueue:
         tenant = subscription.owner.tenant
         if len(before) >= MOST_WAITING or not self._usage.has_room_for(tenant, len(body)):
             return Enqueued.FULL
-        key = _new_key(int(now * 1e9), before[-1][0] if before else "")
+        # Greater than that of the one before it, also when the clock goes back.
+        moment = max(int(now * 1e9), int(before[-1][0].partition("-")[0], 16) + 1 if before else 0)
+        key = f"{moment:016x}-{secrets.token_hex(16)}"
         entry = QueueEntry(subscription.key, subscription.agent, tenant, task, content_type, now, size=len(body))
         # The body first: an entry without one would be nothing.
         await store.keep(Note(BODY, key, body, tenant, until=self._expires(entry)))
@@ -483,10 +485,10 @@ class DeliveryQueue:
         elif not self._entitled(subscription):
             outcome = Outcome(DeliveryResult.REFUSED, NOT_ENTITLED)
         else:
-            outcome = await self._deliver_once(
-                WebhookDelivery(_id(key), subscription.config, entry.task, entry.content_type, body, tried.failed),
-                entry,
-            )
+            # The id for receivers; the rest of the key tells when it came.
+            _, _, id_ = key.partition("-")
+            delivery = WebhookDelivery(id_, subscription.config, entry.task, entry.content_type, body, tried.failed)
+            outcome = await self._deliver_once(delivery, entry)
         if outcome.result is DeliveryResult.RETRIED and tried.failed < self.policy.attempts:
             await self._retry(key, tried, outcome)
             return
@@ -582,15 +584,3 @@ class DeliveryQueue:
         if not self._is_away:
             self._is_away = True
             logger.warning("notifications wait: the store does not answer: %s", self._store.label)
-
-
-def _new_key(moment: int, before: str) -> str:
-    """Return a unique key of an entry, greater than that of the one before it, also when the clock goes back."""
-    if before:
-        moment = max(moment, int(before.partition("-")[0], 16) + 1)
-    return f"{moment:016x}-{secrets.token_hex(16)}"
-
-
-def _id(key: str) -> str:
-    """Return the id of a notification for receivers; the rest of the key tells when it came."""
-    return key.partition("-")[2]

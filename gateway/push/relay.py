@@ -37,7 +37,7 @@ from gateway.a2a.push_config import PushConfig
 from gateway.a2a.task_state import TERMINAL
 from gateway.push.delivery import DeliveryResult
 from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, NotificationUsage
-from gateway.push.ssrf import WebhookPolicy, WebhookTarget
+from gateway.push.ssrf import WebhookPolicy
 from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
 from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit_log import AuditEvent
@@ -150,7 +150,9 @@ class PushRelay:
         # Agents call a configuration without an id as they like; most give it the id of its task.
         wanted = replace(told, task_id=task_id or "", id=told.id or task_id or "")
         target = self.policy.refuse_url(wanted.url)
-        if self._is_ours(target):
+        ours = urlsplit(self._prefix)
+        port = ours.port or (443 if ours.scheme == "https" else 80)
+        if (target.host, target.port) == (ours.hostname, port) and target.path.startswith(ours.path):
             raise PushDenied("a webhook must not be one of the gateway's own")
         if wanted.task_id:
             await self._refuse_many(scope, wanted)
@@ -217,7 +219,8 @@ class PushRelay:
         Raises:
             StateUnavailable: the owner cannot be looked up.
         """
-        url, config_id, task_id = (_text(config, name) for name in ("url", "id", "taskId"))
+        told = (config.get(name) for name in ("url", "id", "taskId"))
+        url, config_id, task_id = (each if isinstance(each, str) else "" for each in told)
         found = await self._find(url.removeprefix(self._prefix)) if url.startswith(self._prefix) else None
         if found is None or found.scope != scope:
             return None
@@ -268,11 +271,6 @@ class PushRelay:
         there = await self._subscriptions.of(scope, wanted.task_id)
         if sum(not each.is_called(wanted.id) for each in there) >= self.max_per_task:
             raise PushDenied(f"a task must not have more than {self.max_per_task} push configurations")
-
-    def _is_ours(self, target: WebhookTarget) -> bool:
-        ours = urlsplit(self._prefix)
-        port = ours.port or (443 if ours.scheme == "https" else 80)
-        return (target.host, target.port) == (ours.hostname, port) and target.path.startswith(ours.path)
 
     # ---- The callback ----------------------------------------------------------------------------------------------
 
@@ -399,8 +397,3 @@ def _is_authentic(subscription: Subscription, headers: Mapping[bytes, bytes]) ->
         return True
     # Agents of 0.1 sign with keys of their own, and do not show the token: they prove themselves by the path alone.
     return subscription.asked is Version.V0_1 and token is None
-
-
-def _text(tree: Tree, name: str) -> str:
-    value = tree.get(name)
-    return value if isinstance(value, str) else ""

@@ -41,7 +41,13 @@ class WebhookPattern:
             path: As the URL has it, without its query. With dot segments or escaped slashes nobody knows where it
                 leads: a pattern with a path is not matched by it.
         """
-        if scheme != self.scheme or self.port not in (None, port) or not self._is_host(_canonical_host(host)):
+        host = _canonical_host(host)
+        if scheme != self.scheme or self.port not in (None, port):
+            return False
+        if self.host.startswith("*."):
+            if not host.endswith(self.host[1:]) or host.startswith(".") or ip_of(host) is not None:
+                return False
+        elif host != self.host:
             return False
         if not self.path:
             return True
@@ -50,11 +56,6 @@ class WebhookPattern:
         ):
             return False
         return path.startswith(self.path[:-1]) if self.path.endswith("*") else path == self.path
-
-    def _is_host(self, host: str) -> bool:
-        if not self.host.startswith("*."):
-            return host == self.host
-        return host.endswith(self.host[1:]) and not host.startswith(".") and ip_of(host) is None
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

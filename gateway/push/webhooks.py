@@ -98,7 +98,10 @@ class CallWebhooks:
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.asked(call.operation, params)
-        self._refuse_others(config)
+        # One that would reach the agent as the client wrote it, as only one is replaced.
+        found = tuple(hook.url for hook in self._webhooks)
+        if found and (config is None or found != (config.get("url") or "",)):
+            raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
         ownership = self._ownership
         self._config_id = str(params.get("id") or "")
         if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
@@ -124,16 +127,6 @@ class CallWebhooks:
             session=session,
         )
         self._subscription, self.config = registered.key, registered.config
-
-    def _refuse_others(self, config: Tree | None) -> None:
-        """Refuse a configuration that would reach the agent as the client wrote it, as only one is replaced.
-
-        Args:
-            config: The one that is replaced.
-        """
-        found = tuple(hook.url for hook in self._webhooks)
-        if found and (config is None or found != (config.get("url") or "",)):
-            raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
 
     async def _continued_task(self, name: str, theirs: Dialect) -> str | None:
         """Return the agent's id of the task that a send of a 0.1 client continues; None where it begins one.

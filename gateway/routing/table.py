@@ -20,6 +20,7 @@ is forwarded to either. The tenants of a `by_tenant` agent count as tenants in t
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Self
 
 from gateway.a2a.fault import (
@@ -38,7 +39,7 @@ from gateway.a2a.fault import (
 )
 from gateway.principal import Principal
 from gateway.routing.endpoint import Condition, Endpoint, patterns, unmet
-from gateway.routing.route import SKILL, AgentRules, GrpcAddress, Place, Reach, Route, RoutingInput, Rule, Verdict
+from gateway.routing.route import SKILL, AgentRules, GrpcAddress, Reach, Route, RoutingInput, Rule, Verdict
 
 _Conditions = frozenset[Condition]
 
@@ -206,13 +207,9 @@ class _Settled:
 def _one_each(claims: Sequence[_Claim]) -> dict[str, _Claim]:
     """Return one claim of each agent: the first one in the file."""
     found: dict[str, _Claim] = {}
-    for claim in sorted(claims, key=lambda claim: _order(claim.rule.place)):
+    for claim in sorted(claims, key=attrgetter("rule.place.file", "rule.place.line", "rule.place.column")):
         found.setdefault(claim.rule.agent, claim)
     return found
-
-
-def _order(place: Place) -> tuple[str, int, int]:
-    return place.file, place.line, place.column
 
 
 def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions, _Settled]) -> GrpcAddress | Obstacle:

@@ -173,7 +173,9 @@ class RedisStore:
         return note.value if found is None else _as(bytes, found)
 
     async def _keep(self, note: Note, *, once: bool) -> Reply:
-        told = _pack((_named(note.kind, note.key), _meta_of(note), self._wall(), once))
+        due = max(1, _micros(note.due)) if note.due > 0 else 0
+        meta = (note.tenant, note.group, due, min(max(note.until, 0), _LATEST))
+        told = _pack((_named(note.kind, note.key), meta, self._wall(), once))
         large = len(note.value) >= _LARGE
         return await self.client.run(scripts.KEEP, self._notes, (told, note.value), large=large)
 
@@ -266,7 +268,11 @@ class RedisStore:
         start = "k" + _named(*after) if after != ("", "") else ""
         told = _pack((start, most, self._wall(), _PAGE))
         found = await self.client.run(scripts.LIST, self._notes, (told,), large=True)
-        return [_read_note(name.decode(), value, meta) for name, value, meta in _grouped(3, found)]
+        notes = []
+        for name, value, kept in _grouped(3, found):
+            tenant, group, due, until = _decoded(_meta, kept)
+            notes.append(Note(*_split(name.decode()), value, tenant, group, due / 1e6, until))
+        return notes
 
     # ---- How it is asked -------------------------------------------------------------------------------------------
 
@@ -367,22 +373,6 @@ def _read_row(name: str, reply: Reply) -> Row:
         return Row(scope, id_, task=task, seen=task.seen)
     owner, seen = _read_context(reply)
     return Row(scope, id_, context=owner, seen=seen)
-
-
-# ---- Notes ---------------------------------------------------------------------------------------------------------
-
-
-def _meta_of(note: Note) -> tuple[str, str, int, int]:
-    """Return the meta of a note."""
-    due = max(1, _micros(note.due)) if note.due > 0 else 0
-    return note.tenant, note.group, due, min(max(note.until, 0), _LATEST)
-
-
-def _read_note(name: str, value: bytes, meta: bytes) -> Note:
-    """Return a note by its name."""
-    kind, key = _split(name)
-    tenant, group, due, until = _decoded(_meta, meta)
-    return Note(kind, key, value, tenant, group, due / 1e6, until)
 
 
 # ---- Replies -------------------------------------------------------------------------------------------------------
