@@ -20,6 +20,7 @@ import asyncio
 import hmac
 import logging
 import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -38,7 +39,7 @@ from gateway.a2a.task_state import TERMINAL
 from gateway.push.delivery import DeliveryResult
 from gateway.push.queue import NOT_ENTITLED, DeliveryQueue, Enqueued, NotificationUsage
 from gateway.push.ssrf import WebhookPolicy
-from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest, new_secrets
+from gateway.push.subscription import CONFIRMED, ENDED, PENDING, Subscription, Subscriptions, digest
 from gateway.tasks.store import LONGEST_ID, Owner, Store
 from gateway.telemetry.audit_log import AuditEvent
 
@@ -157,10 +158,12 @@ class PushRelay:
         if wanted.task_id:
             await self._refuse_many(scope, wanted)
         await self.policy.refuse_address(target)
-        secret, now = new_secrets(), int(self._wall())
+        # The two secrets of the callback, 256 bits each.
+        callback_id, token = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        now = int(self._wall())
         subscription = Subscription(
-            key=digest(secret.id),
-            proof=digest(secret.token),
+            key=digest(callback_id),
+            proof=digest(token),
             scope=scope,
             owner=owner,
             config=wanted,
@@ -175,12 +178,12 @@ class PushRelay:
         await self._add(subscription)
         # Agents show the token as one or the other: 1.0 demands the credentials, SDKs send the token header.
         given = PushConfig(
-            url=self._prefix + secret.id,
+            url=self._prefix + callback_id,
             id=wanted.id,
             task_id=wanted.task_id if told.task_id else "",
-            token=secret.token,
+            token=token,
             scheme="Bearer",
-            credentials=secret.token,
+            credentials=token,
         )
         return Registered(subscription.key, push_config.write(given))
 

@@ -9,9 +9,8 @@ within a day. Once its task has ended, it is kept for late notifications, and no
 """
 
 import hashlib
-import secrets
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -30,15 +29,6 @@ ENDED: Final = 2 * 86_400
 """Seconds for which one is kept after its task has ended: as long as anything may be on its way."""
 MOST: Final = 1000
 """Subscriptions of one task that are ever read: more than one may have, for some may be pending."""
-
-_BYTES: Final = 32
-
-
-class Secrets(NamedTuple):
-    """The two secrets of a callback, 256 bits each: the last segment of its path, and the token to show there."""
-
-    id: str
-    token: str
 
 
 class Subscription(
@@ -104,11 +94,6 @@ class Subscription(
     def __repr__(self) -> str:
         """Leave out everything by which somebody could be called."""
         return f"Subscription(scope={self.scope!r}, task={self.task!r}, config={self.config.id!r})"
-
-
-def new_secrets() -> Secrets:
-    """Return secrets for a new callback."""
-    return Secrets(secrets.token_urlsafe(_BYTES), secrets.token_urlsafe(_BYTES))
 
 
 def digest(secret: str) -> str:

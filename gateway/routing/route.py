@@ -37,10 +37,6 @@ class Requirement:
             ),
         )
 
-    def is_satisfied(self, principal: Principal) -> bool:
-        """Return whether the caller lacks nothing."""
-        return not self.lacking(principal)
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -347,7 +347,7 @@ class Table:
     def _suffices(self, principal: Principal, agent: str) -> bool:
         """Return whether the principal has the scopes, roles and claims that the agent requires."""
         requirement = self.agents[agent].requirement
-        return requirement is None or requirement.is_satisfied(principal)
+        return requirement is None or not requirement.lacking(principal)
 
     def skill_route(
         self, endpoint: Endpoint, request: RoutingInput, agent: str, skill: str, *, card: bool = False
