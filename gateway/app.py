@@ -20,6 +20,7 @@ from gateway.backend.quotas import quotas_of
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
 from gateway.config.check import Examined
+from gateway.config.diff import Waiting
 from gateway.config.model import Config
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.push import Push
@@ -41,7 +42,7 @@ from gateway.push.service import PushService, PushSettings
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription
 from gateway.push.webhooks import Webhooks
-from gateway.reload import ConfigurationOrigin, Reloader, ReloadReport, Trigger, Unusable, Used, usable
+from gateway.reload import ConfigurationOrigin, Reloader, ReloadReport, Trigger, Unusable, usable
 from gateway.routing.route import read_backend_key
 from gateway.snapshot import DrainingSnapshots, Snapshot
 from gateway.startup import ADMIN_LIMITS, Listeners
@@ -270,7 +271,7 @@ class Gateway:
             before=before,
         )
 
-    async def use(self, examined: Examined) -> Used:
+    async def use(self, examined: Examined) -> tuple[tuple[Waiting, ...], float]:
         """Activate another configuration.
 
         Its snapshot is built beside the active one and reads its cards and keys. The swap is one step of the event
@@ -278,6 +279,9 @@ class Gateway:
 
         Args:
             examined: A configuration without errors.
+
+        Returns:
+            The settings that take effect after a restart, and the seconds of the swap.
 
         Raises:
             Unusable: It cannot be activated; nothing has changed.
@@ -330,7 +334,7 @@ class Gateway:
         await self.listeners.renew(certificates, config)
         if ended := await self.pipeline.reconsider():
             logger.warning("ended %d streams whose callers lost access", ended)
-        return Used(waiting, swap)
+        return waiting, swap
 
     async def _warmed_up(self, examined: Examined, before: Snapshot, ledger: Ledger | None) -> Snapshot:
         """Return a snapshot that is ready to replace the active one."""

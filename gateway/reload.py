@@ -73,19 +73,6 @@ class Unusable(Exception):  # noqa: N818 - operators read the text
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """The result of activating a configuration.
-
-    Attributes:
-        waiting: Settings that take effect after a restart.
-        swap: Seconds of the swap, during which the event loop serves nothing else.
-    """
-
-    waiting: tuple[Waiting, ...]
-    swap: float
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigurationOrigin:
     """The source of a configuration.
 
@@ -149,7 +136,8 @@ class Reloader:
     """Reloads a configuration.
 
     Args:
-        use: Activates a configuration. Raises `Unusable`.
+        use: Activates a configuration; returns the settings that take effect after a restart, and the seconds of the
+            swap, during which the event loop serves nothing else. Raises `Unusable`.
         running: Returns the active configuration.
         applied: Called after a configuration was activated.
         reported: Called after each reload.
@@ -166,7 +154,7 @@ class Reloader:
     def __init__(
         self,
         origin: ConfigurationOrigin,
-        use: Callable[[Examined], Awaitable[Used]],
+        use: Callable[[Examined], Awaitable[tuple[tuple[Waiting, ...], float]]],
         running: Callable[[], Examined],
         metrics: Metrics,
         *,
@@ -282,16 +270,13 @@ class Reloader:
             return report(ReloadResult.REFUSED, examined, why=why, problems=examined.failed)
         before = self._running()
         try:
-            used = await self._use(examined)
+            self.waiting, swap = await self._use(examined)
         except Unusable as error:
             return report(ReloadResult.REFUSED, examined, why=str(error), problems=error.problems)
-        self.waiting = used.waiting
         text_hash = before.text_hash
         changed = await asyncio.to_thread(_changes, before, replace(examined, config=self._running().config))
         result = ReloadResult.APPLIED if changed or text_hash != examined.text_hash else ReloadResult.UNCHANGED
-        done = report(
-            result, examined, problems=examined.problems, waiting=used.waiting, changed=changed, swap=used.swap
-        )
+        done = report(result, examined, problems=examined.problems, waiting=self.waiting, changed=changed, swap=swap)
         if result is ReloadResult.APPLIED:
             self._applied(examined, done)
         return done

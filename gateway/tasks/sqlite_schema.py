@@ -13,6 +13,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -75,35 +76,20 @@ _TASKS = f"""
 _CONTEXTS = f"""
     INSERT INTO context (scope, id, tenant, principal, seen)
     SELECT scope, id, tenant, principal, seen FROM {{table}} WHERE kind = {_CONTEXT}"""  # noqa: S608 - constants
-# An entry of the log is newer than a row of the table. An owner never changes.
+# An entry of the log is newer than a row of the table. An owner never changes. An entry has the columns of both tables,
+# behind its kind.
 _PUT_TASK = f"""
     INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
-    VALUES (?, ?, ?, ?, ?, ?, ? IN ({_OPEN}), ?, ?, ?, ?)
+    VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?7 IN ({_OPEN}), ?8, ?9, ?10, ?11)
     ON CONFLICT (scope, id) DO UPDATE
     SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""  # noqa: S608 - constants
 _PUT_CONTEXT = """
-    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?2, ?3, ?4, ?5, ?11)
     ON CONFLICT (scope, id) DO UPDATE SET seen = max(seen, excluded.seen)
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""
 
-
-class _Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One task or context, in the order in which the log has its fields."""
-
-    kind: int
-    scope: str
-    id: str
-    tenant: str
-    principal: str
-    context: str
-    state: str
-    replica: str
-    dialect: str
-    made: int
-    seen: int
-
-
+_Entry: TypeAlias = tuple[int, str, str, str, str, str, str, str, str, int, int]
 _decode = msgspec.json.Decoder(list[_Entry]).decode
 
 
@@ -128,23 +114,12 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> Path | 
         beside = path.resolve()
         log = beside.with_name(f"{beside.name}-{name}")
         for entry in _entries(log):
-            _put(connection, entry)
+            connection.execute(_PUT_TASK if entry[0] == _TASK else _PUT_CONTEXT, entry)
         connection.execute("DROP TABLE arrivals")
     connection.execute(f"DROP TABLE {table}")
     (tasks,) = connection.execute("SELECT count(*) FROM task").fetchone()
     logger.warning("%s was migrated from schema %d of an earlier release: %d tasks", path, version, tasks)
     return log
-
-
-def _put(connection: sqlite3.Connection, entry: _Entry) -> None:
-    if entry.kind == _TASK:
-        values = (
-            entry.scope, entry.id, entry.tenant, entry.principal, entry.context, entry.state, entry.state,
-            entry.replica, entry.dialect, entry.made, entry.seen,
-        )  # fmt: skip
-        connection.execute(_PUT_TASK, values)
-    else:
-        connection.execute(_PUT_CONTEXT, (entry.scope, entry.id, entry.tenant, entry.principal, entry.seen))
 
 
 def _entries(log: Path) -> Iterator[_Entry]:
