@@ -294,7 +294,11 @@ class RedisClient:
             enter = client.register_script(ENTER)
             schema = await self._finished(enter((self.address.named("schema"),), (b"%d" % SCHEMA,)), patience)
         except Exception as error:
-            raise self._turned_away(error) from error
+            if told := _remedy(error, self.address):
+                raise StoreBroken(f"{self.address.label}: {told}") from error
+            word = _word(error, connecting=self.address.tls)
+            self._tell(word, is_down=True)
+            raise unavailable(word) from error
         if not isinstance(schema, bytes) or not schema.isdigit() or int(schema) > SCHEMA:
             raise StoreBroken(f"{self.address.label}: {_foreign(self.address)}")
         self.up = True
@@ -323,7 +327,16 @@ class RedisClient:
         try:
             return await self._finished(command(*told), until - clock(), turns)
         except Exception as error:  # noqa: BLE001 - redis-py's, the system's, and those of what reads replies
-            raise self._refused(error, large=large) from None
+            word = _word(error)
+            # A large answer may be late over a slow line; that is no reason to refuse all other calls.
+            is_late = large and isinstance(error, TimeoutError)
+            is_down = word in _USELESS or (isinstance(error, _FAILED) and not is_late)
+            if is_down and self.up:
+                self.up = False
+                self._down_since = self._clock()
+                self._down.set()
+            self._tell(word, is_down=is_down)
+            raise unavailable(word) from None
 
     async def _finished(
         self, work: Coroutine[Any, Any, Any], patience: float, turns: asyncio.Semaphore | None = None
@@ -350,17 +363,6 @@ class RedisClient:
         if task.cancelled():
             raise RedisConnectionError
         return task.result()
-
-    def _refused(self, error: Exception, *, large: bool) -> StateUnavailable:
-        word = _word(error)
-        # A large answer may be late over a slow line; that is no reason to refuse all other calls.
-        is_down = word in _USELESS or (isinstance(error, _FAILED) and not (large and isinstance(error, TimeoutError)))
-        if is_down and self.up:
-            self.up = False
-            self._down_since = self._clock()
-            self._down.set()
-        self._tell(word, is_down=is_down)
-        return unavailable(word)
 
     # ---- Coming back -------------------------------------------------------------------------------------------------
 
@@ -391,16 +393,6 @@ class RedisClient:
         await asyncio.wait((lookup,), timeout=CONNECT)
         if not lookup.done():
             raise TimeoutError
-
-    def _turned_away(self, error: Exception) -> StateUnavailable | StoreBroken:
-        if isinstance(error, StoreBroken):
-            return error
-        told = _remedy(error, self.address)
-        if told:
-            return StoreBroken(f"{self.address.label}: {told}")
-        word = _word(error, connecting=self.address.tls)
-        self._tell(word, is_down=True)
-        return unavailable(word)
 
     async def _warn_of_eviction(self) -> None:
         if (client := self._client) is None:

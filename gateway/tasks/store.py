@@ -332,16 +332,13 @@ Counts: TypeAlias = dict[str, float]
 
 class _Counted:
     def __init__(self, store: Store, share: Callable[[str], Counts], timed: Callable[[str, float], None]) -> None:
-        self.local, self.shared, self.label = store.local, store.shared, store.label
-        self.open, self.aclose = store.open, store.aclose
-        self._store = store
+        self._store, self.local = store, store.local
         for name in METHODS:
             label = _LABELS.get(name, name)
             setattr(self, name, _counting(getattr(store, name), share(label), partial(timed, label)))
 
-    @property
-    def trouble(self) -> str:
-        return self._store.trouble
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what is not counted
+        return getattr(self._store, name)
 
 
 def counted(store: Store, share: Callable[[str], Counts], timed: Callable[[str, float], None]) -> Store:
