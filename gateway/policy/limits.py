@@ -447,11 +447,22 @@ class Limits:
         bucket = account.requests
         if bucket is None:
             return None
-        if self._shared is not None:
-            return await self._arrive_shared(self._shared, account, bucket, now)
-        if delay := bucket.take(now):
-            raise self._over_rate(account, delay, account.share)
-        return account.rate_limit(bucket.left, bucket.rate, account.share)
+        rate, shown = bucket.rate, account.share
+        if self._shared is None:
+            delay, left = bucket.take(now), bucket.left
+        else:
+            scope, name = account.scope, account.name
+            delay, left = await self._shared.take(scope, name, rate=account.rate, own=bucket, now=now)
+            # Headers show the limit that was applied: while Redis is away that is this process's share.
+            if self._shared.up:
+                rate, shown = account.rate.per_second, account.whole
+        if delay:
+            self.on_hit("requests", account.scope, account.label)
+            message = f"more requests than the {shown.limit} in {shown.window} s that are allowed"
+            fault = OverRate(message, retry_after=delay)
+            fault.state = RateLimitState(*shown, 0, delay)
+            raise fault
+        return account.rate_limit(left, rate, shown)
 
     def refuse_body(self, tenant: str, agent: str, size: int) -> None:
         """Refuse a body that is too long for the tenant or the agent.
@@ -548,21 +559,16 @@ class Limits:
 
     # ---- Waiting -------------------------------------------------------------------------------------------------
 
-    async def _arrive_shared(
-        self, shared: SharedRates, account: LimiterState, own: Bucket, now: float
-    ) -> RateLimitState:
-        delay, left = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
-        # Headers show the limit that was applied: while Redis is away that is this process's share.
-        rate, shown = (account.rate.per_second, account.whole) if shared.up else (own.rate, account.share)
-        if delay:
-            raise self._over_rate(account, delay, shown)
-        return account.rate_limit(left, rate, shown)
-
     async def _slot(self, account: LimiterState, limiter: ConcurrencyLimiter, tenant: str, weight: float) -> Flow:
         try:
             return await limiter.wait(tenant, weight)
         except NoSlot as error:
-            raise self._no_slot(account, limiter, str(error)) from None
+            self.on_hit("concurrency", account.scope, account.label)
+            raise ConcurrencyLimited(
+                f"{_subject(account)} has too many open calls",
+                detail=f"{error}: {limiter.taken} under way, {limiter.waiting} waiting",
+                retry_after=max(1.0, math.ceil(limiter.timeout)),
+            ) from None
 
     async def _charge(self, shared: SharedRates, account: LimiterState, own: Bucket, now: float) -> float:
         delay, _ = await shared.take(account.scope, account.name, rate=account.rate, own=own, now=now)
@@ -598,14 +604,6 @@ class Limits:
 
     # ---- Refusals ------------------------------------------------------------------------------------------------
 
-    def _over_rate(self, account: LimiterState, delay: float, shown: HeaderRate) -> OverRate:
-        self.on_hit("requests", account.scope, account.label)
-        fault = OverRate(
-            f"more requests than the {shown.limit} in {shown.window} s that are allowed", retry_after=delay
-        )
-        fault.state = RateLimitState(*shown, 0, delay)
-        return fault
-
     def _refuse_rate(self, account: LimiterState, delay: float) -> None:
         """Refuse a call that an agent's rate does not allow for so many seconds."""
         if delay:
@@ -621,14 +619,6 @@ class Limits:
         if account.open >= account.streams:
             self.on_hit("streams", account.scope, account.label)
             raise StreamsLimited(f"{_subject(account)} has too many open streams", retry_after=_STREAMS_AGAIN)
-
-    def _no_slot(self, account: LimiterState, limiter: ConcurrencyLimiter, detail: str) -> ConcurrencyLimited:
-        self.on_hit("concurrency", account.scope, account.label)
-        return ConcurrencyLimited(
-            f"{_subject(account)} has too many open calls",
-            detail=f"{detail}: {limiter.taken} under way, {limiter.waiting} waiting",
-            retry_after=max(1.0, math.ceil(limiter.timeout)),
-        )
 
 
 def _subject(account: LimiterState) -> str:

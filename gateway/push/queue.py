@@ -509,8 +509,14 @@ class DeliveryQueue:
         pause = backoff(entry.failed, self._chance(), self.policy)
         if outcome.retry_after is not None:
             pause = max(pause, min(outcome.retry_after, self.policy.longest_pause))
-        self._log_retry(entry, outcome)
-        await self._write(key, entry, due=self._wall() + pause)
+        now = self._wall()
+        if not 0 <= now - self._logged_at < _LOG_EVERY:
+            self._logged_at = now
+            logger.warning(
+                "a notification of tenant %s, task %s of agent %s, is not delivered yet, after %d attempts: %s",
+                entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
+            )  # fmt: skip
+        await self._write(key, entry, due=now + pause)
         if pause < _POLL:
             asyncio.get_running_loop().call_later(pause, self._wake.set)
         self._count(entry.agent, outcome.result.value)
@@ -569,16 +575,6 @@ class DeliveryQueue:
 
     def _expires(self, entry: QueueEntry) -> int:
         return math.ceil(entry.made + self.policy.keep + self.policy.longest_pause + _MARGIN)
-
-    def _log_retry(self, entry: QueueEntry, outcome: Outcome) -> None:
-        now = self._wall()
-        if 0 <= now - self._logged_at < _LOG_EVERY:
-            return
-        self._logged_at = now
-        logger.warning(
-            "a notification of tenant %s, task %s of agent %s, is not delivered yet, after %d attempts: %s",
-            entry.tenant, entry.task[:64], entry.agent, entry.failed, outcome.reason,
-        )  # fmt: skip
 
     def _log_away(self) -> None:
         if not self._is_away:
