@@ -77,7 +77,7 @@ _CONTEXTS = f"""
     INSERT INTO context (scope, id, tenant, principal, seen)
     SELECT scope, id, tenant, principal, seen FROM {{table}} WHERE kind = {_CONTEXT}"""  # noqa: S608 - constants
 # An entry of the log is newer than a row of the table. An owner never changes. An entry has the columns of both tables,
-# behind its kind.
+# behind its kind, and may have more behind them.
 _PUT_TASK = f"""
     INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
     VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?7 IN ({_OPEN}), ?8, ?9, ?10, ?11)
@@ -89,7 +89,8 @@ _PUT_CONTEXT = """
     ON CONFLICT (scope, id) DO UPDATE SET seen = max(seen, excluded.seen)
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""
 
-_Entry: TypeAlias = tuple[int, str, str, str, str, str, str, str, str, int, int]
+_COLUMNS = 11
+_Entry: TypeAlias = list[int | str]
 _decode = msgspec.json.Decoder(list[_Entry]).decode
 
 
@@ -114,7 +115,7 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> Path | 
         beside = path.resolve()
         log = beside.with_name(f"{beside.name}-{name}")
         for entry in _entries(log):
-            connection.execute(_PUT_TASK if entry[0] == _TASK else _PUT_CONTEXT, entry)
+            connection.execute(_PUT_TASK if entry[0] == _TASK else _PUT_CONTEXT, entry[:_COLUMNS])
         connection.execute("DROP TABLE arrivals")
     connection.execute(f"DROP TABLE {table}")
     (tasks,) = connection.execute("SELECT count(*) FROM task").fetchone()
