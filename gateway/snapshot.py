@@ -71,8 +71,7 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._count = 0
-        # Made by the first task that waits, so that calls of an active snapshot only count.
-        self._ended: asyncio.Event | None = None
+        self._ended = asyncio.Event()
 
     def begin(self) -> None:
         """Count one more."""
@@ -81,14 +80,12 @@ class OpenCalls:
     def end(self) -> None:
         """Count one less."""
         self._count -= 1
-        if not self._count and self._ended is not None:
+        if not self._count:
             self._ended.set()
 
     async def ended(self) -> None:
         """Wait until none is open."""
         while self._count:
-            if self._ended is None:
-                self._ended = asyncio.Event()
             self._ended.clear()
             await self._ended.wait()
 

@@ -20,7 +20,7 @@ from gateway.a2a.naming import Alias
 from gateway.backend.backend import Backend
 from gateway.principal import Principal
 from gateway.proxy.request import RequestContext
-from gateway.tasks.aliases import Aliases, AliasKey, KeptAliases
+from gateway.tasks.aliases import Aliases, AliasKey
 from gateway.upstream.dialects import spellings
 
 _MAYBE_NAMED = (
@@ -39,17 +39,16 @@ class TaskNames:
 
     def __init__(self) -> None:
         self._aliases = Aliases()
-        self._lasting: KeptAliases | None = None
 
     async def find(self, key: AliasKey, backend: Backend, call: Call) -> Alias | None:
         """Return what is known of the name in a call, or None."""
-        kept = self._kept(backend)
-        if kept is None or call.method not in _MAYBE_NAMED:
+        isolation = backend.isolation
+        if isolation is None or call.method not in _MAYBE_NAMED:
             return self._aliases.find(key)
-        alias = await kept.find(key)
-        if alias is not None and not alias.newer and backend.isolation is not None and backend.isolation.keeps:
-            known = await backend.isolation.ledger.store.tasks(backend.isolation.scope, (alias.task_id,))
-            if known == [None] and not backend.isolation.claims_unowned:
+        alias = await self._aliases.find_kept(isolation.ledger, key)
+        if alias is not None and not alias.newer and isolation.keeps:
+            known = await isolation.ledger.store.tasks(isolation.scope, (alias.task_id,))
+            if known == [None] and not isolation.claims_unowned:
                 # The task was erased or forgotten meanwhile: the name is free again.
                 self._aliases.forget(key)
                 return None
@@ -73,18 +72,9 @@ class TaskNames:
 
     def recorder(self, key: AliasKey, backend: Backend) -> Callable[[str, Alias], None]:
         """Return what keeps the names that an answer tells."""
-        kept = self._kept(backend)
-        if kept is None:
-            return partial(self._aliases.put, key)
-        return partial(kept.put, asyncio.get_running_loop(), key)
-
-    def _kept(self, backend: Backend) -> KeptAliases | None:
-        """Return the names that outlive this process, for a backend whose tasks have owners."""
         if backend.isolation is None:
-            return None
-        if self._lasting is None or self._lasting.ledger is not backend.isolation.ledger:
-            self._lasting = KeptAliases(self._aliases, backend.isolation.ledger)
-        return self._lasting
+            return partial(self._aliases.put, key)
+        return partial(self._aliases.keep, backend.isolation.ledger, asyncio.get_running_loop(), key)
 
 
 def name_key(principal: Principal, backend: str, call: Call) -> AliasKey | None:

@@ -49,7 +49,7 @@ class AliasKey(NamedTuple):
 
 
 class Aliases:
-    """The names that are in memory.
+    """The names in memory, and those in the store of a ledger.
 
     Args:
         most: Names of one tenant.
@@ -60,6 +60,7 @@ class Aliases:
         self._most = most
         self._most_tenants = tenants
         self._tenants: OrderedDict[str, OrderedDict[AliasKey, Alias]] = OrderedDict()
+        self._writing: set[asyncio.Task[None]] = set()
 
     def find(self, key: AliasKey) -> Alias | None:
         """Return the alias of a task by its client's name; None if it is unknown."""
@@ -91,48 +92,37 @@ class Aliases:
         if len(known) > self._most:
             known.popitem(last=False)
 
-
-class KeptAliases:
-    """The names that are also in the store of a ledger.
-
-    Args:
-        aliases: Those in memory.
-    """
-
-    def __init__(self, aliases: Aliases, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self._aliases = aliases
-        self._writing: set[asyncio.Task[None]] = set()
-
-    async def find(self, key: AliasKey) -> Alias | None:
-        """As `Aliases.find`.
+    async def find_kept(self, ledger: Ledger, key: AliasKey) -> Alias | None:
+        """As `find`; a name that is not in memory is looked up in the store.
 
         Raises:
             StateUnavailable: the store cannot be asked.
         """
-        found = self._aliases.find(key)
+        found = self.find(key)
         if found is None and key.name:
-            kept = await self.ledger.store.note(NAMES, key.text)
+            kept = await ledger.store.note(NAMES, key.text)
             if kept is not None:
                 found = _alias.decode(kept)
-                self._aliases.put(key, key.name, found)
+                self.put(key, key.name, found)
         return found
 
-    def put(self, loop: asyncio.AbstractEventLoop, key: AliasKey, name: str, alias: Alias) -> None:
-        """As `Aliases.put`, from any thread; the store is written a moment later."""
-        self._aliases.put(key, name, alias)
-        until = self.ledger.now() + self.ledger.bounds.open
+    def keep(self, ledger: Ledger, loop: asyncio.AbstractEventLoop, key: AliasKey, name: str, alias: Alias) -> None:
+        """As `put`, from any thread; the store is written a moment later."""
+        self.put(key, name, alias)
+        until = ledger.now() + ledger.bounds.open
         text = key._replace(name=name).text
         note = Note(NAMES, text, msgspec.json.encode(alias), tenant=key.owner[0], until=until)
-        loop.call_soon_threadsafe(self._keep, note)
 
-    def _keep(self, note: Note) -> None:
-        task = asyncio.get_running_loop().create_task(self._write(note))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        def write() -> None:
+            task = loop.create_task(_write(ledger, note))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
 
-    async def _write(self, note: Note) -> None:
-        try:
-            await self.ledger.store.keep(note)
-        except StateUnavailable:
-            logger.warning("the name of a task could not be written down")
+        loop.call_soon_threadsafe(write)
+
+
+async def _write(ledger: Ledger, note: Note) -> None:
+    try:
+        await ledger.store.keep(note)
+    except StateUnavailable:
+        logger.warning("the name of a task could not be written down")
