@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import BodyTooLarge, ConcurrencyLimited, RateLimited, StreamsLimited
-from gateway.policy.limits import LimiterState, Limits, OverRate, Permit, Quota, RateLimitState, ratelimit_headers
-from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, limits, refusal, standing, waiting
+from gateway.policy.limits import LimiterState, Limits, OverRate, Quota, RateLimitState, ratelimit_headers
+from tests.policy.admission import ACME, CRM, ERP, GLOBEX, admitted, at_once, limits, refusal, standing, waiting
 from tests.policy.simulated import now, run, settle
 from tests.table import for_each
 
@@ -384,7 +384,7 @@ def test_a_stream_that_has_begun_leaves_its_place_to_the_next_call() -> None:
     for _ in range(5):
         permit = admitted(made, stream=True)
         with pytest.raises(ConcurrencyLimited):
-            made.admit(ACME, CRM, stream=True, now=0.0)
+            at_once(made.admit(ACME, CRM, stream=True, now=0.0))
         permit.streaming()
         streams.append(permit)
     for permit in streams:
@@ -398,11 +398,11 @@ def test_as_many_streams_are_open_as_may_be_of_the_tenant_and_of_the_agent() -> 
     first = admitted(made, stream=True)
     first.streaming()
     with pytest.raises(StreamsLimited) as refused:
-        made.admit(ACME, ERP, stream=True, now=0.0)
+        at_once(made.admit(ACME, ERP, stream=True, now=0.0))
     assert refused.value.retry_after == 5.0
     second = admitted(made, GLOBEX, stream=True)
     with pytest.raises(StreamsLimited):
-        made.admit("initech", CRM, stream=True, now=0.0)
+        at_once(made.admit("initech", CRM, stream=True, now=0.0))
     assert hits == [("streams", "tenant", ACME), ("streams", "agent", CRM)]
     # Calls that are none are not meant.
     admitted(made).release()
@@ -419,7 +419,7 @@ def test_a_stream_counts_while_it_waits_for_its_place() -> None:
         call = waiting(made, stream=True)
         await settle()
         with pytest.raises(StreamsLimited):
-            made.admit(ACME, CRM, stream=True, now=now())
+            at_once(made.admit(ACME, CRM, stream=True, now=now()))
         permit.release()
         (await call).release()
         assert made.tenants[ACME].open == 0
@@ -434,10 +434,10 @@ def test_a_call_that_turns_out_to_be_a_stream_is_one_of_them() -> None:
         # It cannot be refused any more.
         permit.streaming()
     with pytest.raises(StreamsLimited):
-        made.admit(ACME, CRM, stream=True, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=True, now=0.0))
     permits[0].release()
     with pytest.raises(StreamsLimited):
-        made.admit(ACME, CRM, stream=True, now=0.0)
+        at_once(made.admit(ACME, CRM, stream=True, now=0.0))
     permits[1].release()
     admitted(made, stream=True).release()
 
@@ -464,12 +464,12 @@ def test_what_was_moved_is_owed_before_the_next_request() -> None:
         standing(made, ACME, 0.0)
     assert refused.value.retry_after == pytest.approx(2.0)
     with pytest.raises(RateLimited) as refused:
-        made.admit(GLOBEX, CRM, stream=False, now=0.0)
+        at_once(made.admit(GLOBEX, CRM, stream=False, now=0.0))
     assert refused.value.retry_after == pytest.approx(5.0)
     assert hits == [("bandwidth", "tenant", ACME), ("bandwidth", "agent", CRM)]
     # None of its requests was charged.
     assert standing(made, ACME, 2.5) == RateLimitState(10, 60, 9, 6.0)
-    assert made.admit(GLOBEX, CRM, stream=False, now=5.5) is None
+    assert at_once(made.admit(GLOBEX, CRM, stream=False, now=5.5)) is None
 
 
 def test_what_is_not_limited_is_not_metered() -> None:
@@ -548,12 +548,12 @@ def test_calls_under_way_count_under_new_figures() -> None:
     limits.configure({ACME: Quota(concurrency=1, queue=0, streams=9)}, {})
     for permit in permits:
         with pytest.raises(ConcurrencyLimited):
-            limits.admit(ACME, CRM, stream=True, now=0.0)
+            at_once(limits.admit(ACME, CRM, stream=True, now=0.0))
         permit.release()
     limits.configure({ACME: Quota(streams=1)}, {})
     permit = admitted(limits, stream=True)
     with pytest.raises(StreamsLimited):
-        limits.admit(ACME, CRM, stream=True, now=0.0)
+        at_once(limits.admit(ACME, CRM, stream=True, now=0.0))
     permit.release()
 
 
@@ -589,13 +589,13 @@ def test_permits_of_a_limit_that_is_gone_are_given_back_in_peace() -> None:
     limits = configured({ACME: Quota(concurrency=1, queue=0)}, {CRM: Quota(concurrency=1, queue=0)})
     permit = admitted(limits)
     limits.configure({}, {})
-    assert limits.admit(ACME, CRM, stream=False, now=0.0) is None
+    assert at_once(limits.admit(ACME, CRM, stream=False, now=0.0)) is None
     limits.configure({ACME: Quota(concurrency=1, queue=0)}, {})
     # Those that were counted by what was forgotten are not counted by what is new.
     other = admitted(limits)
     permit.release()
     with pytest.raises(ConcurrencyLimited):
-        limits.admit(ACME, CRM, stream=False, now=0.0)
+        at_once(limits.admit(ACME, CRM, stream=False, now=0.0))
     other.release()
     admitted(limits).release()
 
@@ -628,9 +628,7 @@ async def serve(limits: Limits, tenant: str, agent: str, chance: Random) -> None
     stream = chance.random() < 0.5
     try:
         await limits.arrive(tenant, now())
-        permit = limits.admit(tenant, agent, stream=stream, now=now())
-        if permit is not None and not isinstance(permit, Permit):
-            permit = await permit
+        permit = await limits.admit(tenant, agent, stream=stream, now=now())
     except RateLimited:
         return
     try:
