@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import PushDenied
-from gateway.network.address import ip_of
 from gateway.push.ssrf import (
     LONGEST_URL,
     Resolver,
