@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import load_der_private_key
 from jwt.algorithms import ECAlgorithm
 
 from gateway.a2a.fault import StateUnavailable
@@ -51,14 +52,17 @@ class Purpose:
         signs: The things that its keys sign, for messages.
         group: The group of its notes.
         prefix: The beginning of their names.
+        former: The name that its keys had in the last release: a key for each thirty days of the calendar, and a group
+            of those that an operator had made since. None where there were none.
     """
 
     signs: str
     group: str
     prefix: str
+    former: str | None = None
 
 
-NOTIFICATIONS: Final = Purpose("notifications", "push-keys", "push-key")
+NOTIFICATIONS: Final = Purpose("notifications", "push-keys", "push-key", former="push-signing")
 CARDS: Final = Purpose("cards", "card-keys", "card-key")
 
 logger = logging.getLogger("gateway.keys")
@@ -187,7 +191,7 @@ async def _current(store: Store, purpose: Purpose, now: float) -> list[SigningKe
         signs_from = max(keys[-1].signs_from + SIGNS_FOR, now + OVERLAP) if keys else now
         number = max(await _numbers(store, purpose), default=0) + 1
         # Several gateways may do so at a time: the first one's key is everybody's.
-        await _make(store, purpose, number, signs_from)
+        await _make(store, purpose, number, signs_from, None if keys else await _former(store, purpose, now))
         keys = await _read(store, purpose)
     retired = [key.number for key in keys if _is_retired(key, keys, now)]
     await _delete(store, purpose, retired)
@@ -209,9 +213,11 @@ async def _numbers(store: Store, purpose: Purpose) -> list[int]:
     return [_number(name) for name, _ in await store.group(_KIND, purpose.group, MOST)]
 
 
-async def _make(store: Store, purpose: Purpose, number: int, signs_from: float) -> SigningKey | None:
+async def _make(
+    store: Store, purpose: Purpose, number: int, signs_from: float, jwk: dict[str, str] | None = None
+) -> SigningKey | None:
     """Write a key; None where another one has that number by now."""
-    stored = _Stored(signs_from, private_jwk(generate_private_key(SECP256R1())))
+    stored = _Stored(signs_from, jwk or private_jwk(generate_private_key(SECP256R1())))
     note = Note(_KIND, _name(purpose, number), msgspec.json.encode(stored), group=purpose.group)
     if await store.settle(note) != note.value:
         return None
@@ -223,6 +229,17 @@ async def _make(store: Store, purpose: Purpose, number: int, signs_from: float) 
 async def _delete(store: Store, purpose: Purpose, numbers: Iterable[int]) -> None:
     for number in numbers:
         await store.drop(_KIND, _name(purpose, number))
+
+
+async def _former(store: Store, purpose: Purpose, now: float) -> dict[str, str] | None:
+    """Return the key that gateways of the last release sign with, so that an upgrade changes none.
+
+    None where an operator had it replaced: it may have leaked.
+    """
+    if purpose.former is None or await store.group(_KIND, purpose.former, 1):
+        return None
+    private = await store.note(_KIND, f"{purpose.former}-{int(now // SIGNS_FOR)}")
+    return None if private is None else private_jwk(load_der_private_key(private, None))
 
 
 def _name(purpose: Purpose, number: int) -> str:

@@ -5,6 +5,8 @@ import json
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.identity.jwks import parse_keys
@@ -166,3 +168,19 @@ async def test_known_keys_sign_while_the_store_is_away() -> None:
     assert await gateway.kids() == [kid]
     with pytest.raises(StateUnavailable):
         await Gateway(store).kid()
+
+
+@for_each("replaced", [False, True])
+async def test_the_key_of_the_last_release_goes_on_unless_it_was_replaced(replaced: bool) -> None:  # noqa: FBT001
+    store = Elastic()
+    private = generate_private_key(SECP256R1())
+    former = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    await store.keep(Note("secret", f"push-signing-{int(NOW // SIGNS_FOR)}", former))
+    if replaced:
+        await store.keep(Note("secret", "push-signing-694-0", b"{}", group="push-signing"))
+    token = await Gateway(store).sign()
+    try:
+        jwt.decode(token, private.public_key(), ["ES256"], audience=WEBHOOK, options=UNTIMED)  # type: ignore[arg-type]  # a plain dict
+        assert not replaced
+    except jwt.InvalidSignatureError:
+        assert replaced
