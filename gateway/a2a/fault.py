@@ -231,13 +231,12 @@ _BY_WORDS = {
 class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is named after what went wrong
     """A call that cannot be answered.
 
-    A subclass that sets `error` takes codes, statuses and the protocol's reason from it, unless it sets its own.
+    A subclass names its attributes as keywords of its class statement.
 
     Attributes:
         reason: The word in metrics, logs and details.
-        error: The row of the table that clients are told.
         rpc_status: The HTTP status of the JSON-RPC envelope: 200 but where HTTP machinery acts on it.
-        code_0_1: The code for clients of 0.1, where it is not that of `error`.
+        code_0_1: The code for clients of 0.1, where it is not that of the row.
         shown: The reason that callers are told, where `reason` would reveal something to them.
         a2a_reason: The reason word of the protocol, for errors that it defines.
         message: For the client: what was wrong, what would be right.
@@ -251,7 +250,6 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
 
     reason: ClassVar[str] = "internal"
     outcome: ClassVar[str] = "gateway_error"
-    error: ClassVar[ErrorKind | None] = None
     rpc_code: ClassVar[int] = INTERNAL_ERROR.code
     rpc_status: ClassVar[int] = 200
     http_status: ClassVar[int] = 500
@@ -260,18 +258,22 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
     shown: ClassVar[str | None] = None
     a2a_reason: ClassVar[str | None] = None
 
-    def __init_subclass__(cls) -> None:
-        """Fill in the attributes that the subclass takes from the error that it names."""
-        own = cls.__dict__
-        kind: ErrorKind | None = own.get("error")
-        if kind is None:
-            return
-        in_1_0 = kind.code < -32000
-        cls.rpc_code = kind.code
-        cls.http_status = own.get("http_status", kind.http_status)
-        cls.grpc_status = own.get("grpc_status", kind.grpc_status)
-        cls.rpc_status = own.get("rpc_status", 200 if in_1_0 else kind.http_status)
-        cls.a2a_reason = kind.reason if in_1_0 else None
+    def __init_subclass__(cls, *, error: ErrorKind | None = None, **own: str | int | None) -> None:
+        """Set the attributes of a subclass.
+
+        Args:
+            error: The row of the table that clients are told, from which codes, statuses and reason are taken.
+            own: The other attributes, by name; they replace those of the row.
+        """
+        if error is not None:
+            in_1_0 = error.code < -32000
+            cls.rpc_code = error.code
+            cls.http_status = error.http_status
+            cls.grpc_status = error.grpc_status
+            cls.rpc_status = 200 if in_1_0 else error.http_status
+            cls.a2a_reason = error.reason if in_1_0 else None
+        for name, value in own.items():
+            setattr(cls, name, value)
 
     def __init__(
         self,
@@ -315,251 +317,151 @@ class Fault(Exception):  # noqa: N818 - the word of the design; each subclass is
         return entries
 
 
-class Internal(Fault):
+class Internal(Fault, rpc_status=500):
     """A defect of the gateway itself."""
-
-    rpc_status = 500
 
 
 # ---- The caller's own mistakes -------------------------------------------------------------------------------------
 
 
-class BadRequest(Fault):
+class BadRequest(Fault, error=INVALID_REQUEST, reason="bad_request", outcome="client_error"):
     """The request cannot be read as an A2A request."""
 
-    error = INVALID_REQUEST
-    reason = "bad_request"
-    outcome = "client_error"
 
-
-class ParseFailed(BadRequest):
+class ParseFailed(BadRequest, error=PARSE_ERROR):
     """The body is no JSON."""
 
-    error = PARSE_ERROR
 
-
-class MethodNotFound(BadRequest):
+class MethodNotFound(BadRequest, error=METHOD_NOT_FOUND):
     """The JSON-RPC method does not exist."""
 
-    error = METHOD_NOT_FOUND
 
-
-class BadParams(BadRequest):
+class BadParams(BadRequest, error=INVALID_PARAMS):
     """The parameters are of a wrong shape."""
 
-    error = INVALID_PARAMS
 
-
-class DuplicateKey(BadRequest):
+class DuplicateKey(BadRequest, reason="duplicate_key", a2a_reason=None):
     """A JSON object names a member twice, or a routing member in another spelling."""
 
-    reason = "duplicate_key"
-    a2a_reason = None
 
-
-class BodyTooLarge(Fault):
+class BodyTooLarge(Fault, error=BODY_TOO_LARGE, reason="body_too_large", outcome="client_error"):
     """The body is longer than the limit."""
 
-    error = BODY_TOO_LARGE
-    reason = "body_too_large"
-    outcome = "client_error"
 
-
-class EncodedBody(BadRequest):
+class EncodedBody(BadRequest, rpc_status=415, http_status=415, a2a_reason=None):
     """The request body is compressed; ids must be readable, so it is refused."""
 
-    rpc_status = 415
-    http_status = 415
-    a2a_reason = None
 
-
-class ContentTypeUnsupported(BadRequest):
+class ContentTypeUnsupported(BadRequest, error=CONTENT_TYPE_NOT_SUPPORTED, rpc_status=415, http_status=415):
     """The Content-Type of the request body is no JSON."""
 
-    error = CONTENT_TYPE_NOT_SUPPORTED
-    rpc_status = 415
-    http_status = 415
 
-
-class BodyTooSlow(BadRequest):
+class BodyTooSlow(BadRequest, rpc_status=408, http_status=408, a2a_reason=None):
     """The request body stopped coming, or comes too slowly."""
 
-    rpc_status = 408
-    http_status = 408
-    a2a_reason = None
 
-
-class VersionUnsupported(Fault):
+class VersionUnsupported(Fault, error=VERSION_NOT_SUPPORTED, reason="version_unsupported", outcome="client_error"):
     """The agent, or the gateway, does not speak the client's version (1.0 §3.6)."""
 
-    error = VERSION_NOT_SUPPORTED
-    reason = "version_unsupported"
-    outcome = "client_error"
 
-
-class MethodNotAllowed(Fault):
+class MethodNotAllowed(Fault, error=UNSUPPORTED_OPERATION, reason="method_not_allowed", outcome="client_error"):
     """The agent, or its entry in the configuration, does not offer the operation."""
 
-    error = UNSUPPORTED_OPERATION
-    reason = "method_not_allowed"
-    outcome = "client_error"
 
-
-class WrongHttpMethod(MethodNotAllowed):
+class WrongHttpMethod(
+    MethodNotAllowed, rpc_code=INVALID_REQUEST.code, rpc_status=405, http_status=405, a2a_reason=None
+):
     """The path exists, but not for this HTTP method."""
 
-    rpc_code = INVALID_REQUEST.code
-    rpc_status = 405
-    http_status = 405
-    a2a_reason = None
 
-
-class TaskNotFound(Fault):
+class TaskNotFound(Fault, error=TASK_NOT_FOUND, reason="task_not_owned", outcome="denied"):
     """The task is missing or another's; the two look alike."""
-
-    error = TASK_NOT_FOUND
-    reason = "task_not_owned"
-    outcome = "denied"
 
 
 # ---- No agent for this caller --------------------------------------------------------------------------------------
 
 
-class NoRoute(Fault):
+class NoRoute(
+    Fault, reason="no_route", outcome="denied", rpc_code=INVALID_PARAMS.code, http_status=404, grpc_status="NOT_FOUND"
+):
     """The endpoint exists, but no agent there answers what was asked."""
 
-    reason = "no_route"
-    outcome = "denied"
-    rpc_code = INVALID_PARAMS.code
-    http_status = 404
-    grpc_status = "NOT_FOUND"
 
-
-class NoEndpoint(NoRoute):
+class NoEndpoint(NoRoute, rpc_code=-31404, rpc_status=404):
     """The path is no endpoint, or one where the caller may reach nothing: the two look alike."""
 
-    rpc_code = -31404
-    rpc_status = 404
 
-
-class TenantDenied(NoRoute):
+class TenantDenied(NoRoute, reason="tenant_denied", shown="no_route"):
     """The agent is not for this caller; to callers it looks like `no_route`."""
 
-    reason = "tenant_denied"
-    shown = "no_route"
 
-
-class TenantDeniedEndpoint(NoEndpoint):
+class TenantDeniedEndpoint(NoEndpoint, reason="tenant_denied", shown="no_route"):
     """The caller may reach no agent at the endpoint; to callers it looks like `no_route`."""
 
-    reason = "tenant_denied"
-    shown = "no_route"
 
-
-class RouteConflict(Fault):
+class RouteConflict(Fault, error=UNAUTHORIZED, reason="route_conflict", outcome="denied"):
     """Two agents that the caller may reach both claim the request; nothing is forwarded."""
 
-    error = UNAUTHORIZED
-    reason = "route_conflict"
-    outcome = "denied"
 
-
-class HiddenConflict(NoRoute):
+class HiddenConflict(NoRoute, reason="route_conflict", shown="no_route"):
     """A conflict with an agent the caller may not know; to callers it looks like `no_route`."""
 
-    reason = "route_conflict"
-    shown = "no_route"
 
-
-class NotAdmitted(Fault):
+class NotAdmitted(Fault, error=UNAUTHORIZED, reason="tenant_denied", outcome="denied"):
     """The caller's tenant is not admitted at all."""
 
-    error = UNAUTHORIZED
-    reason = "tenant_denied"
-    outcome = "denied"
 
-
-class InsufficientScope(Fault):
+class InsufficientScope(Fault, error=UNAUTHORIZED, reason="insufficient_scope", outcome="denied"):
     """The caller's tenant may call the agent, but its token lacks a scope, role or claim that the agent requires."""
-
-    error = UNAUTHORIZED
-    reason = "insufficient_scope"
-    outcome = "denied"
 
 
 # ---- Credentials ---------------------------------------------------------------------------------------------------
 
 
-class AuthMissing(Fault):
+class AuthMissing(Fault, error=UNAUTHENTICATED, reason="auth_missing", outcome="denied"):
     """No credential, where one is needed."""
 
-    error = UNAUTHENTICATED
-    reason = "auth_missing"
-    outcome = "denied"
 
-
-class AuthInvalid(AuthMissing):
+class AuthInvalid(AuthMissing, reason="auth_invalid"):
     """A credential that proves nothing."""
 
-    reason = "auth_invalid"
 
-
-class TenantNotMapped(AuthInvalid):
+class TenantNotMapped(AuthInvalid, error=UNAUTHORIZED, reason="tenant_denied"):
     """A valid token whose tenant claim is no key of the issuer's `tenant_map` and names no tenant by itself."""
 
-    error = UNAUTHORIZED
-    reason = "tenant_denied"
 
-
-class AuthExpired(AuthMissing):
+class AuthExpired(AuthMissing, reason="auth_expired"):
     """An expired credential."""
 
-    reason = "auth_expired"
 
-
-class AuthUnavailable(Fault):
+class AuthUnavailable(Fault, error=RESOURCE_UNAVAILABLE, reason="auth_unavailable"):
     """No keys to verify the token with: the issuer's key set has never been read."""
-
-    error = RESOURCE_UNAVAILABLE
-    reason = "auth_unavailable"
 
 
 # ---- Limits --------------------------------------------------------------------------------------------------------
 
 
-class RateLimited(Fault):
+class RateLimited(Fault, error=RATE_LIMIT_EXCEEDED, reason="rate_limited", outcome="limited"):
     """Too many requests, or too much bandwidth, from one tenant, agent or address."""
 
-    error = RATE_LIMIT_EXCEEDED
-    reason = "rate_limited"
-    outcome = "limited"
 
-
-class StreamsLimited(RateLimited):
+class StreamsLimited(RateLimited, reason="streams_limited"):
     """The tenant, or the agent, has as many streams open as it may have."""
 
-    reason = "streams_limited"
 
-
-class TasksLimited(RateLimited):
+class TasksLimited(RateLimited, reason="tasks_limited"):
     """The tenant has as many open tasks as it may have."""
 
-    reason = "tasks_limited"
 
-
-class ConcurrencyLimited(RateLimited):
+class ConcurrencyLimited(RateLimited, reason="concurrency_limited"):
     """The tenant, or the agent, has as many concurrent calls as it may have, and none of them ended in time."""
 
-    reason = "concurrency_limited"
 
-
-class PushDenied(BadParams):
+class PushDenied(BadParams, reason="push_denied"):
     """The webhook is not allowed here, or no notifications are sent at all.
 
     The log has the rule that the message tells, too, behind the `detail`: the origin of the webhook, if known.
     """
-
-    reason = "push_denied"
 
     def __init__(self, message: str, *, detail: str = "") -> None:
         super().__init__(message, detail=f"{detail}: {message}" if detail else message)
@@ -568,121 +470,87 @@ class PushDenied(BadParams):
 # ---- The gateway or the agent cannot now ----------------------------------------------------------------------------
 
 
-class Draining(AuthUnavailable):
+class Draining(AuthUnavailable, reason="draining"):
     """The gateway is shutting down."""
 
-    reason = "draining"
 
-
-class Overloaded(AuthUnavailable):
+class Overloaded(AuthUnavailable, reason="overloaded", outcome="limited"):
     """The gateway, or the connection pool of the agent, is full."""
 
-    reason = "overloaded"
-    outcome = "limited"
 
-
-class StateUnavailable(AuthUnavailable):
+class StateUnavailable(AuthUnavailable, reason="state_unavailable", outcome="gateway_error"):
     """The store of the ledger does not answer, so that the owner of a task is not known."""
 
-    reason = "state_unavailable"
-    outcome = "gateway_error"
 
-
-class NoHealthyBackend(AuthUnavailable):
+class NoHealthyBackend(AuthUnavailable, reason="no_healthy_backend", outcome="upstream_error"):
     """No replica of the agent is healthy."""
 
-    reason = "no_healthy_backend"
-    outcome = "upstream_error"
 
-
-class UpstreamConnect(Fault):
+class UpstreamConnect(
+    Fault,
+    reason="upstream_connect",
+    outcome="upstream_error",
+    code_0_1=RESOURCE_UNAVAILABLE.code_0_1,
+    http_status=502,
+    grpc_status="UNAVAILABLE",
+):
     """The agent could not be reached; nothing was sent."""
 
-    reason = "upstream_connect"
-    outcome = "upstream_error"
-    code_0_1 = RESOURCE_UNAVAILABLE.code_0_1
-    http_status = 502
-    grpc_status = "UNAVAILABLE"
 
-
-class UpstreamAuthFailed(Fault):
+class UpstreamAuthFailed(
+    Fault,
+    reason="upstream_auth_failed",
+    outcome="upstream_error",
+    code_0_1=RESOURCE_UNAVAILABLE.code_0_1,
+    http_status=503,
+    grpc_status="UNAVAILABLE",
+):
     """No credential for the agent can be had, from its token endpoint or a file; nothing was sent to the agent."""
 
-    reason = "upstream_auth_failed"
-    outcome = "upstream_error"
-    code_0_1 = RESOURCE_UNAVAILABLE.code_0_1
-    http_status = 503
-    grpc_status = "UNAVAILABLE"
 
-
-class UpstreamReset(Fault):
+class UpstreamReset(
+    Fault, reason="upstream_reset", outcome="upstream_error", http_status=502, grpc_status="UNAVAILABLE"
+):
     """The agent closed the connection before its answer was complete; the request may have been executed."""
 
-    reason = "upstream_reset"
-    outcome = "upstream_error"
-    http_status = 502
-    grpc_status = "UNAVAILABLE"
 
-
-class UpstreamTimeout(Fault):
+class UpstreamTimeout(
+    Fault, reason="upstream_timeout", outcome="upstream_error", http_status=504, grpc_status="DEADLINE_EXCEEDED"
+):
     """The agent did not answer in time."""
 
-    reason = "upstream_timeout"
-    outcome = "upstream_error"
-    http_status = 504
-    grpc_status = "DEADLINE_EXCEEDED"
 
-
-class UpstreamIdle(UpstreamTimeout):
+class UpstreamIdle(UpstreamTimeout, reason="upstream_idle"):
     """The agent's stream sent nothing for too long."""
 
-    reason = "upstream_idle"
 
-
-class UpstreamProtocol(Fault):
+class UpstreamProtocol(
+    Fault, error=INVALID_AGENT_RESPONSE, reason="upstream_protocol", outcome="upstream_error", http_status=502
+):
     """The agent's answer is no A2A answer."""
 
-    error = INVALID_AGENT_RESPONSE
-    reason = "upstream_protocol"
-    outcome = "upstream_error"
-    http_status = 502
 
-
-class CardUntrusted(Fault):
+class CardUntrusted(
+    Fault, error=INVALID_AGENT_RESPONSE, reason="card_untrusted", outcome="upstream_error", http_status=502
+):
     """The agent's card has no signature that its configured keys verify."""
 
-    error = INVALID_AGENT_RESPONSE
-    reason = "card_untrusted"
-    outcome = "upstream_error"
-    http_status = 502
 
-
-class UpstreamLimited(UpstreamProtocol):
+class UpstreamLimited(
+    UpstreamProtocol, outcome="limited", rpc_status=429, http_status=429, grpc_status="RESOURCE_EXHAUSTED"
+):
     """An agent's 429 with `Retry-After` that is no A2A error; HTTP machinery acts on the status."""
 
-    outcome = "limited"
-    rpc_status = 429
-    http_status = 429
-    grpc_status = "RESOURCE_EXHAUSTED"
 
-
-class UpstreamBusy(UpstreamProtocol):
+class UpstreamBusy(UpstreamProtocol, rpc_status=503, http_status=503, grpc_status="UNAVAILABLE"):
     """An agent's 503 with `Retry-After` that is no A2A error."""
 
-    rpc_status = 503
-    http_status = 503
-    grpc_status = "UNAVAILABLE"
 
-
-class ClientGone(Fault):
+# 499 is nginx's number for it; only the log sees it.
+class ClientGone(
+    Fault, reason="client_gone", outcome="client_gone", rpc_status=499, http_status=499, grpc_status="CANCELLED"
+):
     """The client left; nobody reads this."""
-
-    reason = "client_gone"
-    outcome = "client_gone"
-    # nginx's number for it; only the log sees it.
-    rpc_status = 499
-    http_status = 499
-    grpc_status = "CANCELLED"
 
 
 OUTCOMES = (
