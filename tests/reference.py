@@ -1,6 +1,7 @@
 """Writes the pages of docs/reference from the code: `python -m tests.reference`."""
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ import yaml
 
 from gateway import __version__
 from gateway.a2a import fault, headers
-from gateway.a2a.fault import REMEDIES
 from gateway.cli import app
 from gateway.config.agent import (
     DEFAULT_AFFINITY,
@@ -325,6 +325,14 @@ def log_fields() -> str:
     )
 
 
+_REMEDY = re.compile(
+    r"^## (\w+)$.*?(\n- \*\*Caller\*\*: \S.*?\.\n- \*\*Operator\*\*: \S.*?\.\n.*?)(?=\n## |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+REMEDIES = dict(_REMEDY.findall((FOLDER / "error-reasons.md").read_text()))
+"""The steps that help after a fault of each reason, as the page has them."""
+
+
 def faults(kind: type[fault.Fault]) -> Iterator[type[fault.Fault]]:
     yield kind
     for below in kind.__subclasses__():
@@ -332,27 +340,21 @@ def faults(kind: type[fault.Fault]) -> Iterator[type[fault.Fault]]:
 
 
 def error_reasons() -> str:
+    """Return the page with the remedies that it has: they are written there by hand."""
     page = (
-        f"# Error reasons\n\n{NOTE}\nA refusal or failure of the gateway carries one of these words: in the error's "
-        "details in upper case, in the access log and in `a2a_gateway_rejected_total` as `reason`. "
+        f"# Error reasons\n\n{NOTE}The steps for callers and operators are written by hand.\n\n"
+        "A refusal or failure of the gateway carries one of these words: in the error's details in upper case, "
+        "in the access log and in `a2a_gateway_rejected_total` as `reason`. "
         "[Errors](../errors.md) says how an error is written in each binding.\n"
     )
     kinds = [kind for kind in faults(fault.Fault) if kind.__module__ == fault.__name__ and kind is not fault.Fault]
     for reason in sorted(fault.REASONS):
         rows = sorted({(meaning(each), *statuses(each), seen_as(each)) for each in kinds if each.reason == reason})
-        remedy = REMEDIES[reason]
-        more = f"\nMore: [{title_of(remedy.page)}](../{remedy.page})\n" if remedy.page else ""
         page += f"\n## {reason}\n\n" + table(
             ("meaning", "JSON-RPC: HTTP, code", "HTTP+JSON", "gRPC", "callers see"), rows
         )
-        page += f"\n- **Caller**: {remedy.caller}\n- **Operator**: {remedy.operator}\n{more}"
+        page += REMEDIES.get(reason, "\n- **Caller**:\n- **Operator**:\n")
     return page
-
-
-def title_of(page: str) -> str:
-    """Return the title of a page that a link, with or without an anchor, leads to."""
-    text = (ROOT / "docs" / page.partition("#")[0]).read_text()
-    return text.partition("\n")[0].removeprefix("# ")
 
 
 def meaning(kind: type[fault.Fault]) -> str:
