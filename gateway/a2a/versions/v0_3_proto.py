@@ -173,7 +173,6 @@ _MESSAGE = message_schema(
 # ---- Push configurations and resource names, lifted ------------------------------------------------------------------
 
 _CONFIG_NAME = re.compile("tasks/([^/]+)/pushNotificationConfigs/([^/]*)")
-_TASK_NAME = re.compile("tasks/([^/]+)")
 
 
 def _split(name: str, task: str | None) -> tuple[str, str]:
@@ -212,95 +211,40 @@ def _finish_resource(resource: Tree, memo: Memo) -> None:
 def _finish_creation(asked: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
     """Flatten the request, or the bare resource that a2a-js sends.
 
-    The task is the one in the path. A `parent` or `name` of another is refused: agents differ in which they follow.
+    The task is the one in the path; the reader of the call has refused a `parent` or `name` of another.
     """
-    wrapped = asked.get("config")
+    task, wrapped = asked.get("taskId"), asked.get("config")
     if wrapped is not None and ("name" in asked or "pushNotificationConfig" in asked):
         raise Misfit("config", "must not stand beside name or pushNotificationConfig")
     resource, path = (asked, "") if wrapped is None else (wrapped, "config.")
     flat = resource.get("pushNotificationConfig")
     if flat is None:
         raise Misfit(f"{path}pushNotificationConfig", "is required")
-    _agree(flat, "taskId", asked.get("taskId"), "taskId")
-    _agree(flat, "taskId", resource.get("taskId"), f"{path}taskId")
-    _agree(flat, "taskId", _parent(asked), "parent")
+    if task is None:
+        raise Misfit("parent", "is required")
+    flat["taskId"] = task
     if "name" in resource:
         try:
-            task, named_id = _split(resource["name"], flat.get("taskId"))
+            _, named_id = _split(resource["name"], task)
         except Misfit as misfit:
             raise Misfit(f"{path}name", misfit.words) from None
-        _agree(flat, "taskId", task, f"{path}name")
         # Inside the request a2a-python ends the name in "None" where there is no id; a bare resource has only the name.
         if named_id and wrapped is None:
             flat.setdefault("id", named_id)
-    if "taskId" not in flat:
-        raise Misfit("parent", "is required")
-    _agree(flat, "id", asked.get("configId"), "configId")
+    config = asked.get("configId")
+    if config and flat.setdefault("id", config) != config:
+        raise Misfit("configId", "says something else than id")
     asked.clear()
     asked.update(flat)
 
 
-def _parent(asked: Tree) -> str | None:
-    parent: str | None = asked.get("parent")
-    if parent is None:
-        return None
-    # The proto's own path has the second form.
-    parent = parent.removesuffix("/pushNotificationConfigs")
-    task: str | None = asked.get("taskId")
-    if task and parent == f"tasks/{task}":
-        return task
-    return _task_of(parent, "parent")
-
-
-def _task_of(name: str, field: str) -> str:
-    """Return the task of a resource name, which stands at `field`."""
-    found = _TASK_NAME.fullmatch(name)
-    if found is None:
-        raise Misfit(field, "must be tasks/{task}")
-    return found[1]
-
-
-def _finish_named_config(params: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    parent = _parent(params)
-    if "name" in params:
-        task, config = _split(params.pop("name"), params.get("taskId"))
-        _agree(params, "taskId", task, "name")
-        _agree(params, "id", config, "name")
-    params.pop("parent", None)
-    _agree(params, "taskId", parent, "parent")
-    _insist(params, "taskId")
-
-
-def _finish_deletion(params: Tree, memo: Memo) -> None:
-    _finish_named_config(params, memo)
-    _insist(params, "id")
-
-
-def _finish_named_task(params: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
-    name = params.pop("name", None)
-    if name is not None and name != f"tasks/{params.get('id')}":
-        _agree(params, "id", _task_of(name, "name"), "name")
-    _insist(params, "id")
-
-
-def _agree(tree: Tree, member: str, value: str | None, said: str) -> None:
-    """Set a member, or check that it has the same value; `said` is the name of the other source."""
-    if value and tree.setdefault(member, value) != value:
-        raise Misfit(said, f"says something else than {member}")
-
-
-def _insist(tree: Tree, member: str) -> None:
-    if member not in tree:
-        raise Misfit(member, "is required")
-
-
 _PUSH = push_fields(ID)
 _ASKED_PUSH = schema({**_PUSH, "url": need(ID)})
-_RESOURCE_NAME = {"name": ID, "taskId": ID}
-_RESOURCE = schema({**_RESOURCE_NAME, "pushNotificationConfig": need(within(schema(_PUSH)))}, _finish_resource)
-_ASKED_RESOURCE = {**_RESOURCE_NAME, "pushNotificationConfig": within(_ASKED_PUSH)}
-_NAMED_CONFIG = {"taskId": ID, "id": ID, "name": ID, "parent": ID}
-_NAMED_TASK = {"id": ID, "name": ID}
+_RESOURCE = schema({"name": ID, "taskId": ID, "pushNotificationConfig": need(within(schema(_PUSH)))}, _finish_resource)
+_ASKED_RESOURCE = {"name": ID, "pushNotificationConfig": within(_ASKED_PUSH)}
+# The ids are those of the path, or of the resource name over gRPC.
+_TASK = {"id": need(ID), "name": DROP}
+_CONFIGS = {"taskId": need(ID)}
 
 # ---- Parameters, lifted ----------------------------------------------------------------------------------------------
 
@@ -508,7 +452,7 @@ FORM = Form(
             lambda params, memo: _lift_send(params, memo, streams=True), _SENT_DOWN, _OBJECTS.answer, _lower_answer
         ),
         Operation.GET_TASK: Rules(
-            _params({**_NAMED_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}, _finish_named_task),
+            _params({**_TASK, "historyLength": unless_empty(LENGTH), "metadata": DROP}),
             exact({"id": TEXT, "historyLength": SOME}, closed=True),
             _OBJECTS.task,
             _TASK_DOWN,
@@ -527,30 +471,31 @@ FORM = Form(
             schema({"tasks": each(listed(_OBJECTS.task)), **PAGE}, default(tasks=[])),
             exact({"tasks": each(_TASK_DOWN), **PAGE}, default(tasks=[]), closed=True),
         ),
-        Operation.CANCEL_TASK: Rules(
-            _params({**_NAMED_TASK, "metadata": OBJECT}, _finish_named_task), _ONE_TASK_DOWN, _OBJECTS.task, _TASK_DOWN
-        ),
-        Operation.SUBSCRIBE_TO_TASK: Rules(_params(_NAMED_TASK, _finish_named_task), _ONE_TASK_DOWN),
+        Operation.CANCEL_TASK: Rules(_params({**_TASK, "metadata": OBJECT}), _ONE_TASK_DOWN, _OBJECTS.task, _TASK_DOWN),
+        Operation.SUBSCRIBE_TO_TASK: Rules(_params(_TASK), _ONE_TASK_DOWN),
         Operation.CREATE_PUSH_CONFIG: Rules(
             _params(
-                {"parent": ID, "configId": ID, "config": within(schema(_ASKED_RESOURCE)), **_ASKED_RESOURCE},
+                {
+                    "taskId": ID,
+                    "configId": ID,
+                    "config": within(schema(_ASKED_RESOURCE)),
+                    **_ASKED_RESOURCE,
+                },
                 _finish_creation,
             ),
             _lower_creation,
             _RESOURCE,
             _lower_config,
         ),
-        Operation.GET_PUSH_CONFIG: Rules(
-            _params(_NAMED_CONFIG, _finish_named_config), _ONE_CONFIG_DOWN, _RESOURCE, _lower_config
-        ),
+        Operation.GET_PUSH_CONFIG: Rules(_params({**_CONFIGS, "id": ID}), _ONE_CONFIG_DOWN, _RESOURCE, _lower_config),
         Operation.LIST_PUSH_CONFIGS: Rules(
-            _params({**_NAMED_CONFIG, "pageSize": COUNT, "pageToken": ID}, _finish_named_config),
+            _params({**_CONFIGS, "pageSize": COUNT, "pageToken": ID}),
             exact({"taskId": TEXT, "pageSize": COUNT, "pageToken": TEXT}, closed=True),
             schema({"configs": each(_RESOURCE), "nextPageToken": ID}, default(configs=[])),
             exact({"configs": each(_lower_config), "nextPageToken": ID}, default(configs=[]), closed=True),
         ),
         Operation.DELETE_PUSH_CONFIG: Rules(
-            _params(_NAMED_CONFIG, _finish_deletion), _ONE_CONFIG_DOWN, result_down=lambda _result, _memo: {}
+            _params({**_CONFIGS, "id": need(ID)}), _ONE_CONFIG_DOWN, result_down=lambda _result, _memo: {}
         ),
     },
     event_up=_OBJECTS.event,
