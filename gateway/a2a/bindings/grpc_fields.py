@@ -79,13 +79,10 @@ def path_of(method: GrpcMethod, request: Message) -> PathCall:
         ):
             raise BadParams("config.name names another task than the parent", field="config.name")
         return path
-    if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
-        return PathCall(operation, task_id=request.task_id or None, config_id=request.id or None)
     if operation.kind is Kind.PUSH:
-        return PathCall(operation, task_id=request.task_id or None)
-    if operation in BY_NAME:
-        return PathCall(operation, task_id=request.id or None)
-    return PathCall(operation)
+        config = request.id if operation in _OF_CONFIG else ""
+        return PathCall(operation, task_id=request.task_id or None, config_id=config or None)
+    return PathCall(operation, task_id=(request.id or None) if operation in BY_NAME else None)
 
 
 def referenced_ids(call: Call) -> ReferencedIds:
@@ -462,8 +459,7 @@ def without(data: bytes, prefix: str, *, version: Version, operation: Operation,
         message = (event_class(version) if event else result_class(operation, version)).FromString(data)
     except DecodeError as error:
         raise UpstreamProtocol("the agent's answer is no message of its method") from error
-    if not _cut(message, prefix):
-        return data
+    _cut(message, prefix)
     written: bytes = message.SerializeToString()
     return written
 
@@ -499,38 +495,29 @@ def _cut_packed(packed: Message, prefix: str) -> bool:
     return raw not in packed.value
 
 
-def _cut(message: Message, prefix: str) -> bool:
-    """Take a prefix out of all texts of a message; whether there was one."""
-    found = False
+def _cut(message: Message, prefix: str) -> None:
+    """Take a prefix out of all texts of a message."""
     for field, value in message.ListFields():
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            found |= _cut_map(value, prefix)
+            _cut_map(value, prefix)
         elif field.message_type is not None:
             for each in value if field.is_repeated else (value,):
-                found |= _cut(each, prefix)
+                _cut(each, prefix)
         elif field.type == field.TYPE_STRING and field.is_repeated:
-            texts = [text.replace(prefix, "") for text in value]
-            found |= texts != value
-            value[:] = texts
-        elif field.type == field.TYPE_STRING and prefix in value:
+            value[:] = [text.replace(prefix, "") for text in value]
+        elif field.type == field.TYPE_STRING:
             setattr(message, field.name, value.replace(prefix, ""))
-            found = True
-    return found
 
 
-def _cut_map(entries: MutableMapping[str, Any], prefix: str) -> bool:
+def _cut_map(entries: MutableMapping[str, Any], prefix: str) -> None:
     """As `_cut`, of a map whose names are texts and whose values are texts or messages."""
-    found = False
     for name in list(entries):
         held, other = entries[name], name.replace(prefix, "")
-        if not isinstance(held, str):
-            found |= _cut(held, prefix)
+        if isinstance(held, str):
+            entries[other] = held.replace(prefix, "")
+        else:
+            _cut(held, prefix)
             if other != name:
                 entries[other].CopyFrom(held)
-        elif prefix in name or prefix in held:
-            entries[other] = held.replace(prefix, "")
-            found = True
         if other != name:
             del entries[name]
-            found = True
-    return found

@@ -12,7 +12,7 @@ each.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -335,7 +335,7 @@ def dropped(*names: str) -> dict[str, Field]:
 
 _MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:[.,]([0-9]{1,64}))?"
-    r"(?:([Zz])|([+-])([0-9]{2}):?([0-9]{2}))?"
+    r"(?:[Zz]|([+-][0-9]{2}):?([0-5][0-9]))?"
 )
 _WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z")
 _DIGITS = 9
@@ -353,25 +353,15 @@ def to_utc(text: str) -> str | None:
             datetime.fromisoformat(text[:19])
             return text
         found = _MOMENT.fullmatch(text)
-        return None if found is None else _in_utc(found)
+        if found is None:
+            return None
+        day, minutes, seconds, digits, hours, rest = found.groups()
+        # Without their digits: those of a second are the same in every zone.
+        moment = datetime.fromisoformat(f"{day}T{minutes}{seconds or ':00'}{hours or '+00'}:{rest or '00'}")
+        written = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     except (ValueError, OverflowError):
         return None
-
-
-def _in_utc(found: re.Match[str]) -> str:
-    day, minutes, seconds, digits, _, sign, hours, rest = found.groups()
-    moment = datetime.fromisoformat(f"{day}T{minutes}{seconds or ':00'}")
-    if sign is not None:
-        # Seconds and their digits are the same in every zone.
-        moment -= _offset(sign, hours, rest)
-    return f"{moment.isoformat()}.{digits[:_DIGITS]}Z" if digits else f"{moment.isoformat()}Z"
-
-
-def _offset(sign: str, hours: str, minutes: str) -> timedelta:
-    if hours > "23" or minutes > "59":
-        raise ValueError("an offset is shorter than a day")
-    offset = timedelta(hours=int(hours), minutes=int(minutes))
-    return offset if sign == "+" else -offset
+    return f"{written}.{digits[:_DIGITS]}Z" if digits else f"{written}Z"
 
 
 # An answer with a bad timestamp is still an answer: the timestamp is dropped.
