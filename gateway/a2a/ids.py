@@ -43,7 +43,6 @@ from gateway.a2a.params import (
     Way,
     agreed,
     ids_of,
-    named_in,
     query_value,
     query_with_context,
     reopen_params,
@@ -118,9 +117,11 @@ def _search(call: Call, params: Parameters) -> ReferencedIds:
     operation, members, message = call.operation, params.members, params.message
     rest = call.dialect.binding is Binding.REST
     about, context = (call.task_id, call.context_id) if call.params is not NO_PARAMS else _about(call, params)
-    asked, queried = (None, None) if rest or not call.query else named_in(call.query)
-    tasks = [about, *_texts_of(message, _TASK), *_texts_of(members, _TASK), asked]
+    tasks, queried = [about, *_texts_of(message, _TASK), *_texts_of(members, _TASK)], None
     if call.query and not rest:
+        # Where no agent should look for them.
+        queried = query_value(call.query, *_CONTEXT)
+        tasks.append(query_value(call.query, *_TASK))
         tasks += _of_resources(query_value(call.query, name) for name in ("name", "parent"))
     if not _names_config(operation, call.dialect.version, params):
         tasks += _texts_of(members, ("id",))
@@ -151,7 +152,7 @@ def _about(call: Call, params: Parameters) -> tuple[str | None, str | None]:
     if call.operation.sends:
         return ids_of(params.message)
     if call.operation is Operation.LIST_TASKS:
-        return None, query_value(call.query, "contextId") or query_value(call.query, "context_id")
+        return None, query_value(call.query, *_CONTEXT)
     return call.path.task_id, None
 
 

@@ -113,10 +113,6 @@ def _lower(event: Tree, ours: Version, memo: Memo) -> Tree | None:
         return answer
     update = event.get("statusUpdate")
     if update is not None:
-        event = {"task": {"id": update["taskId"], **_without(update, "taskId")}}
+        event = {"task": {"id": update.pop("taskId"), **update}}
     task: Tree = form.lower_result(Operation.GET_TASK, event["task"], memo)
     return task
-
-
-def _without(tree: Tree, name: str) -> Tree:
-    return {member: value for member, value in tree.items() if member != name}

@@ -344,13 +344,14 @@ def split_query(query: bytes) -> tuple[str | None, bytes]:
             raise BadRequest("a query parameter stands twice")
         seen.add(folded)
         _refuse_name(name, folded)
-        if b"%" in value:
-            _refuse_value(value)
+        if b"%" in value and _VALUE.fullmatch(value) is None:
+            raise BadRequest("the query has an escape that is not allowed")
+        text = _unquote(value)
         if b"+" in value and (name == "tenant" or folded in _IDS):
             # A space to most, a plus to some.
             raise BadRequest("a tenant or an id in the query has a plus that is not escaped")
         if name == "tenant":
-            tenant = _unquote(value) or None
+            tenant = text or None
         else:
             kept.append(pair)
     return tenant, b"&".join(kept)
@@ -383,39 +384,23 @@ def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
     Raises:
         BadParams: it names another task or configuration than the path, or any where the operation takes none.
     """
+    bound: dict[str, tuple[str | None, ...]] = {
+        "id": (path.task_id, path.config_id),
+        **dict.fromkeys(("taskId", "task_id"), (path.task_id,)),
+        **({} if listing else dict.fromkeys(("contextId", "context_id"), ())),
+    }
     for pair in query.split(b"&"):
         raw, _, value = pair.partition(b"=")
-        name = raw.decode("ascii")
-        if name == "id":
-            bound: tuple[str | None, ...] = (path.task_id, path.config_id)
-        elif name in ("taskId", "task_id"):
-            bound = (path.task_id,)
-        elif name in ("contextId", "context_id") and not listing:
-            bound = ()
-        else:
-            if name.rpartition(".")[2] in ("name", "parent"):
-                _refuse_other_name(name, _unquote(value), path)
+        name, said = raw.decode("ascii"), _unquote(value)
+        if not said:
             continue
-        if value and _unquote(value) not in bound:
+        last = name.rpartition(".")[2]
+        if name in bound and said not in bound[name]:
             raise BadParams(f"the query cannot name another {name} than the path")
-
-
-def _refuse_other_name(name: str, said: str, path: PathCall) -> None:
-    """Refuse a resource name of 0.3 that differs from the path."""
-    if said and (name in _IDS or said.startswith("tasks/")) and not is_resource_of(said, path.task_id, path.config_id):
-        raise BadParams(f"the query cannot have another {name} than the path")
-
-
-def named_in(query: bytes) -> tuple[str | None, str | None]:
-    """Return the task and the context in the query of a JSON-RPC request, where no agent should look for them.
-
-    Args:
-        query: The result of `split_query`.
-    """
-    return (
-        query_value(query, "taskId") or query_value(query, "task_id") or None,
-        query_value(query, "contextId") or query_value(query, "context_id") or None,
-    )
+        # Resource names of 0.3.
+        is_resource = name in _IDS or said.startswith("tasks/")
+        if is_resource and last in ("name", "parent") and not is_resource_of(said, path.task_id, path.config_id):
+            raise BadParams(f"the query cannot have another {name} than the path")
 
 
 def query_with_context(query: bytes, context: str) -> bytes:
@@ -428,12 +413,13 @@ def query_with_context(query: bytes, context: str) -> bytes:
     return b"&".join(pairs)
 
 
-def query_value(query: bytes, name: str) -> str | None:
-    """Return the value of one query parameter, its name compared without case; None where it is absent."""
+def query_value(query: bytes, *names: str) -> str | None:
+    """Return the value of the first parameter with one of these names, compared without case; None for none."""
+    wanted = {name.lower() for name in names}
     for pair in query.split(b"&"):
         key, _, value = pair.partition(b"=")
-        if _unquote(key).lower() == name.lower():
-            return _unquote(value)
+        if _unquote(key).lower() in wanted:
+            return _unquote(value) or None
     return None
 
 
@@ -455,12 +441,6 @@ def _refuse_name(name: str, folded: str) -> None:
     spellings = _IDS.get(last)
     if spellings is not None and name not in spellings and (last == folded or last not in _COMMON):
         raise BadRequest("a query parameter has the name of an id in another spelling")
-
-
-def _refuse_value(value: bytes) -> None:
-    if _VALUE.fullmatch(value) is None:
-        raise BadRequest("the query has an escape that is not allowed")
-    _unquote(value)
 
 
 def _unquote(raw: bytes) -> str:

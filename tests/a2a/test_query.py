@@ -4,7 +4,7 @@ import pytest
 
 from gateway.a2a.fault import BadParams, BadRequest
 from gateway.a2a.operation import Operation
-from gateway.a2a.params import named_in, query_with_context, refuse_other_ids, split_query
+from gateway.a2a.params import query_value, query_with_context, refuse_other_ids, split_query
 from gateway.a2a.paths import PathCall
 from tests.table import for_each
 
@@ -168,6 +168,6 @@ def test_a_context_is_put_where_one_is_named() -> None:
 
 
 def test_the_ids_that_any_query_names_are_found() -> None:
-    assert named_in(b"x=1&taskId=t%20&context_id=c") == ("t ", "c")
-    assert named_in(b"task_id=t&contextId=") == ("t", None)
-    assert named_in(b"id=t&name=n&sessionId=c") == (None, None)
+    assert query_value(b"x=1&taskId=t%20&context_id=c", "taskId", "task_id") == "t "
+    assert query_value(b"task_id=t&contextId=", "contextId", "context_id") is None
+    assert query_value(b"id=t&name=n&sessionId=c", "taskId", "task_id") is None

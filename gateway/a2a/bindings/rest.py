@@ -71,7 +71,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
     if operation.sends:
         task_id, context_id = ids_of(params.message)
     elif operation is Operation.LIST_TASKS:
-        context_id = query_value(passed, "contextId") or query_value(passed, "context_id") or None
+        context_id = query_value(passed, "contextId", "context_id")
     elif members:
         _refuse_other_tasks(operation, params, path.task_id)
     return Call(
@@ -121,7 +121,7 @@ def _add_config_id(params: dict[str, Any], query: bytes) -> None:
     Raises:
         BadParams: the body says another.
     """
-    said = query_value(query, "configId") or query_value(query, "config_id")
+    said = query_value(query, "configId", "config_id")
     if not said:
         return
     for name in ("configId", "config_id"):
@@ -137,7 +137,7 @@ def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
     Raises:
         BadParams: it differs, or there is no tenant.
     """
-    for said in (text_of(members, "scope"), query_value(query, "scope") if query else None):
+    for said in (text_of(members, "scope"), query_value(query, "scope")):
         if said and said != tenant:
             raise BadParams("scope names another tenant than the path", field="scope")
 
