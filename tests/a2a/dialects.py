@@ -203,6 +203,6 @@ def is_final(call: Call, data: bytes) -> bool:
 
 def _event(call: Call, data: bytes) -> Any:
     if call.dialect.binding is Binding.GRPC:
-        return grpc.read_event(call.dialect.version, data)
+        return grpc.read_answer(Operation.SEND_STREAMING_MESSAGE, call.dialect.version, data)
     tree = decode(data)
     return tree["result"] if call.dialect.binding is Binding.JSONRPC else tree

@@ -30,7 +30,6 @@ from gateway.a2a.bindings.grpc_fields import (
     write_name,
 )
 from gateway.a2a.bindings.grpc_message import (
-    event_class,
     from_tree,
     refuse_crowd,
     request_class,
@@ -183,6 +182,8 @@ def _parsed(method: GrpcMethod, message: bytes, bounds: BodyBounds) -> Message:
 _WRONG = "the agent's answer is not what its version of A2A says"
 _PAGE: Tree = {"nextPageToken": "", "pageSize": 0, "totalSize": 0}
 """Members of a page that 1.0 requires (§3.1.4), and that ProtoJSON leaves out where they are empty."""
+_EVENTS = Operation.SEND_STREAMING_MESSAGE
+"""The operation with the class of each event; that of `SubscribeToTask` is the same."""
 
 
 def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
@@ -225,20 +226,6 @@ def split_page(message: bytes) -> tuple[str, list[tuple[str, Callable[[], Tree]]
     return page.next_page_token, [(task.id, partial(to_tree, task)) for task in page.tasks]
 
 
-def read_event(version: Version, message: bytes) -> Tree:
-    """Return one event of an agent's stream.
-
-    Raises:
-        UpstreamProtocol: it is no such message.
-    """
-    return _read(event_class(version), message)
-
-
-def write_event(version: Version, event: object) -> bytes:
-    """Return the message that gives a client a lowered event; otherwise as `write_answer`."""
-    return _write(event_class(version), event)
-
-
 def raw_result(call: Call, frame: bytes) -> msgspec.Raw:
     """As `Codec.raw_result`."""
     return msgspec.Raw(strict_json.write(read_answer(call.operation, call.dialect.version, frame)))
@@ -246,8 +233,7 @@ def raw_result(call: Call, frame: bytes) -> msgspec.Raw:
 
 def read_result(call: Call, frame: bytes, *, event: bool = False) -> Tree:
     """As `Codec.read_result`."""
-    version = call.dialect.version
-    return read_event(version, frame) if event else read_answer(call.operation, version, frame)
+    return read_answer(_EVENTS if event else call.operation, call.dialect.version, frame)
 
 
 def read_error(_call: Call, _status: int, _frame: bytes) -> AgentError | None:
@@ -263,7 +249,7 @@ def answer(call: Call, told: object) -> bytes:
 
 def event(call: Call, told: object) -> bytes:
     """As `Codec.event`."""
-    return frame_of(write_event(call.dialect.version, told))
+    return frame_of(write_answer(_EVENTS, call.dialect.version, told))
 
 
 def restore_tenant(operation: Operation, version: Version, message: bytes, tenant: str | None) -> bytes:

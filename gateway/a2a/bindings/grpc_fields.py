@@ -90,9 +90,6 @@ def referenced_ids(call: Call) -> ReferencedIds:
     operation = call.operation
     if operation.kind is Kind.CARD:
         return NO_IDS
-    if call.path.operation is not None and not operation.sends and operation is not Operation.CREATE_PUSH_CONFIG:
-        # The call of a client: all its ids are known.
-        return ReferencedIds((call.task_id,) if call.task_id else (), (), call.context_id)
     method = BY_PATH[call.method]
     newest = method.version is Version.V1_0
     request = request_class(method).FromString(call.body)
@@ -105,9 +102,6 @@ def referenced_ids(call: Call) -> ReferencedIds:
             push = request if newest else request.config.push_notification_config
         return gather((path.task_id,), (), None, (_webhook(push),))
     sent = request.message if newest else request.request
-    if newest and not sent.reference_task_ids and not request.HasField("configuration"):
-        # As nearly all.
-        return ReferencedIds((sent.task_id,) if sent.task_id else (), (), sent.context_id or None)
     references = list(sent.reference_task_ids) if newest else _unknown_references(sent)
     push = None
     if request.HasField("configuration"):
