@@ -310,11 +310,6 @@ def test_many_texts_are_cleaned_at_once_and_each_as_if_it_were_alone() -> None:
     }
 
 
-@for_each("odd", ["x\ufdd0y", "%25ef%25bf%25bf", "//u %ef%b7%90@support %ef%b7%90 //u p@support"])
-def test_a_text_that_holds_what_stands_between_texts_costs_them_all(odd: str) -> None:
-    assert Redaction(HOSTS).replacements([odd, "10.0.0.7", "x"]) == dict.fromkeys([odd, "10.0.0.7", "x"], REMOVED)
-
-
 def test_no_hosts_no_change() -> None:
     assert Redaction(()).clean("http://10.0.0.7/") == "http://10.0.0.7/"
     assert Redaction(("", " ")).clean("anything") == "anything"
@@ -360,8 +355,8 @@ def test_only_words_that_name_a_host_go_unless_all_do(text: str, others: list[st
         ("http://\u017fupport/x or y", f"{REMOVED} or y"),
         ("http://SUPPORT:1 \u00e9%C3%A9 y%", f"{REMOVED} \u00e9%C3%A9 y%"),
         ("//u x@support and more", REMOVED),
-        ("10.0.0.7 %EF%BF%BF", REMOVED),
-        ("x\uffff10.0.0.7\uffffy", f"x\uffff{REMOVED}\uffffy"),
+        ("10.0.0.7 %EF%BF%BF", f"{REMOVED} %EF%BF%BF"),
+        ("x\uffff10.0.0.7\uffffy", REMOVED),
     ],
 )
 def test_no_letter_and_no_gap_hides_a_host(text: str, cleaned: str) -> None:

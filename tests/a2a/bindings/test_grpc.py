@@ -149,7 +149,7 @@ def test_an_answer_that_is_no_such_message_is_the_agents_fault(version: Version)
         with pytest.raises(UpstreamProtocol):
             grpc.read_answer(operation, version, b"\x0a\xff")
     with pytest.raises(UpstreamProtocol):
-        grpc.read_event(version, b"\xff")
+        grpc.read_answer(Operation.SEND_STREAMING_MESSAGE, version, b"\xff")
     task = result_class(Operation.GET_TASK, version)(metadata={"a": float("nan")}).SerializeToString()
     with pytest.raises(UpstreamProtocol) as caught:
         grpc.read_answer(Operation.GET_TASK, version, task)
@@ -274,7 +274,7 @@ def test_any_bytes_are_an_answer_or_a_fault(method: GrpcMethod, message: bytes) 
     with suppress(UpstreamProtocol):
         strict_json.write(grpc.read_answer(method.operation, method.version, message))
     with suppress(UpstreamProtocol):
-        strict_json.write(grpc.read_event(method.version, message))
+        strict_json.write(grpc.read_answer(Operation.SEND_STREAMING_MESSAGE, method.version, message))
     with suppress(UpstreamProtocol):
         grpc.restore_tenant(method.operation, method.version, message, "acme")
 
@@ -287,7 +287,7 @@ def test_any_tree_is_a_message_or_a_fault(method: GrpcMethod, tree: Any) -> None
     with suppress(UpstreamProtocol):
         grpc.write_answer(operation, version, tree)
     with suppress(UpstreamProtocol):
-        grpc.write_event(version, tree)
+        grpc.write_answer(Operation.SEND_STREAMING_MESSAGE, version, tree)
     with suppress(BadParams):
         grpc.write_call(operation, version, tree if isinstance(tree, dict) else {})
 

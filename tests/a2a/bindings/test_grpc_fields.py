@@ -245,7 +245,6 @@ def test_a_mark_is_cut_out_of_every_text_of_the_vectors(sample: Any) -> None:
     kind = event_class(sample.version) if event else result_class(sample.operation, sample.version)
     marked = kind.FromString(sample.message)
     mark_all(marked)
-    assert without(sample.message, sample.operation, sample.version, event=event) is sample.message
     if marked.ByteSize():
         written = marked.SerializeToString()
         assert MARK.encode() in written
@@ -276,7 +275,7 @@ def test_a_mark_is_cut_out_of_names_and_texts_of_a_map() -> None:
 def test_a_mark_in_bytes_is_none() -> None:
     kind = event_class(V1_0)
     event = kind(task={"artifacts": [{"parts": [{"raw": MARK.encode()}]}]}).SerializeToString()
-    assert without(event, Operation.SEND_STREAMING_MESSAGE, V1_0, event=True) is event
+    assert without(event, Operation.SEND_STREAMING_MESSAGE, V1_0, event=True) == event
 
 
 def test_what_is_no_answer_is_refused() -> None:
@@ -296,7 +295,9 @@ TOLD = [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SEND_MESSAGE, *STRE
 def test_any_event_tells_what_it_does_in_json(version: Version, data: st.DataObject) -> None:
     message = data.draw(messages(event_class(version))).SerializeToString()
     for operation in STREAMS:
-        assert grpc_fields.read_progress(operation, version, message) == in_json(grpc.read_event(version, message))
+        assert grpc_fields.read_progress(operation, version, message) == in_json(
+            grpc.read_answer(Operation.SEND_STREAMING_MESSAGE, version, message)
+        )
 
 
 def in_json(tree: Any) -> Progress | None:

@@ -328,10 +328,6 @@ def refused_config(step: Step, tree: Tree) -> str:
         # by hand
         {"taskId": "t", "pushNotificationConfig": {"id": "c", "url": "u"}},
         {"task_id": "t", "configId": "c", "config": {"pushNotificationConfig": {"url": "u"}}},
-        # gRPC, by the two forms that the proto gives the parent
-        {"parent": "tasks/t", "configId": "c", "config": {"pushNotificationConfig": {"url": "u"}}},
-        {"parent": "tasks/t/pushNotificationConfigs", "config": {"pushNotificationConfig": {"id": "c", "url": "u"}}},
-        {"config": {"name": NAME, "pushNotificationConfig": {"id": "c", "url": "u"}}},
     ],
 )  # fmt: skip
 def test_a_creation_is_lifted_in_any_shape(asked: Tree) -> None:
@@ -349,10 +345,6 @@ def test_the_name_that_a2a_python_makes_up_is_no_id() -> None:
 @for_each(
     ("change", "field"),
     [
-        ({"parent": "tasks/other"}, "parent"),
-        ({"parent": "t"}, "parent"),
-        ({"parent": "tasks/t/x"}, "parent"),
-        ({"parent": 1}, "parent"),
         ({"configId": "d"}, "configId"),
         ({"config_id": "d"}, "config_id"),
         ({"config": None}, "pushNotificationConfig"),
@@ -360,8 +352,6 @@ def test_the_name_that_a2a_python_makes_up_is_no_id() -> None:
         ({"config": {"pushNotificationConfig": {"id": "c"}}}, "config.pushNotificationConfig.url"),
         ({"config": {"name": "t/c", "pushNotificationConfig": {"url": "u"}}}, "config.name"),
         ({"config": {"name": NAME + "/d", "pushNotificationConfig": {"url": "u"}}}, "config.name"),
-        ({"config": {"name": NAME.replace("t/", "s/"), "pushNotificationConfig": {"url": "u"}}}, "config.name"),
-        ({"config": {"taskId": "s", "pushNotificationConfig": {"url": "u"}}}, "config.taskId"),
         ({"name": NAME}, "config"),
         ({"pushNotificationConfig": {"url": "u"}}, "config"),
         ({"config": {"pushNotificationConfig": {"url": "u", "token": 1}}}, "config.pushNotificationConfig.token"),
@@ -434,15 +424,11 @@ def test_ids_stand_in_names_as_they_are(task: str, config: str) -> None:
     ("step", "asked", "meant"),
     [
         (CONFIG, {"taskId": "t", "id": "c"}, {"taskId": "t", "id": "c"}),
-        (CONFIG, {"name": NAME}, {"taskId": "t", "id": "c"}),
-        (CONFIG, {"name": NAME, "task_id": "t"}, {"taskId": "t", "id": "c"}),
         (CONFIG, {"taskId": "t"}, {"taskId": "t"}),
-        (DELETION, {"name": NAME}, {"taskId": "t", "id": "c"}),
-        (LISTING, {"parent": "tasks/t", "page_size": "5", "pageToken": ""}, {"taskId": "t", "pageSize": 5}),
-        (LISTING, {"parent": "tasks/a/b", "taskId": "a/b"}, {"taskId": "a/b"}),
+        (LISTING, {"taskId": "t", "page_size": "5", "pageToken": ""}, {"taskId": "t", "pageSize": 5}),
     ],
 )
-def test_requests_may_name_a_resource(step: Step, asked: Tree, meant: Tree) -> None:
+def test_requests_name_a_task_and_may_name_a_configuration(step: Step, asked: Tree, meant: Tree) -> None:
     assert lifted_config(step, asked) == meant
 
 
@@ -450,15 +436,11 @@ def test_requests_may_name_a_resource(step: Step, asked: Tree, meant: Tree) -> N
     ("step", "asked", "field"),
     [
         (CONFIG, {}, "taskId"),
-        (CONFIG, {"name": NAME, "taskId": "s"}, "name"),
-        (CONFIG, {"name": NAME, "id": "d"}, "name"),
-        (CONFIG, {"name": "tasks/t"}, "name"),
         (DELETION, {"taskId": "t"}, "id"),
-        (LISTING, {"parent": "t"}, "parent"),
-        (LISTING, {"parent": "tasks/t", "taskId": "s"}, "parent"),
+        (LISTING, {}, "taskId"),
     ],
 )
-def test_requests_that_name_no_resource_are_misfits(step: Step, asked: Tree, field: str) -> None:
+def test_requests_that_name_too_little_are_misfits(step: Step, asked: Tree, field: str) -> None:
     assert refused_config(step, asked) == field
 
 
@@ -563,11 +545,8 @@ def test_an_event_that_is_none_is_a_misfit_that_names_the_place(event: Tree, fie
 
 
 @for_each("operation", [Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK])
-def test_a_task_may_be_named_as_a_resource(operation: Operation) -> None:
-    assert asked(operation, {"name": "tasks/t"}) == {"id": "t"}
-    assert asked(operation, {"name": "tasks/a/b", "id": "a/b"}) == {"id": "a/b"}
-    assert refused(operation, {"name": "tasks/a/b"}) == "name"
-    assert refused(operation, {"name": "tasks/s", "id": "t"}) == "name"
+def test_an_operation_on_a_task_names_it(operation: Operation) -> None:
+    assert asked(operation, {"id": "t", "name": "tasks/t"}) == {"id": "t"}
     assert refused(operation, {}) == "id"
 
 
