@@ -222,6 +222,9 @@ def _finish_creation(asked: Tree, memo: Memo) -> None:  # noqa: ARG001 - as ever
         raise Misfit(f"{path}pushNotificationConfig", "is required")
     if task is None:
         raise Misfit("parent", "is required")
+    # The proto's own path has the collection behind the task.
+    if "parent" in asked and asked["parent"].removesuffix("/pushNotificationConfigs") != f"tasks/{task}":
+        raise Misfit("parent", "must be tasks/{task}")
     flat["taskId"] = task
     if "name" in resource:
         try:
@@ -477,6 +480,7 @@ FORM = Form(
             _params(
                 {
                     "taskId": ID,
+                    "parent": ID,
                     "configId": ID,
                     "config": within(schema(_ASKED_RESOURCE)),
                     **_ASKED_RESOURCE,
