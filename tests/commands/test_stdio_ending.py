@@ -144,7 +144,7 @@ async def test_a_signal_ends_what_is_open_with_a_last_word(ending: signal.Signal
         places.append(backend.url)
         async with program("--agent", backend.url) as host:
             call = await host.send("SendMessage", message("hi"))
-            await backend.until(lambda: len(backend.requests) == 1)
+            await backend.until(lambda: len(backend.requests) == 1, for_ever=True)
             host.process.send_signal(ending)
             assert (await host.answer(call))["error"]["code"] == -31503
             assert await host.ended() == 0
@@ -162,7 +162,7 @@ async def test_a_signal_is_heard_while_the_card_is_read() -> None:
         wire.close()
 
     async with ScriptedBackend(once) as backend, program("--agent", backend.url) as host:
-        await backend.until(lambda: len(backend.requests) == 2)
+        await backend.until(lambda: len(backend.requests) == 2, for_ever=True)
         host.process.send_signal(signal.SIGTERM)
         assert await host.ended() == 0
 

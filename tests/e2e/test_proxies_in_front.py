@@ -51,8 +51,13 @@ async def standing(program: str, folder: Path) -> AsyncIterator[Standing]:
         pytest.skip(f"{program} is not installed; ENVOY may name the binary of Envoy")
     with reserved_ports() as ports:
         async with site(folder, {**OPEN, "gateway": gateway(ports)}) as here:
-            with in_front(program, ports, folder) as front:
+            starting = in_front(program, ports, folder)
+            # On a thread, for the proxy looks for the gateway, which is on this loop, while it starts.
+            front = await asyncio.to_thread(starting.__enter__)
+            try:
                 yield Standing(here, front)
+            finally:
+                starting.__exit__(None, None, None)
 
 
 def gateway(ports: Ports) -> dict[str, object]:

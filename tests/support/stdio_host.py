@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.scripted import WAIT
-
 Tree = dict[str, Any]
+WAIT = 60.0
+"""Seconds after which what a test waits for will not happen any more; an agent may be a process that still starts."""
 LONGEST = 64 * 1024 * 1024
 """Bytes of an answer."""
 RESTING = ("COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED")
