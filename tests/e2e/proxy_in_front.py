@@ -101,7 +101,7 @@ class Front:
 
 @contextmanager
 def in_front(name: str, ports: Ports, folder: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Front]:
-    """The proxy with its file of `deploy/`, until the end of the block; nothing but addresses is changed in it.
+    """The proxy with its file of `deploy/`, until the end of the block; little but addresses is changed in it.
 
     Args:
         more: What else is changed.
@@ -136,6 +136,8 @@ def in_front(name: str, ports: Ports, folder: Path, more: Mapping[str, str] = Ma
         changes |= {
             "bind :443 ": f"bind 127.0.0.1:{ports.public} ",
             "check port 8080 ": f"check port {ports.http} ",
+            # On a busy machine the gateway may take longer than that to say that it is ready, and would get no call.
+            "inter 2s": "inter 60s",
             "/etc/ssl/a2a-gateway/all.pem": str(both),
         }
         command, ready = [program, "-W", "-db", "-f", str(_rendered("haproxy.cfg", changes, place))], "Loading success"
