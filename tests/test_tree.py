@@ -87,7 +87,7 @@ _OF_LIBRARIES = {
     # A host of asyncio's that is killed closes a pipe without a word.
     "commands/test_stdio_ending.py": {"_transport"},
     # Transports that a test left open are found in uvloop.
-    "loops.py": {"_transports", "_sock"},
+    "loops.py": {"_transports", "_sock", "_accept_connection2"},
 }
 """Private members of libraries that tests use, by file."""
 _PUBLIC_BY_CONVENTION = {"_replace", "_asdict", "_fields", "_make", "_exit"}
