@@ -214,8 +214,9 @@ _WIDTHS = """async places => {
 """Each page is shown below the header of the first: to load them all takes Chromium ten times as long."""
 
 
-def test_no_page_is_wider_than_a_telephone(page: Page, pages: dict[str, Document]) -> None:
+def test_no_page_is_wider_than_a_telephone(page: Page, served: str, pages: dict[str, Document]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(served)
     widths = page.evaluate(_WIDTHS, sorted(pages))
     assert widths.keys() == pages.keys()
     assert {place: width for place, width in widths.items() if width > 390} == {}
