@@ -19,11 +19,10 @@ from gateway.a2a.progress import Progress
 from gateway.backend.quotas import quotas_of
 from gateway.background import FILE_TIMEOUT, Background, FileWork
 from gateway.config import effective
-from gateway.config.check import Examined
 from gateway.config.diff import Waiting
-from gateway.config.model import Config
+from gateway.config.load import Examined
+from gateway.config.model import Config, Push
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.push import Push
 from gateway.config.yaml import Marks
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener

@@ -22,10 +22,10 @@ import yaml
 from starlette.types import Receive, Scope, Send
 
 from gateway.app import Gateway, StartFailed
-from gateway.config.check import Examined, examine, examine_again
+from gateway.config.check import examine, examine_again
+from gateway.config.load import Examined
 from gateway.config.model import Config
 from gateway.config.problem import as_text
-from gateway.config.yaml import Marks
 from gateway.listener.server import ListenFailed
 from gateway.reload import ConfigurationOrigin
 
@@ -158,7 +158,7 @@ class GatewayApp:
 def _examined(config: Configuration) -> tuple[Examined, ConfigurationOrigin | None]:
     origin = None
     if isinstance(config, Config):
-        examined = examine_again(Examined(None, (), (), Marks(), "", ()), config)
+        examined = examine_again(Examined(), config)
     elif isinstance(config, Mapping):
         text = yaml.safe_dump({"version": 1, **config}, sort_keys=False, allow_unicode=True)
         examined = examine(Path("<mapping>"), os.environ, text=text.encode())

@@ -143,7 +143,7 @@ def serve(
 
     from gateway import process
     from gateway.commands.find_agent import check_url
-    from gateway.commands.serve import claim_port, single_agent
+    from gateway.commands.serve import SingleAgent, claim_port
     from gateway.config.outside import given, with_flags
     from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT
 
@@ -161,7 +161,7 @@ def serve(
     check_url(agent)
     public = claim_port(PUBLIC_PORT if port is None else port, "--port")
     admin = claim_port(ADMIN_PORT if admin_port is None else admin_port, "--admin-port")
-    one = single_agent(agent, public=public, admin=admin)
+    one = SingleAgent(agent, public, admin)
     examined = examine_own(one.configuration(), "serve --agent", os.environ)
     # Standard output has the access log and nothing else.
     raise typer.Exit(process.serve_examined(examined, on_started=partial(_write_error, one.welcome(program()))))

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from gateway.app import Gateway, StartFailed
 from gateway.config import effective
-from gateway.config.check import Examined
+from gateway.config.load import Examined
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, raise_file_limit
 from gateway.reload import ConfigurationOrigin, Trigger

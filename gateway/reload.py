@@ -23,10 +23,11 @@ from typing import Any
 from watchfiles import awatch
 
 from gateway.background import FILE_TIMEOUT, FileWork
-from gateway.config.check import Examined, examine, examine_again, files, named, stamped
+from gateway.config.check import examine, examine_again, files, named, stamped
 from gateway.config.checks.gateway import check_workers
 from gateway.config.diff import Change, Sort, Waiting, changes, until_restart
 from gateway.config.files import NOTHING, any_matches, stamp_of
+from gateway.config.load import Examined
 from gateway.config.model import Config, Reload
 from gateway.config.problem import Problem, as_json, spell
 from gateway.telemetry.metrics import Metrics

@@ -26,8 +26,8 @@ from gateway.cards.trust import Trust
 from gateway.catalog.directory import Directory
 from gateway.config import effective
 from gateway.config.agent import USUAL_HEADERS, Agent
-from gateway.config.check import Examined
 from gateway.config.limit import Verification
+from gateway.config.load import Examined
 from gateway.config.model import Config, Issuer
 from gateway.config.outside import sources
 from gateway.config.routes import explain_request, routing_table
@@ -173,7 +173,10 @@ class Snapshot:
         trust = Trust(resources)
         bounds = (Verification() if config.auth is None else config.auth.verification).as_settings()
         issuers = {} if config.auth is None else config.auth.issuers
-        vouching = {name: effective.issuer_authorities(config, name, examined.marks) for name in issuers}
+        vouching = {
+            name: effective.authorities(issuer.tls, ("auth", "issuers", name, "tls"), examined.marks)
+            for name, issuer in issuers.items()
+        }
         key_clients = {file: _key_client(file, trust, resources) for file in (None, *vouching.values())}
         key_sets = {
             name: _key_set(name, issuer, key_clients[vouching[name]], bounds, resources)
@@ -235,7 +238,7 @@ class Snapshot:
             if cors is None
             else Policy.compile(cors.origins, cors.headers, cors.max_age, credentials=cors.credentials),
             webhooks=Webhooks(None) if webhooks is None else webhooks,
-            webhook_tls=trust.of(effective.webhook_authorities(config, examined.marks)).tls,
+            webhook_tls=trust.of(effective.authorities(config.push.tls, ("push", "tls"), examined.marks)).tls,
             resources=resources,
             skill_affinity=resources.acquire(("skill affinity",), ledger, lambda: SkillAffinity(ledger)),
             sign_in_cards=SignedCards(keys_of(None), public.key_set),

@@ -38,8 +38,8 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import SIGNALS, Process
 
 from gateway.config import effective
-from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
+from gateway.config.load import Examined
 from gateway.config.problem import as_text
 from gateway.listener.server import ListenFailed, bind, remove, reserve
 from gateway.reload import ConfigurationOrigin, ReloadReport, ReloadResult, Unusable, usable

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from gateway.a2a.card import parse_card
 from gateway.a2a.json import Tree
@@ -17,7 +18,7 @@ from gateway.backend.connector import BINDINGS, NetworkConnector, StdioConnector
 from gateway.cards.fetch import CardPlace, CardReport, CardSource, CardWatch
 from gateway.cards.serve import GrpcPlace, PublicUrl, ServedCards, SignedCards, upstream_hosts
 from gateway.cards.sign import SigningKeys
-from gateway.cards.trust import Trust, Trusting
+from gateway.cards.trust import Trust
 from gateway.cards.verify import ALGORITHMS, CardKeys, CardVerifier, FileKeys
 from gateway.catalog.directory import AgentListing
 from gateway.catalog.ranking import Changes, FirstByte
@@ -25,27 +26,29 @@ from gateway.config import effective
 from gateway.config.agent import (
     USUAL_HEADERS,
     Agent,
+    ByTenant,
     Card,
     Eject,
     Health,
-    IdentityHeaders,
     Retry,
     TokenEndpoint,
     UpstreamAuth,
+    agent_entries,
     is_several,
     is_stdio,
     place_name,
     replica_name,
 )
 from gateway.config.agent import Backend as WrittenBackend
-from gateway.config.check import Examined
-from gateway.config.limit import Connections, Verification
+from gateway.config.effective import AgentTrust
+from gateway.config.limit import Verification
+from gateway.config.load import Examined
 from gateway.config.problem import KeyPath
 from gateway.config.routes import shared
 from gateway.identity.authenticator import Authenticator
 from gateway.identity.jwks import KeySet
 from gateway.resources import Resources
-from gateway.routing.route import backend_key, read_backend_key
+from gateway.routing.route import backend_key
 from gateway.tasks.affinity import TaskAffinity
 from gateway.tasks.ledger import Ledger
 from gateway.tasks.ownership import Isolation
@@ -146,6 +149,7 @@ class _Entry:
         name: The name of the agent.
         key: The key of the backend.
         written: Its replicas.
+        at: Its path in the configuration, that of the agent or of one tenant's entry.
     """
 
     name: str
@@ -154,88 +158,76 @@ class _Entry:
     written: tuple[WrittenBackend, ...]
     treatment: Treatment
     meter: AgentMeter
+    at: KeyPath
 
 
+@dataclass
 class BackendFactory:
     """Builds the backends of agents.
 
-    Args:
+    Attributes:
         card_keys: Returns the keys that sign an agent's cards; None for none.
     """
 
-    def __init__(
-        self,
-        examined: Examined,
-        metrics: Metrics,
-        authenticator: Authenticator,
-        public: PublicUrl,
-        grpc: GrpcPlace | None,
-        *,
-        trust: Trust,
-        ledger: Ledger,
-        resources: Resources,
-        card_keys: Callable[[Agent], SigningKeys | None],
-    ) -> None:
-        assert examined.config is not None
-        self._examined = examined
-        self._config = examined.config
-        self._metrics = metrics
-        self._authenticator = authenticator
-        self._public = public
-        self._grpc = grpc
-        self._trust = trust
-        self._resources = resources
-        self._ledger = ledger
-        self._card_keys = card_keys
-        self._shared = shared(examined.config)
-        self._changes = card_changes(self._resources)
+    examined: Examined
+    metrics: Metrics
+    authenticator: Authenticator
+    public: PublicUrl
+    grpc: GrpcPlace | None
+    trust: Trust
+    ledger: Ledger
+    resources: Resources
+    card_keys: Callable[[Agent], SigningKeys | None]
+
+    def __post_init__(self) -> None:
+        assert self.examined.config is not None
+        config = self._config = self.examined.config
+        self._shared = shared(config)
+        self._changes = card_changes(self.resources)
         # Few of a thousand agents have settings of their own.
-        self._defaults = effective.retry(self._config), effective.health(self._config), effective.affinity(self._config)
-        tenants = {name: entry.limits.open_tasks for name, entry in examined.config.tenants.items()}
+        self._defaults = effective.retry(config), effective.health(config), effective.affinity(config)
+        tenants = {name: entry.limits.open_tasks for name, entry in config.tenants.items()}
         self._most_open = tenants if any(tenants.values()) else {}
 
     def of(self, name: str, agent: Agent, meter: AgentMeter) -> Iterable[Backend]:
         """Yield the backends of one agent."""
-        names = effective.identity_headers(self._config, agent)
-        if agent.backend:
-            treatment = self._treatment(agent, agent.upstream_auth, ("agents", name), agent.upstream_tenant, names)
-            yield self._backend(_Entry(name, name, agent, agent.backend, treatment, meter))
-        for tenant, own in agent.by_tenant.items():
-            at: KeyPath = ("agents", name) if own.upstream_auth is None else ("agents", name, "by_tenant", tenant)
-            treatment = self._treatment(
-                agent,
-                agent.upstream_auth if own.upstream_auth is None else own.upstream_auth,
-                at,
-                agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
-                names,
-            )
-            why = self._examined.unavailable.get(("agents", name, "by_tenant", tenant))
+        at: KeyPath = ("agents", name)
+        headers = effective.identity_headers(self._config, agent)
+        named: dict[str, Any] = {key: (getattr(headers, key) or "").lower().encode() for key in USUAL_HEADERS}
+        named |= {f"{key}_claim": claim for key, claim in headers.claims.items()}
+        for own, here in agent_entries(agent, at):
+            if not own.backend:
+                continue
+            treatment = self._treatment(agent, own, at if own.upstream_auth is None else here, IdentityNames(**named))
+            why = self.examined.unavailable.get(here)
             if why is not None:
                 treatment = replace(treatment, credentials=(), own_tokens=NoToken(why), caller_tokens=None)
-            yield self._backend(_Entry(name, backend_key(name, tenant), agent, own.backend, treatment, meter))
+            key = backend_key(name, None if own is agent else str(here[-1]))
+            yield self._backend(_Entry(name, key, agent, own.backend, treatment, meter, here))
 
     def _backend(self, entry: _Entry) -> Backend:
-        config, resources, marks = self._config, self._resources, self._examined.marks
+        config, resources, marks = self._config, self.resources, self.examined.marks
         name, key, agent, written, treatment = entry.name, entry.key, entry.agent, entry.written, entry.treatment
-        limits, bounds = _connections(effective.connections(config, agent), config.gateway.heartbeat)
-        trusting = Trusting(
-            effective.authorities(config, name, marks),
-            effective.client_certificate(config, name, marks),
-            effective.server_name(config, name),
+        # Every key of these two is set.
+        bounded: Any = effective.connections(config, agent)
+        limits = PoolLimits(
+            bounded.max, bounded.queue, bounded.queue_timeout, bounded.idle, bounded.headers, bounded.header_count
         )
-        timeouts = _timeouts(effective.timeouts(config, agent))
+        bounds = AnswerBounds(bounded.event, bounded.kept, config.gateway.heartbeat)
+        timeouts = Timeouts(**dict(effective.timeouts(config, agent)))
+        trusting = effective.agent_trust(config, name, marks)
         card = Card() if agent.card is None else agent.card
         wrong: list[str] = []
-        longest = effective.cards(config, agent).size
-        static = None if card.file is None else self._static(name, card.file, longest, wrong)
+        static: Tree | None = None
+        if card.file is not None:
+            file = marks.folder(("agents", name, "card")) / card.file
+            static = parse_card(file.read_bytes(), longest=effective.cards(config, agent).size, wrong=wrong)
         policy, share = self._retry(agent)
         connector: NetworkConnector | StdioConnector
         if is_stdio(written[0].url):
-            tenant = read_backend_key(key)[1]
-            at = ("agents", name, "backend") if tenant is None else ("agents", name, "by_tenant", tenant)
-            file = marks.place(at).file
+            folder = marks.folder((*entry.at, "backend"))
             connector = StdioConnector(
-                key, written[0], file, resources, timeouts=timeouts, treatment=treatment, stub=static
+                key, written[0], folder, resources, timeouts=timeouts, treatment=treatment, stub=static
             )
             static = None
             policy = RetryPolicy(0, frozenset(), policy.idempotent)
@@ -248,28 +240,30 @@ class BackendFactory:
                 limits,
                 max(bounds.event, bounds.kept),
                 config.gateway,
-                self._trust,
+                self.trust,
                 trusting,
-                self._public.origin + self._public.prefix,
+                self.public.origin + self.public.prefix,
                 resources,
             )
-        place = self._card_place(entry, trusting, static, tuple(wrong))
-        source = self._card_source(entry, place, trusting, connector)
+        source = self._card_source(entry, trusting, connector, static, tuple(wrong))
         balancer, upstream = self._balancer(entry, connector, source)
         methods = None if agent.methods is None else frozenset(agent.methods)
-        authenticator = self._authenticator
+        offered = frozenset(CALLABLE) if methods is None else methods
+        if config.push.mode == "none":
+            offered = frozenset(operation for operation in offered if operation.kind is not Kind.PUSH)
+        authenticator = self.authenticator
         cards = ServedCards(
             source,
             upstream,
-            self._public,
+            self.public,
             schemes=authenticator.schemes,
             issuers=lambda: authenticator.issuers,
             scopes=() if agent.require is None else agent.require.scope,
             exposed=tuple(BINDINGS[binding] for binding in agent.expose),
-            methods=methods if config.push.mode != "none" else _without_push(methods),
-            grpc=self._grpc,
+            methods=offered,
+            grpc=self.grpc,
             require_tenant=agent.require_tenant,
-            signs=SignedCards(self._card_keys(agent), self._public.key_set),
+            signs=SignedCards(self.card_keys(agent), self.public.key_set),
         )
         return Backend(
             name,
@@ -295,27 +289,31 @@ class BackendFactory:
             entry.name,
             key,
             source,
-            self._resources.acquire(("first byte", key), entry.written, lambda: FirstByte(self._changes)),
+            self.resources.acquire(("first byte", key), entry.written, lambda: FirstByte(self._changes)),
             agent.trust,
             agent.latency,
             why_down=lambda: why_down(balancer),
             is_product=not agent.by_tenant or (card is not None and bool(card.file or card.url)),
         )
 
-    def _treatment(
-        self, agent: Agent, auth: UpstreamAuth | None, at: KeyPath, tenant: str | None, names: IdentityHeaders
-    ) -> Treatment:
-        """Return the treatment of an agent.
+    def _treatment(self, agent: Agent, own: Agent | ByTenant, at: KeyPath, identity: IdentityNames) -> Treatment:
+        """Return the treatment of a backend.
 
         Args:
-            auth: Its credential; `at` is the configuration path of the owner.
+            own: The agent, or its entry for a tenant, whose credential and tenant go before the agent's.
+            at: The path of the one that has the credential.
         """
-        treatment = _treatment(agent, auth, tenant, names)
-        if auth is None or (auth.oauth2 is None and auth.exchange is None):
-            return treatment
-        at = (*at, "upstream_auth")
-        return replace(
-            treatment,
+        auth = agent.upstream_auth if own.upstream_auth is None else own.upstream_auth
+        auth, at = UpstreamAuth() if auth is None else auth, (*at, "upstream_auth")
+        credentials = [(name.lower().encode("ascii"), _latin(value)) for name, value in auth.header.items()]
+        if auth.bearer is not None:
+            credentials.append((b"authorization", b"Bearer " + _latin(auth.bearer)))
+        return Treatment(
+            tenant=agent.upstream_tenant if own.upstream_tenant is None else own.upstream_tenant,
+            credentials=tuple(credentials),
+            forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
+            forward_caller=agent.forward_caller,
+            identity=identity,
             own_tokens=None if auth.oauth2 is None else self._tokens(auth.oauth2, (*at, "oauth2")),
             caller_tokens=None if auth.exchange is None else self._tokens(auth.exchange, (*at, "exchange")),
         )
@@ -332,9 +330,9 @@ class BackendFactory:
             endpoint.resource,
             exchanges=at[-1] == "exchange",
         )
-        file = effective.token_authorities(endpoint, at, self._examined.marks)
-        tls = self._trust.of(file).tls
-        return self._resources.acquire(
+        file = effective.authorities(endpoint.tls, (*at, "tls"), self.examined.marks)
+        tls = self.trust.of(file).tls
+        return self.resources.acquire(
             ("tokens", spec.digest, str(file or "")),
             (spec, tls),
             lambda: TokenSource(spec, tls),
@@ -350,10 +348,17 @@ class BackendFactory:
 
     # ---- The card ------------------------------------------------------------------------------------------------
 
-    def _card_place(self, entry: _Entry, trusting: Trusting, static: Tree | None, wrong: tuple[str, ...]) -> CardPlace:
-        agent, written = entry.agent, entry.written
+    def _card_source(
+        self,
+        entry: _Entry,
+        trusting: AgentTrust,
+        connector: NetworkConnector | StdioConnector,
+        static: Tree | None,
+        wrong: tuple[str, ...],
+    ) -> CardSource:
+        name, key, agent, written = entry.name, entry.key, entry.agent, entry.written
         limits = effective.cards(self._config, agent)
-        return CardPlace(
+        place = CardPlace(
             written[0].url,
             card_url=None if agent.card is None else agent.card.url,
             static=static,
@@ -367,21 +372,16 @@ class BackendFactory:
             others=tuple(one.url for one in written[1:]),
             server_name=trusting.server_name,
         )
-
-    def _card_source(
-        self, entry: _Entry, place: CardPlace, trusting: Trusting, connector: NetworkConnector | StdioConnector
-    ) -> CardSource:
-        name, key, agent = entry.name, entry.key, entry.agent
         hosts = tuple(match.host for match in agent.match if match.host is not None)
         discretion = Discretion(
             overrides={} if agent.card is None else agent.card.set,
             secrets=self._secrets(place.backend_url, *place.others, place.card_url),
             # The addresses of the gateway may be on every card.
-            own=self._public.places(hosts) + (() if self._grpc is None else (self._grpc.public.lower(),)),
+            own=self.public.places(hosts) + (() if self.grpc is None else (self.grpc.public.lower(),)),
             name=name,
         )
-        trusted = self._trust.of(trusting.authorities, trusting.shown)
-        before, fetches, changes = self._resources.before(("card", key)), self._metrics.card_fetches, self._changes
+        trusted = self.trust.of(trusting.authorities, trusting.shown)
+        before, fetches, changes = self.resources.before(("card", key)), self.metrics.card_fetches, self._changes
         verifier = self._card_verifier(entry, trusting)
 
         def make() -> CardSource:
@@ -403,22 +403,22 @@ class BackendFactory:
                 connector.begin(source, before)
             return source
 
-        return self._resources.acquire(
+        return self.resources.acquire(
             ("card", key),
             (name, place, trusted.client, discretion, connector.card_key, verifier),
             make,
             run=lambda made: (f"card of {key}", made.run),
         )
 
-    def _card_verifier(self, entry: _Entry, trusting: Trusting) -> CardVerifier | None:
+    def _card_verifier(self, entry: _Entry, trusting: AgentTrust) -> CardVerifier | None:
         """Return the verifier of an agent's card; all agents with the same URL of keys share one key set."""
         verify = None if entry.agent.card is None else entry.agent.card.verify
         if verify is None:
             return None
-        resources, keys = self._resources, verify.keys
+        resources, keys = self.resources, verify.keys
         key_set: CardKeys
         if verify.is_fetched:
-            http = self._trust.of(trusting.authorities).client
+            http = self.trust.of(trusting.authorities).client
             key_set = resources.acquire(
                 ("card key set", keys, str(trusting.authorities or "")),
                 http,
@@ -435,7 +435,7 @@ class BackendFactory:
             )
         else:
             at = ("agents", entry.name, "card", "verify", "keys")
-            document = (self._examined.marks.folder(at) / keys).read_bytes()
+            document = (self.examined.marks.folder(at) / keys).read_bytes()
             key_set = resources.acquire(("card key file", entry.name), document, lambda: FileKeys(document))
         return resources.acquire(
             ("card verifier", entry.key),
@@ -445,16 +445,8 @@ class BackendFactory:
 
     def _secrets(self, *urls: str | None) -> tuple[str, ...]:
         """Return the hosts that no card may name: those of the agent, without those of the gateway."""
-        places = [urlsplit(self._public.origin)]
-        if self._grpc is not None:
-            places.append(urlsplit("//" + self._grpc.public))
-        own = {name for place in places for name in (place.netloc, place.hostname)}
+        own = upstream_hosts(self.public.origin, None if self.grpc is None else "//" + self.grpc.public)
         return tuple(host for host in upstream_hosts(*urls) if host not in own)
-
-    def _static(self, name: str, file: str, longest: int, wrong: list[str]) -> Tree:
-        written = self._examined.marks.place(("agents", name, "card")).file
-        raw = (Path(written).parent / file).read_bytes()
-        return parse_card(raw, longest=longest, wrong=wrong)
 
     # ---- The replicas --------------------------------------------------------------------------------------------
 
@@ -469,16 +461,16 @@ class BackendFactory:
         if agent.affinity.model_fields_set:
             affinity = effective.affinity(self._config, agent)
         opened = health.breaker.after or 0, health.breaker.time or 5.0
-        ejections = self._metrics.backend_ejections
+        ejections = self.metrics.backend_ejections
         balancer = Balancer(
             AffinityPolicy(affinity.by or "task", affinity.gone != "other", affinity.wait or 0.0),
-            self._resources.acquire(("breaker", key), opened, lambda: CircuitBreaker(*opened)),
+            self.resources.acquire(("breaker", key), opened, lambda: CircuitBreaker(*opened)),
             max_ejected=health.eject.most or 0,
             on_ejection=lambda replica: ejections.add((name, replica.key)),
         )
         upstreams = []
         for one in written:
-            site = _Site(key, one, health, self._resources, is_several=is_several(written))
+            site = _Site(key, one, health, self.resources, is_several=is_several(written))
             entry.meter.backends |= {site.metric}
             if isinstance(connector, StdioConnector):
                 upstream: Upstream = connector.upstream(cards)
@@ -516,14 +508,14 @@ class BackendFactory:
             return None
         affinity = None
         if follows:
-            ledger = self._ledger
+            ledger = self.ledger
             # An unused ledger may be a new one in each snapshot.
             made_of = (ledger if keeps else None, keeps)
-            affinity = self._resources.acquire(
+            affinity = self.resources.acquire(
                 ("affinity", key), made_of, lambda: TaskAffinity(ledger, key, keeps=keeps)
             )
         return Isolation(
-            self._ledger,
+            self.ledger,
             key,
             by_principal=effective.isolation(self._config, agent) == "principal",
             claims_unowned=effective.unknown_tasks(self._config, agent) == "adopt",
@@ -637,45 +629,5 @@ def _address(url: str) -> set[tuple[str, int]]:
         return set()
 
 
-def _without_push(methods: frozenset[Operation] | None) -> frozenset[Operation]:
-    """Return the operations that a card may offer if no webhook is called."""
-    offered = CALLABLE if methods is None else methods
-    return frozenset(operation for operation in offered if operation.kind is not Kind.PUSH)
-
-
-def _treatment(agent: Agent, auth: UpstreamAuth | None, tenant: str | None, names: IdentityHeaders) -> Treatment:
-    credentials: list[tuple[bytes, bytes]] = []
-    if auth is not None and auth.bearer is not None:
-        credentials.append((b"authorization", b"Bearer " + auth.bearer.get_secret_value().encode("latin-1")))
-    for name, value in () if auth is None else auth.header.items():
-        credentials.append((name.lower().encode("ascii"), value.get_secret_value().encode("latin-1")))
-    identity: dict[str, Any] = {}
-    claims: dict[str, str] = dict(names.claims.items())
-    for key in USUAL_HEADERS:
-        identity |= {key: (getattr(names, key) or "").lower().encode(), f"{key}_claim": claims.get(key, "")}
-    return Treatment(
-        tenant=tenant,
-        credentials=tuple(credentials),
-        forwarded=frozenset(name.lower().encode("ascii") for name in agent.forward_headers),
-        forward_caller=agent.forward_caller,
-        identity=IdentityNames(**identity),
-    )
-
-
-def _timeouts(written: Any) -> Timeouts:  # noqa: ANN401 - the configuration's class has the same name
-    return Timeouts(**{name: getattr(written, name) for name in Timeouts.__dataclass_fields__})
-
-
-def _connections(written: Connections, heartbeat: float) -> tuple[PoolLimits, AnswerBounds]:
-    def number(name: str) -> float:
-        return float(getattr(written, name))
-
-    limits = PoolLimits(
-        connections=int(number("max")),
-        queue=int(number("queue")),
-        queue_timeout=number("queue_timeout"),
-        idle=number("idle"),
-        header_bytes=int(number("headers")),
-        header_count=int(number("header_count")),
-    )
-    return limits, AnswerBounds(int(number("event")), int(number("kept")), heartbeat)
+def _latin(secret: SecretStr) -> bytes:
+    return secret.get_secret_value().encode("latin-1")

@@ -8,6 +8,7 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -16,9 +17,9 @@ from gateway.a2a.framing.lsp import LONGEST, Framing, can_be_header, header_line
 from gateway.a2a.json import Tree
 from gateway.cards.fetch import CardAsker, CardSource
 from gateway.cards.fetch_stdio import StdioCards
-from gateway.cards.trust import Trust, Trusting
+from gateway.cards.trust import Trust
 from gateway.config.agent import Backend, Stdio, replica_name
-from gateway.config.effective import program
+from gateway.config.effective import AgentTrust, program
 from gateway.config.model import Gateway
 from gateway.network.address import is_grpc
 from gateway.resources import Resources
@@ -108,7 +109,7 @@ class NetworkConnector:
     longest: int
     gateway: Gateway
     trust: Trust
-    trusting: Trusting
+    trusting: AgentTrust
     public_url: str
     resources: Resources
 
@@ -161,14 +162,16 @@ class NetworkConnector:
 
         credentials = {name.decode(): value.decode("latin-1") for name, value in self.treatment.credentials}
         tenant = self.treatment.tenant
-        channels = [(cast("GrpcChannel", self.connections(one)), urlsplit(one.url).netloc) for one in self.written]
+        first, *others = (
+            (cast("GrpcChannel", self.connections(one)), urlsplit(one.url).netloc) for one in self.written
+        )
         return GrpcCards(
-            *channels[0],
+            *first,
             credentials,
             self.written[0].a2a_version,
             tenant=None if tenant in ("strip", "keep") else tenant,
             scope_field=self.gateway.grpc.scope_field,
-            others=channels[1:],
+            others=tuple(others),
             tokens=self.treatment.own_tokens,
         )
 
@@ -216,7 +219,7 @@ class StdioConnector:
 
     Args:
         key: The key of the backend.
-        file: The configuration file that names the command.
+        folder: The folder of the configuration file with the command.
         stub: The card that the operator has written, or None.
     """
 
@@ -224,7 +227,7 @@ class StdioConnector:
         self,
         key: str,
         written: Backend,
-        file: str,
+        folder: Path,
         resources: Resources,
         *,
         timeouts: Timeouts,
@@ -235,7 +238,7 @@ class StdioConnector:
         self._written = written
         self._timeouts = timeouts
         self._treatment = treatment
-        run = program(written, file, os.environ)
+        run = program(written, folder, os.environ)
         stdio = Stdio() if written.stdio is None else written.stdio
         spec = _spec(stdio, run.words, str(run.folder), run.environment)
         fields = header_lines(pair for pair in treatment.credentials if can_be_header(*pair))

@@ -222,17 +222,15 @@ async def aside(size: int, work: Callable[[], Result]) -> Result:
     return work() if size < ASIDE else await asyncio.to_thread(work)
 
 
+@dataclass(eq=False)
 class CardSource:
     """Fetches the card of one backend; `run` keeps it current.
 
-    Args:
+    Attributes:
+        discretion: The operator's settings for the card.
         verifier: Verifies the signatures of the card; None if nobody does.
         turns: Limits the fetches of all sources with one client. httpx examines all waiting requests whenever one ends,
             so a thousand at once would hold the loop for seconds.
-
-    Attributes:
-        discretion: The operator's settings for the card.
-        longest: Bytes of the longest card, read or served.
         card: The last good card, or None.
         spoken: Its interfaces, and those over gRPC that the agent answers to; empty while unknown.
         sanitized: The sanitized card for clients, or None.
@@ -243,46 +241,37 @@ class CardSource:
         report: Result of the last attempt; None before the first one.
         settled: Set when the first attempt has ended.
         personal: Whether it is the extended card, given to the gateway's credential.
-        verifier: As the argument.
         signed_by: The `kid` of the configured key that has signed the card, or None.
     """
 
-    def __init__(
-        self,
-        place: CardPlace,
-        client: httpx.AsyncClient,
-        watch: CardWatch | None = None,
-        *,
-        discretion: Discretion | None = None,
-        timing: Timing | None = None,
-        asker: CardAsker | None = None,
-        verifier: CardVerifier | None = None,
-        turns: asyncio.Semaphore | None = None,
-    ) -> None:
-        self.discretion = discretion if discretion is not None else Discretion()
-        self.longest = place.longest
-        self.card: Tree | None = None
-        self.spoken: tuple[CardInterface, ...] = ()
-        self.sanitized: SanitizedCard | None = None
-        self.version = 0
-        self.fetched_at: float | None = None
-        self.error: str | None = None
-        self.wrong: tuple[str, ...] = ()
-        self.report: CardReport | None = None
+    place: CardPlace
+    client: httpx.AsyncClient
+    watch: CardWatch = CardWatch()
+    discretion: Discretion = field(default_factory=Discretion)
+    timing: Timing = Timing()
+    asker: CardAsker | None = None
+    verifier: CardVerifier | None = None
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    card: Tree | None = field(default=None, init=False)
+    spoken: tuple[CardInterface, ...] = field(default=(), init=False)
+    sanitized: SanitizedCard | None = field(default=None, init=False)
+    version: int = field(default=0, init=False)
+    fetched_at: float | None = field(default=None, init=False)
+    error: str | None = field(default=None, init=False)
+    wrong: tuple[str, ...] = field(default=(), init=False)
+    report: CardReport | None = field(default=None, init=False)
+    personal: bool = field(default=False, init=False)
+    signed_by: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        place = self.place
         self.settled = asyncio.Event()
-        self.personal = False
-        self.verifier = verifier
-        self.signed_by: str | None = None
-        self._place = place
-        self._client = client
-        self._watch = watch if watch is not None else CardWatch()
-        self._timing = timing if timing is not None else Timing()
-        self._turns = asyncio.Semaphore(1) if turns is None else turns
         self._held: dict[bool, _Held] = {}
-        # Where the agent has no well-known path, and no URL of its card is written.
-        self._asker = asker if place.card_url is None else None
         # Whether `card` is what the operator wrote, until the agent tells its own.
         self._begun = False
+        if place.card_url is not None:
+            # Its URL is asked, whatever else the agent has.
+            self.asker = None
         if place.static is not None:
             try:
                 self.hold(place.static, sanitize(place.static, self.discretion))
@@ -293,9 +282,14 @@ class CardSource:
         self._warn(place.wrong)
 
     @property
+    def longest(self) -> int:
+        """Return the bytes of the longest card, read or served."""
+        return self.place.longest
+
+    @property
     def stale(self) -> bool:
         """Return whether the agent has not confirmed the card for too long."""
-        return self.card is not None and self.error is not None and self.age > self._place.keep and not self._begun
+        return self.card is not None and self.error is not None and self.age > self.place.keep and not self._begun
 
     @property
     def is_settled(self) -> bool:
@@ -305,9 +299,9 @@ class CardSource:
     @property
     def age(self) -> float:
         """Return the seconds since the last confirmation; 0 for a static card, `math.inf` without one."""
-        if self._place.static is not None:
+        if self.place.static is not None:
             return 0.0
-        return math.inf if self.fetched_at is None else self._timing.clock() - self.fetched_at
+        return math.inf if self.fetched_at is None else self.timing.clock() - self.fetched_at
 
     def begin_with(self, card: Tree) -> None:
         """Serve the operator's card until the agent gives its own.
@@ -335,54 +329,54 @@ class CardSource:
         After a failure the pause is 1 s and doubles up to 30 s. Each pause is up to a quarter shorter at random, so
         that agents that failed together are not asked together.
         """
-        if self._place.static is not None:
+        if self.place.static is not None:
             return
         retry = _FIRST_RETRY
         while True:
             if await self.refresh() in (CardReport.READ, CardReport.UNCHANGED):
-                pause, retry = self._place.ttl, _FIRST_RETRY
+                pause, retry = self.place.ttl, _FIRST_RETRY
             else:
                 pause, retry = retry, min(retry * 2, _LONGEST_RETRY)
-            await self._timing.rest(pause * (1 - self._timing.chance() / 4))
+            await self.timing.rest(pause * (1 - self.timing.chance() / 4))
 
     async def refresh(self) -> CardReport:
         """Fetch the card once; a failure is kept in `error` and never raised."""
         try:
             report = await self._read_somewhere()
             self.error = None
-            self.fetched_at = self._timing.clock()
+            self.fetched_at = self.timing.clock()
         except _Failed as failure:
             report = failure.report
             if self.error != str(failure):
-                logger.warning("no card from %s: %s", self._place.shown, failure)
+                logger.warning("no card from %s: %s", self.place.shown, failure)
             self.error = str(failure)
         finally:
             # A cancelled attempt has ended too, and must not block callers that wait for the first one.
             self.settled.set()
         self.report = report
-        self._watch.on_report(report)
+        self.watch.on_report(report)
         return report
 
     def _warn(self, wrong: tuple[str, ...]) -> None:
         """Log the members that were left out of the last card."""
         if wrong and wrong != self.wrong:
-            logger.warning("left out of the card of %s: %s", self._place.shown, "; ".join(wrong))
+            logger.warning("left out of the card of %s: %s", self.place.shown, "; ".join(wrong))
         self.wrong = wrong
 
     async def _read_somewhere(self) -> CardReport:
         """Ask the replicas one after the other; the next attempt begins with the one that answered."""
-        for _ in self._place.others:
+        for _ in self.place.others:
             try:
                 return await self._read()
             except _Failed:
-                self._place = self._place.elsewhere()
-                if self._asker is not None:
-                    self._asker.turn()
+                self.place = self.place.elsewhere()
+                if self.asker is not None:
+                    self.asker.turn()
         return await self._read()
 
     async def _read(self) -> CardReport:
-        if self._asker is not None:
-            return await self._ask_for_it(self._asker)
+        if self.asker is not None:
+            return await self._ask_for_it(self.asker)
         first = await self._ask_all(modern=True)
         if not first.varies:
             await self._take_called(first.card, first.size, first.wrong)
@@ -393,7 +387,7 @@ class CardSource:
         try:
             reports.add((await self._ask_all(modern=False)).report)
         except _Failed as failure:
-            logger.warning("no card of 0.3 from %s: %s", self._place.shown, failure)
+            logger.warning("no card of 0.3 from %s: %s", self.place.shown, failure)
         # If the second shape cannot be read today, that of last time stays in the card; if never, half a card serves.
         second = self._held.get(False)
         if second is None:
@@ -406,7 +400,7 @@ class CardSource:
 
     async def _ask_for_it(self, asker: CardAsker) -> CardReport:
         try:
-            answer = await asker.ask(self._place.deadline, self.longest)
+            answer = await asker.ask(self.place.deadline, self.longest)
         except UpstreamProtocol as fault:
             raise _Failed(CardReport.REFUSED, fault.message) from fault
         except Fault as fault:
@@ -454,7 +448,7 @@ class CardSource:
         if answered and now != self.spoken:
             self.spoken = now
             self.version += 1
-            self._watch.on_change()
+            self.watch.on_change()
 
     async def _take_called(self, card: Tree, size: int, wrong: tuple[str, ...]) -> None:
         """Accept a card that has an interface, unless the file has the dialect.
@@ -463,7 +457,7 @@ class CardSource:
             _Failed: It offers no interface that the gateway speaks.
         """
         self._warn(wrong)
-        if not self._place.declared and not is_callable(card):
+        if not self.place.declared and not is_callable(card):
             raise _Failed(CardReport.UNUSABLE, "its card offers no interface that the gateway speaks")
         await self._take(card, size)
 
@@ -482,26 +476,26 @@ class CardSource:
         """Use a card from now on."""
         self.card, self.spoken, self.sanitized = card, spoken(card, services=True), sanitized
         self.version += 1
-        self._watch.on_change()
+        self.watch.on_change()
 
     async def _ask_all(self, *, modern: bool) -> "_Held":
         """Ask the candidates until one is not missing, and keep its answer."""
         missing: _Missing | None = None
-        for url in self._place.candidates:
+        for url in self.place.candidates:
             # Before the turn: agents with other credentials do not wait for the token endpoint of this one.
             shown = await self._token(url)
             try:
-                async with self._turns, asyncio.timeout(self._place.deadline):
+                async with self.turns, asyncio.timeout(self.place.deadline):
                     headers = self._headers(url, modern=modern, shown=shown)
                     held = await self._ask(url, headers, self._held.get(modern))
             except TimeoutError as error:
-                why = f"no complete answer within {self._place.deadline:g} s"
+                why = f"no complete answer within {self.place.deadline:g} s"
                 raise _Failed(CardReport.UNREACHABLE, why) from error
             except _Missing as failure:
                 missing = missing or failure
             except _Failed as failure:
-                if failure.is_unauthorized and shown is not None and self._place.tokens is not None:
-                    self._place.tokens.refused(shown)
+                if failure.is_unauthorized and shown is not None and self.place.tokens is not None:
+                    self.place.tokens.refused(shown)
                 raise
             else:
                 self._held[modern] = held
@@ -518,7 +512,9 @@ class CardSource:
             raise _Failed(CardReport.UNREACHABLE, "not reached: the address is not valid")
         longest = self.longest
         try:
-            async with self._client.stream("GET", url, headers=dict(headers), extensions=self._named(url)) as response:
+            sni = self.place.server_name if self._is_own(url) else None
+            extensions = {} if sni is None else {"sni_hostname": sni}
+            async with self.client.stream("GET", url, headers=dict(headers), extensions=extensions) as response:
                 if response.status_code == 304 and held is not None and "If-None-Match" in headers:
                     return replace(held, report=CardReport.UNCHANGED)
                 _refuse_status(response)
@@ -541,12 +537,9 @@ class CardSource:
     def _keys_version(self) -> int:
         return 0 if self.verifier is None else self.verifier.keys.version
 
-    def _named(self, url: str) -> dict[str, str]:
-        """Extensions that tell httpx the TLS server name."""
-        place = self._place
-        if place.server_name is None or origin(url) != origin(place.backend_url):
-            return {}
-        return {"sni_hostname": place.server_name}
+    def _is_own(self, url: str) -> bool:
+        """Return whether a URL is at the backend, which alone gets credentials."""
+        return origin(url) == origin(self.place.backend_url)
 
     async def _token(self, url: str) -> tuple[bytes, bytes] | None:
         """Return the header with the token for the agent; None where it gets none.
@@ -554,16 +547,16 @@ class CardSource:
         Raises:
             _Failed: None can be had.
         """
-        place = self._place
-        if place.tokens is None or origin(url) != origin(place.backend_url):
+        tokens = self.place.tokens
+        if tokens is None or not self._is_own(url):
             return None
         try:
-            return await place.tokens.pair()
+            return await tokens.pair()
         except UpstreamAuthFailed as fault:
             raise _Failed(CardReport.UNREACHABLE, explained(fault)) from fault
 
     def _headers(self, url: str, *, modern: bool, shown: tuple[bytes, bytes] | None = None) -> dict[str, str]:
-        headers = dict(self._place.credentials) if origin(url) == origin(self._place.backend_url) else {}
+        headers = dict(self.place.credentials) if self._is_own(url) else {}
         if shown is not None:
             headers[shown[0].decode()] = shown[1].decode()
         if modern:

@@ -6,12 +6,12 @@ agent see that card; others see a minimal one, unless the file has a card.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gateway.a2a.bindings.grpc import read_answer, with_tenant
 from gateway.a2a.bindings.grpc_method import SCOPE_FIELD, GrpcMethod, method_of
-from gateway.a2a.bindings.grpc_status import CODES, Status
+from gateway.a2a.bindings.grpc_status import CODES
 from gateway.a2a.call import Call
 from gateway.a2a.card import CardInterface
 from gateway.a2a.dialect import Binding, Dialect, Version
@@ -24,10 +24,11 @@ from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
 
 
+@dataclass(slots=True)
 class GrpcCards:
     """Asks one agent for its card.
 
-    Args:
+    Attributes:
         place: `host:port` of the agent.
         credentials: Headers for the agent.
         version: The version of the file, or None for any.
@@ -37,32 +38,21 @@ class GrpcCards:
         tokens: The gateway's tokens for the agent, or None.
     """
 
-    def __init__(
-        self,
-        channel: GrpcChannel,
-        place: str,
-        credentials: Mapping[str, str],
-        version: Version | None,
-        *,
-        tenant: str | None = None,
-        scope_field: int = SCOPE_FIELD,
-        others: Sequence[tuple[GrpcChannel, str]] = (),
-        tokens: TokenSource | NoToken | None = None,
-    ) -> None:
-        self._tokens = tokens
-        self._others = deque(others)
-        self._channel = channel
-        self._place = place
-        self._metadata = tuple((name.lower(), value) for name, value in credentials.items())
-        self._versions = (Version.V1_0, Version.V0_3) if version is None else (version,)
-        self._tenant = tenant
-        self._scope_field = scope_field
+    channel: GrpcChannel
+    place: str
+    credentials: Mapping[str, str]
+    version: Version | None
+    tenant: str | None = None
+    scope_field: int = SCOPE_FIELD
+    others: tuple[tuple[GrpcChannel, str], ...] = ()
+    tokens: TokenSource | NoToken | None = None
 
     def turn(self) -> None:
         """Ask the next replica from now on."""
-        if self._others:
-            self._others.append((self._channel, self._place))
-            self._channel, self._place = self._others.popleft()
+        if self.others:
+            (channel, place), *rest = self.others
+            self.others = (*rest, (self.channel, self.place))
+            self.channel, self.place = channel, place
 
     async def ask(self, deadline: float, longest: int) -> CardAnswer:
         """Ask in one version after the other until there is a card.
@@ -76,21 +66,24 @@ class GrpcCards:
             UpstreamProtocol: The answer is no card, or too long.
             UpstreamAuthFailed: There is no token for the agent.
         """
-        shown = None if self._tokens is None else await self._tokens.pair()
-        own = self._metadata if shown is None else (*self._metadata, (shown[0].decode(), shown[1].decode()))
+        shown = None if self.tokens is None else await self.tokens.pair()
+        own = tuple((name.lower(), value) for name, value in self.credentials.items())
+        own += () if shown is None else ((shown[0].decode(), shown[1].decode()),)
         spoken: list[CardInterface] = []
-        for version in self._versions:
-            scoped = version is Version.V0_3 and self._tenant is not None
+        for version in (Version.V1_0, Version.V0_3) if self.version is None else (self.version,):
+            scoped = version is Version.V0_3 and self.tenant is not None
             method = method_of(Operation.GET_EXTENDED_CARD, version, scoped=scoped)
             metadata = (*own, ("a2a-version", version.value))
             try:
-                answer = await self._channel.unary(method.path, self._request(method), metadata, timeout=deadline)
+                answer = await self.channel.unary(method.path, self._request(method), metadata, timeout=deadline)
             except NotAccepted:
-                if self._tokens is not None and shown is not None:
-                    self._tokens.refused(shown)
+                if self.tokens is not None and shown is not None:
+                    self.tokens.refused(shown)
                 raise
-            if answer.status is None or _is_there(answer.status):
-                spoken.append(CardInterface(Dialect(Binding.GRPC, version), self._place))
+            # A status shows that the method exists if it is an A2A error, or one that no proxy makes.
+            status = answer.status
+            if status is None or status.details or "Error:" in status.message or status.code not in _ANYBODY:
+                spoken.append(CardInterface(Dialect(Binding.GRPC, version), self.place))
             message = answer.whole()
             if message:
                 if len(message) > longest:
@@ -102,25 +95,18 @@ class GrpcCards:
         return CardAnswer(tuple(spoken), None)
 
     def _request(self, method: GrpcMethod) -> bytes:
-        if self._tenant is None:
+        if self.tenant is None:
             # There is nothing in it that must be said.
             return b""
         call = Call(method.operation, Dialect(Binding.GRPC, method.version), method.path)
-        return with_tenant(call, self._tenant, scope_field=self._scope_field)
+        return with_tenant(call, self.tenant, scope_field=self.scope_field)
 
 
 def _card(version: Version, message: bytes) -> bytes:
     return write(read_answer(Operation.GET_EXTENDED_CARD, version, message))
 
 
-def _is_there(status: Status) -> bool:
-    """Return whether a status shows that the method exists: it is an A2A error, or one that no proxy makes.
-
-    A check of credentials, or a proxy, may answer before the method is looked up.
-    """
-    return status.details != b"" or "Error:" in status.message or status.code not in _ANYBODY
-
-
 _ANYBODY = frozenset(
     CODES[name] for name in ("UNIMPLEMENTED", "PERMISSION_DENIED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED")
 )
+"""Statuses that a check of credentials, or a proxy, may give before the method is looked up."""

@@ -4,6 +4,8 @@ Addresses on it are ignored: the agent is behind its pipe, and a command on a ca
 matter, from its stdio interfaces, or else those in which it answered.
 """
 
+from dataclasses import dataclass
+
 import msgspec
 
 from gateway.a2a.card import CardInterface, CardInvalid, parse_card
@@ -15,28 +17,27 @@ from gateway.cards.fetch import CardAnswer
 from gateway.upstream.stdio.agent import Agent, CardQuery
 
 
+@dataclass(slots=True)
 class StdioCards:
     """Asks one agent for its card.
 
-    Args:
-        stub: The operator's card, or None; the card of the process overrides it, field by field.
+    Attributes:
+        written: The operator's card, or None; the card of the process overrides it, field by field.
         query: The way to ask.
         start: Seconds that the process has to start, beside those for a request.
+        asked: Whether it has answered before.
     """
 
-    def __init__(self, agent: Agent, stub: Tree | None, query: CardQuery, *, start: float = 0.0) -> None:
-        self._agent = agent
-        self._stub = stub
-        self._query = query
-        self._start = start
-        self._asked = False
+    agent: Agent
+    written: Tree | None
+    query: CardQuery
+    start: float = 0.0
+    asked: bool = False
 
     @property
     def stub(self) -> Tree | None:
         """Return the card that is served until the agent gives its own."""
-        if self._stub is None:
-            return None
-        return behind_pipe(self._stub, self._versions(self._stub, ()))
+        return None if self.written is None else behind_pipe(self.written, self._versions(self.written, ()))
 
     async def ask(self, deadline: float, longest: int) -> CardAnswer:
         """Ask the agent for its card.
@@ -49,15 +50,15 @@ class StdioCards:
             NoHealthyBackend, UpstreamTimeout, UpstreamReset, Draining: There is no answer.
             UpstreamProtocol: The answer is no card, or too long.
         """
-        answer = await self._agent.handshake(self._query, self._start + deadline, again=self._asked)
-        self._asked = True
+        answer = await self.agent.handshake(self.query, self.start + deadline, again=self.asked)
+        self.asked = True
         card = answer.card
-        if card is None and self._stub is None:
+        if card is None and self.written is None:
             return CardAnswer(self._spoken(answer.versions), None)
         if card is not None and len(card) > longest:
             raise UpstreamProtocol("the agent's card is too long")
-        own = {} if card is None else _read(card, longest, whole=self._stub is None)
-        merged = {**(self._stub or {}), **own}
+        own = {} if card is None else _read(card, longest, whole=self.written is None)
+        merged = {**(self.written or {}), **own}
         versions = self._versions(own, answer.versions) or generations(merged)
         return CardAnswer(self._spoken(versions), msgspec.json.encode(behind_pipe(merged, versions)))
 
@@ -65,7 +66,7 @@ class StdioCards:
         """Do nothing: there is one agent."""
 
     def _versions(self, card: Tree, answered: tuple[Version, ...]) -> tuple[Version, ...]:
-        return (self._query.version,) if self._query.version is not None else generations(card) or answered
+        return (self.query.version,) if self.query.version is not None else generations(card) or answered
 
     @staticmethod
     def _spoken(versions: tuple[Version, ...]) -> tuple[CardInterface, ...]:

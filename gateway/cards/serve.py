@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -32,7 +32,7 @@ from gateway.a2a.fault import CardUntrusted, UpstreamConnect, UpstreamProtocol
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard, sanitize
-from gateway.cards.fetch import ASIDE, CardReport, CardSource, aside
+from gateway.cards.fetch import CardReport, CardSource, aside
 from gateway.cards.sign import KEY_SET_PATH, SigningKeys, sign
 from gateway.routing.route import GrpcAddress, Rule
 
@@ -42,9 +42,6 @@ ROOM = 1024 * 1024
 """Most bytes of them; the newest card is kept at any length."""
 _PERSONAL = "a card of one caller"
 _JSONRPC_1_0 = Dialect(Binding.JSONRPC, Version.V1_0)
-
-
-_ALL = frozenset(CALLABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,51 +161,40 @@ class SignedCards:
         return kept
 
 
+@dataclass(eq=False)
 class ServedCards:
     """The served cards of one backend.
 
-    Args:
+    Attributes:
         schemes: Credentials that the gateway accepts.
         issuers: Returns the issuers of tokens that are known; they may change.
         scopes: Scopes that the agent requires.
         exposed: Bindings on the cards, whatever the agent speaks, because the gateway translates.
         grpc: The gRPC address; None lists no gRPC.
-        methods: Operations that are relayed, None for all; cards promise no others.
+        methods: Operations that are relayed; cards promise no others.
         require_tenant: Whether a call without a tenant is refused.
         signs: Signs them; by default nobody does.
-
-    Attributes:
-        signed: Returns a card with its signatures, as `SignedCards.signed`.
     """
 
-    def __init__(
-        self,
-        source: CardSource,
-        upstream: Speaker,
-        public: PublicUrl,
-        *,
-        schemes: tuple[str, ...],
-        issuers: Callable[[], tuple[TokenIssuer, ...]] = tuple,
-        scopes: tuple[str, ...] = (),
-        exposed: tuple[Binding, ...] = (Binding.JSONRPC, Binding.REST),
-        grpc: GrpcPlace | None = None,
-        methods: frozenset[Operation] | None = None,
-        require_tenant: bool = False,
-        signs: SignedCards | None = None,
-    ) -> None:
-        self.signed = (SignedCards(None, "") if signs is None else signs).signed
-        self._source = source
-        self._upstream = upstream
-        self._public = public
-        self._schemes: tuple[Any, ...] = schemes
-        self._issuers = issuers
-        self._scopes = scopes
-        self._exposed = exposed
-        self._grpc = grpc
-        self._methods = _ALL if methods is None else methods
-        self._require_tenant = require_tenant
+    source: CardSource
+    upstream: Speaker
+    public: PublicUrl
+    schemes: tuple[Any, ...]
+    issuers: Callable[[], tuple[TokenIssuer, ...]] = tuple
+    scopes: tuple[str, ...] = ()
+    exposed: tuple[Binding, ...] = (Binding.JSONRPC, Binding.REST)
+    grpc: GrpcPlace | None = None
+    methods: frozenset[Operation] = frozenset(CALLABLE)
+    require_tenant: bool = False
+    signs: SignedCards = field(default_factory=lambda: SignedCards(None, ""))
+
+    def __post_init__(self) -> None:
         self._kept = _Shelf()
         self._rewriting = asyncio.Lock()
+
+    async def signed(self, card: ServedCard) -> ServedCard:
+        """Return a card with its signatures, as `SignedCards.signed`."""
+        return await self.signs.signed(card)
 
     def card(
         self, rule: Rule, tenant: str | None, host: str, *, bare: bool = False, old: bool = False, modern: bool = False
@@ -230,10 +216,10 @@ class ServedCards:
         sanitized = self._available()
         way = self._way(rule, tenant, host)
         edition = OLD if old else MODERN if modern else DUAL
-        key = (self._source.version, way, bare, edition, self._issuers())
+        key = (self.source.version, way, bare, edition, self.issuers())
 
         def make() -> ServedCard:
-            shown = sanitized.bare(rule.agent, self._source.discretion.overrides) if bare else sanitized
+            shown = sanitized.bare(rule.agent, self.source.discretion.overrides) if bare else sanitized
             return self._encode(shown, self._served(way), edition)
 
         return self._cached(key, make)
@@ -247,7 +233,7 @@ class ServedCards:
         """
         sanitized = self._available()
         way = self._way(rule, tenant, host)
-        key = (self._source.version, way, dialect, self._issuers())
+        key = (self.source.version, way, dialect, self.issuers())
         made = self._cached(key, lambda: self._encode(sanitized, self._served(way), Edition.inside(dialect)))
         return (await self.signed(made)).body
 
@@ -256,7 +242,7 @@ class ServedCards:
     ) -> bytes:
         """Return an extended card in the dialect of the call; over gRPC the ProtoJSON of its message.
 
-        Long cards are rewritten in a thread, one of this backend at a time.
+        Cards of this backend are rewritten one at a time, long ones in a thread.
 
         Args:
             raw: The agent's answer: a JSON-RPC `result`, a REST body or the ProtoJSON of a message.
@@ -271,31 +257,26 @@ class ServedCards:
         way = self._way(rule, tenant, host)
         digest = hashlib.sha256(raw).digest()
         edition = DUAL if dual else Edition.inside(dialect)
-        verifier = self._source.verifier
+        verifier = self.source.verifier
         key = (
             _PERSONAL,
-            self._source.version,
+            self.source.version,
             way,
             edition,
             digest,
             None if verifier is None else verifier.keys.version,
-            self._issuers(),
+            self.issuers(),
         )
         kept = self._kept.get(key)
         if kept is None:
             if verifier is not None:
-                raw = (await verifier.verified(raw, self._source.longest)).card
+                raw = (await verifier.verified(raw, self.source.longest)).card
             served = self._served(way)
-            if len(raw) < ASIDE:
-                kept = self._kept.get(key) or self._kept.put(
-                    key, _attempt(lambda: self._encode_own(raw, served, edition))
-                )
-            else:
-                async with self._rewriting:
-                    kept = self._kept.get(key)
-                    if kept is None:
-                        made = await asyncio.to_thread(_attempt, lambda: self._encode_own(raw, served, edition))
-                        kept = self._kept.put(key, made)
+            async with self._rewriting:
+                kept = self._kept.get(key)
+                if kept is None:
+                    made = await aside(len(raw), lambda: _attempt(lambda: self._encode_own(raw, served, edition)))
+                    kept = self._kept.put(key, made)
         if isinstance(kept, str):
             raise UpstreamProtocol("the agent's answer is no card", detail=kept)
         return (await self.signed(kept)).body
@@ -316,16 +297,16 @@ class ServedCards:
     def _encode_own(self, raw: bytes, served: Served, edition: Edition) -> ServedCard:
         if not served.interfaces:
             raise CardInvalid("no way to call this agent is known yet, or none that `expose` names")
-        longest = self._source.longest
-        sanitized = sanitize(parse_card(raw, longest=longest), self._source.discretion)
+        longest = self.source.longest
+        sanitized = sanitize(parse_card(raw, longest=longest), self.source.discretion)
         return self._encode(sanitized, served, edition)
 
     def _encode(self, sanitized: SanitizedCard, served: Served, edition: Edition) -> ServedCard:
-        body = encode_card(rebuild(sanitized, served, edition), longest=self._source.longest)
+        body = encode_card(rebuild(sanitized, served, edition), longest=self.source.longest)
         return ServedCard(body, etag(body))
 
     def _available(self) -> SanitizedCard:
-        source = self._source
+        source = self.source
         if source.sanitized is None or source.stale:
             if source.report is CardReport.UNTRUSTED:
                 raise CardUntrusted("this agent's card cannot be trusted", detail=source.error or "")
@@ -337,21 +318,20 @@ class ServedCards:
 
     def _way(self, rule: Rule, tenant: str | None, host: str) -> _Way:
         # Over gRPC a rule has no path, and its tenant may only stand for one: then there is none to write over HTTP.
-        written = rule if self._grpc is None else self._grpc.written(rule)
-        at = _host(written, host)
-        url = self._public.at(at, written.path)
-        return _Way(url, None if rule.addressed else tenant, self._grpc_way(written, tenant))
-
-    def _grpc_way(self, rule: Rule, tenant: str | None) -> tuple[str, str | None] | None:
-        address = None if self._grpc is None or Binding.GRPC not in self._exposed else self._grpc.address(rule)
-        if self._grpc is None or address is None:
-            return None
-        return self._grpc.public, tenant if address.tenant is None else address.tenant
+        written = rule if self.grpc is None else self.grpc.written(rule)
+        # A card names the host of the rule, or for a wildcard the one that matched it.
+        at = host if written.host is not None and written.host.startswith("*.") else written.host
+        over_grpc: tuple[str, str | None] | None = None
+        if self.grpc is not None and Binding.GRPC in self.exposed:
+            address = self.grpc.address(written)
+            if address is not None:
+                over_grpc = self.grpc.public, tenant if address.tenant is None else address.tenant
+        return _Way(self.public.at(at, written.path), None if rule.addressed else tenant, over_grpc)
 
     def _served(self, way: _Way) -> Served:
-        spoken = tuple(self._upstream.interfaces())
+        spoken = tuple(self.upstream.interfaces())
         interfaces: list[ServedInterface] = []
-        for dialect in offered(spoken, self._exposed):
+        for dialect in offered(spoken, self.exposed):
             if dialect.binding is Binding.GRPC:
                 interfaces += self._over_grpc(dialect.version, way)
             elif dialect == _JSONRPC_1_0 or fits_path(way.tenant):
@@ -361,12 +341,12 @@ class ServedCards:
         ancient = {dialect.version for dialect in spoken} == {Version.V0_1}
         return Served(
             tuple(interfaces),
-            schemes=self._schemes,
-            issuers=self._issuers(),
-            scopes=self._scopes,
-            streaming=Operation.SEND_STREAMING_MESSAGE in self._methods,
-            push=Operation.CREATE_PUSH_CONFIG in self._methods,
-            extended=Operation.GET_EXTENDED_CARD in self._methods and not ancient,
+            schemes=self.schemes,
+            issuers=self.issuers(),
+            scopes=self.scopes,
+            streaming=Operation.SEND_STREAMING_MESSAGE in self.methods,
+            push=Operation.CREATE_PUSH_CONFIG in self.methods,
+            extended=Operation.GET_EXTENDED_CARD in self.methods and not ancient,
         )
 
     def _over_grpc(self, version: Version, way: _Way) -> Iterator[ServedInterface]:
@@ -374,7 +354,7 @@ class ServedCards:
             return
         place, tenant = way.grpc
         # The plain service of 0.3 has no place for a tenant, and none is known that the scoped one could be told.
-        if tenant is not None or not self._require_tenant or version is Version.V1_0:
+        if tenant is not None or not self.require_tenant or version is Version.V1_0:
             yield ServedInterface(place, Dialect(Binding.GRPC, version), tenant)
 
 
@@ -480,18 +460,8 @@ def _length(made: ServedCard | str) -> int:
     return len(made) if isinstance(made, str) else len(made.body)
 
 
-def _host(rule: Rule, host: str) -> str | None:
-    """Return the host for a card: that of the rule, or for a wildcard the one that matched it."""
-    return host if rule.host is not None and rule.host.startswith("*.") else rule.host
-
-
 def upstream_hosts(*urls: str | None) -> tuple[str, ...]:
     """Return the hosts of backend URLs, with and without port, which no card may show."""
-    found: dict[str, None] = {}
-    for url in urls:
-        if url is not None:
-            parts = urlsplit(url)
-            found[parts.netloc.rpartition("@")[2]] = None
-            if parts.hostname:
-                found[parts.hostname] = None
-    return tuple(found)
+    parts = [urlsplit(url) for url in urls if url is not None]
+    named = (name for part in parts for name in (part.netloc.rpartition("@")[2], part.hostname))
+    return tuple(dict.fromkeys(name for name in named if name is not None))

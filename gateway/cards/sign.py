@@ -4,7 +4,7 @@ The key is the operator's, or one that gateways make and keep in their store (`t
 in the gateway's key set, where the `jku` of a signature leads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import jwt
@@ -66,11 +66,6 @@ def sign(body: bytes, key: SigningKey, key_set_url: str) -> bytes:
     """
     card: Tree = msgspec.json.decode(body)
     header = {"alg": ALGORITHM, "typ": "JOSE", "kid": key.public["kid"], "jku": key_set_url}
-    signatures = [_signature(form, key, header) for form in served_forms(card)]
+    compact = (_JWS.encode(form, key.private, ALGORITHM, dict(header)).split(".") for form in served_forms(card))
+    signatures = [{"protected": protected, "signature": signature} for protected, _, signature in compact]
     return msgspec.json.encode({**card, "signatures": signatures}) if signatures else body
-
-
-def _signature(payload: bytes, key: SigningKey, header: Mapping[str, str]) -> Tree:
-    compact = _JWS.encode(payload, key.private, ALGORITHM, dict(header))
-    protected, _, signature = compact.split(".")
-    return {"protected": protected, "signature": signature}

@@ -15,21 +15,6 @@ from gateway.upstream.connection_pool import client_tls, shows
 
 
 @dataclass(frozen=True, slots=True)
-class Trusting:
-    """The TLS settings of an agent.
-
-    Attributes:
-        authorities: PEM file of its authorities, or None for those of the system.
-        shown: PEM files of the gateway's certificate and key, or None for none.
-        server_name: The required name on the agent's certificate, or None for the host.
-    """
-
-    authorities: Path | None = None
-    shown: tuple[Path, Path] | None = None
-    server_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Trusted:
     """One set of authorities.
 
@@ -60,7 +45,7 @@ class Trust:
         """Return the authorities of a PEM file, or of the system.
 
         Args:
-            shown: The gateway's certificate, as `Trusting.shown`.
+            shown: PEM files of the gateway's certificate and key.
 
         Raises:
             OSError: The file is missing, or has changed since it was checked.

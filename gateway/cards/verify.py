@@ -9,6 +9,7 @@ import asyncio
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from json import JSONDecoder
 from typing import Any, Final, NamedTuple, Protocol
@@ -99,20 +100,17 @@ class Verified(NamedTuple):
     kid: str | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class CardVerifier:
     """Verifies the cards of one agent.
 
-    Args:
-        require: Whether a card without signatures is refused.
-
     Attributes:
         keys: The keys that verify them.
-        require: As the argument.
+        require: Whether a card without signatures is refused.
     """
 
-    def __init__(self, keys: CardKeys, *, require: bool) -> None:
-        self.keys = keys
-        self.require = require
+    keys: CardKeys
+    require: bool
 
     async def verified(self, raw: bytes, longest: int) -> Verified:
         """Return a card that may be used, and the key that has signed it.

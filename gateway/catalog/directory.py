@@ -285,16 +285,10 @@ class Directory:
         listings = self._by_agent[agent]
         if not self._table.agents[agent].by_tenant:
             return Seen(listings[0], tells=caller is not None or listings[0].is_open)
-        own = next(
-            (one for one in listings if caller is not None and self._is_own(one, caller)),
-            None,
-        )
+        route = None if caller is None else self._table.agents[agent].routes.get(caller.tenant)
+        own = None if route is None else next((one for one in listings if one.backend == route.backend), None)
         product = next((one for one in listings if one.is_open or (one.is_product and caller is not None)), None)
         return Seen(own or product or listings[0], tells=own is not None or product is not None)
-
-    def _is_own(self, listing: AgentListing, caller: Principal) -> bool:
-        route = self._table.agents[listing.agent].routes.get(caller.tenant)
-        return route is not None and route.backend == listing.backend
 
     # ---- The index -----------------------------------------------------------------------------------------------
 
@@ -324,11 +318,7 @@ class Directory:
                     del self._words[word]
                     self._orders.pop(word, None)
         for word, by_tag in found.items():
-            having = self._words.get(word)
-            if having is None:
-                self._words[word] = {backend: by_tag}
-            else:
-                having[backend] = by_tag
+            self._words.setdefault(word, {})[backend] = by_tag
         self._read[backend] = listing.card.version, found
 
     def _ordered(self, skill: str, having: Mapping[str, bool], now: float) -> list[RankedListing]:
@@ -413,12 +403,10 @@ class CardTexts:
 
     def of(self, backend: str, card: CardFacts) -> CardText:
         """Return the texts of a backend's card; empty ones where there is none."""
-        known = self._known.get(backend)
-        if known is not None and known[0] == card.version:
-            return known[1]
-        version, sanitized = card.version, card.sanitized
-        text = NO_TEXT if sanitized is None else CardText.of(sanitized)
-        self._known[backend] = version, text
+        version, text = self._known.get(backend, (-1, NO_TEXT))
+        if version != card.version:
+            text = NO_TEXT if card.sanitized is None else CardText.of(card.sanitized)
+            self._known[backend] = card.version, text
         return text
 
 

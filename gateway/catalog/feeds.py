@@ -10,7 +10,7 @@ Both are paged by `Link: rel="next"` (RFC 8288), for neither format has pages of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import msgspec
@@ -94,8 +94,7 @@ class Feed:
     links: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One agent of a page: the URL to call, and that of its card."""
 
     seen: Seen
@@ -169,25 +168,20 @@ def _entry(public: PublicUrl, seen: Seen, rule: Rule) -> _Entry:
 
 
 def _ai_catalog(public: PublicUrl, entries: Sequence[_Entry]) -> Any:  # noqa: ANN401 - JSON
-    return {
-        "specVersion": "1.0",
-        "host": {"displayName": urlsplit(public.origin).hostname or public.origin},
-        "entries": [_ai_entry(public, each) for each in entries],
-    }
-
-
-def _ai_entry(public: PublicUrl, entry: _Entry) -> Any:  # noqa: ANN401 - JSON
-    sanitized = entry.seen.sanitized
-    found = {
-        "identifier": f"{public.at(None, (AI_CATALOG,))}#{entry.seen.agent}",
-        "displayName": entry.seen.agent if sanitized is None else sanitized.name or entry.seen.agent,
-        "type": "application/a2a-agent-card+json",
-        "url": entry.card,
-    }
-    if sanitized is not None and sanitized.description:
-        found["description"] = sanitized.description
-    tags = dict.fromkeys(str(tag) for skill in entry.seen.skills for tag in skill["tags"])
-    return {**found, "tags": list(tags)} if tags else found
+    found = []
+    for seen, _, card in entries:
+        sanitized = seen.sanitized
+        told = {
+            "identifier": f"{public.at(None, (AI_CATALOG,))}#{seen.agent}",
+            "displayName": (sanitized and sanitized.name) or seen.agent,
+            "type": "application/a2a-agent-card+json",
+            "url": card,
+            "description": sanitized and sanitized.description,
+            "tags": list(dict.fromkeys(str(tag) for skill in seen.skills for tag in skill["tags"])),
+        }
+        found.append({name: value for name, value in told.items() if value})
+    host = {"displayName": urlsplit(public.origin).hostname or public.origin}
+    return {"specVersion": "1.0", "host": host, "entries": found}
 
 
 def _api_catalog(own: str, entries: Sequence[_Entry]) -> Any:  # noqa: ANN401 - JSON

@@ -9,6 +9,7 @@ call, since a step is left only when the mean is a quarter beyond its border.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 LEAST_TRUST, USUAL_TRUST, MOST_TRUST = 1, 3, 5
@@ -23,6 +24,7 @@ _LEAST = 0.001
 """Seconds below which no times are told apart."""
 
 
+@dataclass(slots=True, eq=False)
 class Changes:
     """Counts what changes the index of skills; the snapshots of one process share it.
 
@@ -31,11 +33,8 @@ class Changes:
         ranks: Changes of the step of any measured latency.
     """
 
-    __slots__ = ("cards", "ranks")
-
-    def __init__(self) -> None:
-        self.cards = 0
-        self.ranks = 0
+    cards: int = 0
+    ranks: int = 0
 
     def card(self) -> None:
         """Count the change of a card."""

@@ -27,8 +27,8 @@ from gateway.a2a.operation import Operation
 from gateway.backend.backend import Backend
 from gateway.cards.fetch import DEADLINE
 from gateway.commands.output import aligned, paint
-from gateway.config.check import Examined
 from gateway.config.checks.gateway import check_workers
+from gateway.config.load import Examined
 from gateway.config.problem import KeyPath, Problem, as_github, as_json, as_text
 from gateway.config.routes import routing_table, untested_matches
 from gateway.config.yaml import Marks
@@ -95,27 +95,22 @@ class OnlineAnswer:
 
     def problem(self, marks: Marks) -> Problem:
         """Return a bad answer as a problem at the place of the server in the file."""
-        path = self._path
-        return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", _REMEDIES[self.to])
-
-    @property
-    def _path(self) -> KeyPath:
+        path, remedy = _PLACES[self.to]
         if self.to is OnlineTarget.ISSUER:
-            return "auth", "issuers", self.backend
-        if self.to is OnlineTarget.STATE:
-            return "gateway", "state"
-        if self.to is OnlineTarget.WEBHOOK:
-            return "push", "tls"
-        agent, tenant = read_backend_key(self.backend)
-        return ("agents", agent) if tenant is None else ("agents", agent, "by_tenant", tenant)
+            path = (*path, self.backend)
+        elif self.to is OnlineTarget.AGENT:
+            agent, tenant = read_backend_key(self.backend)
+            path = (*path, agent, *(() if tenant is None else ("by_tenant", tenant)))
+        return Problem(marks.key(path), path, f"{self.missed}: {self.fact}", remedy)
 
 
-_REMEDIES: Mapping[OnlineTarget, str] = {
-    OnlineTarget.AGENT: "start the agent, or correct its `backend` or `card`",
-    OnlineTarget.ISSUER: "start the issuer, or correct its `issuer`, `jwks` or `tls`",
-    OnlineTarget.STATE: "start the Redis, or correct its URL",
-    OnlineTarget.WEBHOOK: "start the receiver, or correct `push.tls` or `push.allow`",
+_PLACES: Mapping[OnlineTarget, tuple[KeyPath, str]] = {
+    OnlineTarget.AGENT: (("agents",), "start the agent, or correct its `backend` or `card`"),
+    OnlineTarget.ISSUER: (("auth", "issuers"), "start the issuer, or correct its `issuer`, `jwks` or `tls`"),
+    OnlineTarget.STATE: (("gateway", "state"), "start the Redis, or correct its URL"),
+    OnlineTarget.WEBHOOK: (("push", "tls"), "start the receiver, or correct `push.tls` or `push.allow`"),
 }
+"""The paths of the servers in the file, and the remedies."""
 
 
 async def check_online(examined: Examined) -> tuple[OnlineAnswer, ...]:

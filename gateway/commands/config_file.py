@@ -16,7 +16,7 @@ import typer
 from gateway.commands.output import CommandFailed
 
 if TYPE_CHECKING:
-    from gateway.config.check import Examined
+    from gateway.config.load import Examined
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps

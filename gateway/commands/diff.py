@@ -5,28 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.commands.output import CommandFailed
-from gateway.config.check import Examined
 from gateway.config.diff import Change, Waiting, changes, until_restart
+from gateway.config.load import Examined
 from gateway.config.problem import as_text
 from gateway.config.routes import reach
-
-
-@dataclass(frozen=True, slots=True)
-class ReachChange:
-    """The agents that a tenant gains or loses.
-
-    Attributes:
-        tenant: `*` stands for each that is not named.
-        gained, lost: Agents, in the order of the alphabet.
-    """
-
-    tenant: str
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
-
-    def __str__(self) -> str:
-        told = [f"{word} {', '.join(names)}" for word, names in (("gains", self.gained), ("loses", self.lost)) if names]
-        return f"tenant {self.tenant} {' and '.join(told)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,31 +16,31 @@ class Differences:
     """The differences of two configurations.
 
     Attributes:
+        reached: The agents that a tenant gains and those that it loses, by its name; `*` is each that is not named.
         waiting: Changes that take effect with the next start.
     """
 
     changed: tuple[Change, ...]
-    reached: tuple[ReachChange, ...]
+    reached: Mapping[str, tuple[list[str], list[str]]]
     waiting: tuple[Waiting, ...]
 
     def as_text(self) -> str:
-        """For people."""
+        """Return the differences for people."""
         if not self.changed:
             return "Nothing differs."
-        lines = [str(change) for change in self.changed]
-        if self.reached:
-            lines += ["", *(str(each) for each in self.reached)]
-        if self.waiting:
-            lines += ["", *(str(each) for each in self.waiting)]
-        return "\n".join(lines)
+        parts = [[str(change) for change in self.changed], [], [str(each) for each in self.waiting]]
+        for tenant, (gained, lost) in self.reached.items():
+            told = [f"{word} {', '.join(names)}" for word, names in (("gains", gained), ("loses", lost)) if names]
+            parts[1].append(f"tenant {tenant} {' and '.join(told)}")
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the differences for programs."""
         return {
             "ok": True,
             "changes": [change.as_json() for change in self.changed],
             "tenants": [
-                {"tenant": each.tenant, "gains": list(each.gained), "loses": list(each.lost)} for each in self.reached
+                {"tenant": tenant, "gains": gained, "loses": lost} for tenant, (gained, lost) in self.reached.items()
             ],
             "needs_restart": [each.as_json() for each in self.waiting],
         }
@@ -70,20 +52,14 @@ def compare(old: Examined, new: Examined) -> Differences:
     Raises:
         CommandFailed: one of them has errors.
     """
-    broken = (*old.errors, *new.errors)
     if old.config is None or new.config is None:
-        raise CommandFailed(as_text(broken))
+        raise CommandFailed(as_text((*old.errors, *new.errors)))
     _, waiting = until_restart(old.config, new.config, new.marks)
     before, after = ({name: each.agents for name, each in reach(config).items()} for config in (old.config, new.config))
-    return Differences(changes(old.config, new.config), tuple(_reached(before, after)), waiting)
-
-
-def _reached(before: Mapping[str, frozenset[str]], after: Mapping[str, frozenset[str]]) -> list[ReachChange]:
-    found = []
-    # A tenant that is not named has what `*` has.
-    rest = before.get("*", frozenset()), after.get("*", frozenset())
+    reached = {}
     for tenant in sorted({*before, *after}):
-        had, has = before.get(tenant, rest[0]), after.get(tenant, rest[1])
+        # A tenant that is not named has what `*` has.
+        had, has = (found.get(tenant, found.get("*", frozenset())) for found in (before, after))
         if had != has:
-            found.append(ReachChange(tenant, tuple(sorted(has - had)), tuple(sorted(had - has))))
-    return found
+            reached[tenant] = sorted(has - had), sorted(had - has)
+    return Differences(changes(old.config, new.config), reached, waiting)

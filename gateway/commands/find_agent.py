@@ -51,15 +51,12 @@ class FoundAgent:
                 if interface.dialect in dialects and urlsplit(interface.url).scheme in {"http", "https"}:
                     return interface
         if any(interface.dialect.binding is Binding.GRPC for interface in offered):
-            raise OnlyGrpc(self.url)
+            raise OnlyGrpc(f"{self.url}: the card offers gRPC alone")
         raise CommandFailed(f"{self.url}: the card offers no interface over JSON-RPC or HTTP+JSON in A2A 0.1 to 1.0")
 
 
 class CardDenied(CommandFailed):
     """The card needs a credential, or another one."""
-
-    def __init__(self, url: str, status: int) -> None:
-        super().__init__(f"{url}: the card needs a credential ({status})")
 
 
 class CardMissing(CommandFailed):
@@ -68,9 +65,6 @@ class CardMissing(CommandFailed):
 
 class OnlyGrpc(CommandFailed):
     """The card offers only gRPC, which `send` does not speak."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(f"{url}: the card offers gRPC alone")
 
 
 def open_client(headers: Mapping[str, str] | None = None) -> httpx.Client:
@@ -189,22 +183,18 @@ def _fetch(client: httpx.Client, url: str) -> httpx.Response:
                 body += piece
                 if len(body) > MAX_CARD:
                     raise CommandFailed(f"{url}: the card is longer than {MAX_CARD // 1024} KiB")
-            return httpx.Response(answer.status_code, headers=_without_encoding(answer.headers), content=body)
+            # The body is decoded and complete by now.
+            headers = {name: answer.headers[name] for name in ("location",) if name in answer.headers}
+            return httpx.Response(answer.status_code, headers=headers, content=body)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise explain(error, url) from error
-
-
-def _without_encoding(headers: httpx.Headers) -> list[tuple[str, str]]:
-    # The body is decoded and complete by now.
-    gone = {"content-encoding", "content-length", "transfer-encoding"}
-    return [(name, value) for name, value in headers.items() if name not in gone]
 
 
 def _parse(answer: httpx.Response, url: str) -> Tree:
     if answer.is_redirect:
         raise CommandFailed(f"{url} redirects to {answer.headers.get('location', 'nowhere')}\nUse the URL there.")
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise CardDenied(url, answer.status_code)
+        raise CardDenied(f"{url}: the card needs a credential ({answer.status_code})")
     if answer.status_code != httpx.codes.OK:
         raise CommandFailed(f"{url}: the card cannot be read ({answer.status_code})")
     try:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -76,22 +77,15 @@ def compose(found: Sequence[FoundAgent]) -> str:
     names: list[str] = []
     entries: list[str] = []
     for one in found:
-        name = _unused_name(names, name_from(str(one.card.get("name", ""))))
+        own = name_from(str(one.card.get("name", "")))
+        numbered = (f"{own}-{number}" for number in count(2))
+        name = next(each for each in chain([own], numbered) if each not in names)
         names.append(name)
         command = _command(one)
         spoken = "stdio" if command is not None else str(one.interface.dialect)
         entries.append(f"  # {_comment(str(one.card.get('name', '')))} ({spoken}): http://127.0.0.1:8080/{name}")
         entries += entry(name, one.url) if command is None else _stdio_entry(name, command)
     return _TEXT.replace("ENTRIES", "\n".join(entries)).replace("FIRST", scalar(names[0]))
-
-
-def _unused_name(names: Sequence[str], name: str) -> str:
-    """Return the name, or the name with a number, if another agent has it."""
-    number = 2
-    other = name
-    while other in names:
-        other, number = f"{name}-{number}", number + 1
-    return other
 
 
 _TEXT = """\

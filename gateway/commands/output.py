@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -148,20 +148,13 @@ def paint(text: str, color: str) -> str:
     return typer.style(text, fg=color) if wants_color() else text
 
 
-_MODES: tuple[tuple[Literal["stdin", "stdout", "stderr"], Literal["r", "w"]], ...] = (
-    ("stdin", "r"),
-    ("stdout", "w"),
-    ("stderr", "w"),
-)
-
-
 def open_closed() -> tuple[str, ...]:
     """Open closed standard streams on /dev/null, and return their names; called first in a process.
 
     Otherwise the next socket would get the descriptor of the stream, and its output would go to a client.
     """
     closed = []
-    for name, mode in _MODES:
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # The lowest free descriptor is that of the stream, as nothing else was opened yet.
             nothing = os.open(os.devnull, os.O_RDWR)

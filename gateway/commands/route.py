@@ -15,7 +15,7 @@ from gateway.catalog.directory import AgentListing, Directory
 from gateway.catalog.ranking import Changes, FirstByte
 from gateway.commands.output import CommandFailed, paint
 from gateway.config.agent import Agent
-from gateway.config.check import Examined
+from gateway.config.load import Examined
 from gateway.config.model import Config
 from gateway.config.routes import explain_request, routing_table
 from gateway.identity.jwt import tenant_of

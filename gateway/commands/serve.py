@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from gateway.commands.find_agent import WELL_KNOWN, check_url
+from gateway.commands.find_agent import WELL_KNOWN
 from gateway.commands.init import entry, name_from
 from gateway.commands.output import CommandFailed
 from gateway.listener.server import ListenFailed, bind
@@ -14,16 +14,22 @@ class SingleAgent:
     """One agent and the ports of the gateway in front of it.
 
     Attributes:
-        url: The agent's URL, or its card's.
-        name: Its name, derived from the URL alone, so that it does not depend on a running agent.
+        url: The agent's URL, or its card's; it was checked.
         public: Port for clients.
         admin: Port for operators.
     """
 
     url: str
-    name: str
     public: int
     admin: int
+
+    @property
+    def name(self) -> str:
+        """Return its name, derived from the URL alone, so that it does not depend on a running agent."""
+        path = urlsplit(self.url).path
+        for well_known in WELL_KNOWN:
+            path = path.removesuffix(well_known)
+        return name_from(path.rstrip("/").rpartition("/")[2].removesuffix(".json"))
 
     def configuration(self) -> str:
         """Return the equivalent `gateway.yaml`."""
@@ -52,19 +58,6 @@ class SingleAgent:
 
 One line per request follows. Ctrl-C ends it.
 """
-
-
-def single_agent(url: str, *, public: int, admin: int) -> SingleAgent:
-    """Derive name and ports for the agent at `url`; nothing is fetched.
-
-    Raises:
-        CommandFailed: It is not the URL of an agent.
-    """
-    check_url(url)
-    path = urlsplit(url).path
-    for well_known in WELL_KNOWN:
-        path = path.removesuffix(well_known)
-    return SingleAgent(url, name_from(path.rstrip("/").rpartition("/")[2].removesuffix(".json")), public, admin)
 
 
 def claim_port(port: int, option: str) -> int:

@@ -4,9 +4,10 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import asdict, astuple
 
 from gateway.a2a.fault import StateUnavailable
 from gateway.commands.config_file import examine_file
@@ -95,7 +96,7 @@ async def figures(place: StatePlace) -> list[Figures]:
         CommandFailed: The store does not exist.
     """
     async with _opened(place) as store:
-        return sorted(await _ask(store, store.figures), key=lambda one: one.tenant)
+        return sorted(await _ask(store, store.figures()), key=lambda one: one.tenant)
 
 
 async def erase(place: StatePlace, tenant: str) -> int:
@@ -106,7 +107,7 @@ async def erase(place: StatePlace, tenant: str) -> int:
     """
     async with _opened(place) as store:
         with _audited(place) as record:
-            erased = await _ask(store, partial(store.erase, tenant))
+            erased = await _ask(store, store.erase(tenant))
             record(AuditEvent.STATE_ERASED, {"tenant": tenant, "entries": erased, "state": store.label})
         return erased
 
@@ -124,7 +125,7 @@ async def rotate_key(place: StatePlace, purpose: Purpose, now: float, *, drops: 
     async with _opened(place) as store:
         with _audited(place) as record:
             try:
-                rotated: Rotated = await _ask(store, lambda: rotate(store, purpose, now, drops=drops))
+                rotated: Rotated = await _ask(store, rotate(store, purpose, now, drops=drops))
             except ValueError as error:
                 raise CommandFailed(f"{store.label}: {error}") from error
             told = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
@@ -154,10 +155,10 @@ async def migrate(source: StatePlace, target: StatePlace, now: float, *, force: 
 
 async def _compare_secrets(old: Store, fresh: Store) -> None:
     """Refuse a target with other secrets: context prefixes and signatures would become invalid."""
-    for note in await _ask(old, partial(old.notes, (_SECRET, ""), _BATCH)):
+    for note in await _ask(old, old.notes((_SECRET, ""), _BATCH)):
         if note.kind != _SECRET:
             return
-        if await _ask(fresh, partial(fresh.note, note.kind, note.key)) not in (None, note.value):
+        if await _ask(fresh, fresh.note(note.kind, note.key)) not in (None, note.value):
             raise CommandFailed(
                 f"{fresh.label} was used by a gateway already and has a secret of its own ({note.key}): contexts that "
                 "clients have named, page tokens and signatures would become invalid\n"
@@ -168,9 +169,9 @@ async def _compare_secrets(old: Store, fresh: Store) -> None:
 async def _copy_rows(old: Store, fresh: Store) -> tuple[int, int]:
     count = new = 0
     after = ("", "", "")
-    while rows := await _ask(old, partial(old.rows, after, _BATCH)):
+    while rows := await _ask(old, old.rows(after, _BATCH)):
         count += len(rows)
-        new += await _ask(fresh, partial(fresh.put_rows, rows))
+        new += await _ask(fresh, fresh.put_rows(rows))
         last = rows[-1]
         after = ("context" if last.task is None else "task", last.scope, last.id)
     return count, new
@@ -179,13 +180,13 @@ async def _copy_rows(old: Store, fresh: Store) -> tuple[int, int]:
 async def _copy_notes(old: Store, fresh: Store, now: float) -> tuple[int, int]:
     count = new = 0
     after = ("", "")
-    while notes := await _ask(old, partial(old.notes, after, _BATCH)):
+    while notes := await _ask(old, old.notes(after, _BATCH)):
         for note in notes:
             if note.until and note.until <= now:
                 continue
             count += 1
-            if await _ask(fresh, partial(fresh.note, note.kind, note.key)) is None:
-                await _ask(fresh, partial(fresh.settle, note))
+            if await _ask(fresh, fresh.note(note.kind, note.key)) is None:
+                await _ask(fresh, fresh.settle(note))
                 new += 1
         after = (notes[-1].kind, notes[-1].key)
     return count, new
@@ -239,14 +240,14 @@ def _audited(place: StatePlace) -> Iterator[Callable[[AuditEvent, dict[str, Any]
         audit.close()
 
 
-async def _ask(store: Store, question: Callable[[], Awaitable[T]]) -> T:
+async def _ask(store: Store, question: Awaitable[T]) -> T:
     """Return the answer of a store.
 
     Raises:
         CommandFailed: The store does not answer.
     """
     try:
-        return await question()
+        return await question
     except StateUnavailable as fault:
         # Its message is for clients.
         raise CommandFailed(f"{store.label}: it cannot be used now ({fault.detail})") from fault
@@ -259,28 +260,19 @@ def as_table(held: list[Figures], label: str) -> str:
     """Return the figures for people."""
     if not held:
         return f"{label}: no entries"
-    rows = [("tenant", "tasks", "open", "contexts", "notes")]
-    rows += [(one.tenant or "-", str(one.tasks), str(one.open), str(one.contexts), str(one.notes)) for one in held]
+    rows = [Figures.__struct_fields__, *((one.tenant or "-", *map(str, astuple(one)[1:])) for one in held)]
     return f"{label}\n{aligned(rows, numbers=True)}"
 
 
 def as_json(held: list[Figures], label: str) -> dict[str, Any]:
     """Return the figures for programs."""
-    tenants = [
-        {"tenant": one.tenant, "tasks": one.tasks, "open": one.open, "contexts": one.contexts, "notes": one.notes}
-        for one in held
-    ]
-    return {"ok": True, "state": label, "tenants": tenants}
+    return {"ok": True, "state": label, "tenants": [asdict(one) for one in held]}
 
 
 def in_words(held: Figures) -> str:
     """Return the figures of one tenant, such as `12 tasks (3 open), 2 contexts, 1 note`."""
-    counts = [
-        f"{_counted(held.tasks, 'task')}{f' ({held.open} open)' if held.open else ''}",
-        _counted(held.contexts, "context"),
-        _counted(held.notes, "note"),
-    ]
-    return ", ".join(counts)
+    tasks = _counted(held.tasks, "task") + (f" ({held.open} open)" if held.open else "")
+    return ", ".join((tasks, _counted(held.contexts, "context"), _counted(held.notes, "note")))
 
 
 def _counted(number: int, what: str, several: str = "") -> str:

@@ -32,7 +32,7 @@ from gateway.commands.config_file import examine_own
 from gateway.commands.find_agent import SHOW_ONE, WELL_KNOWN, FoundAgent, credential, find_agent, open_client
 from gateway.commands.output import CommandFailed
 from gateway.config import effective
-from gateway.config.check import Examined
+from gateway.config.load import Examined
 from gateway.config.routes import routing_table
 from gateway.listener.stdio import Pipes, StdioClient
 from gateway.network.address import is_grpc
@@ -223,7 +223,7 @@ class Session:
             if not self._stop.is_set():
                 _check_card(snapshot)
                 pipeline = Pipeline(lambda: snapshot, access, lambda *_: None)
-                await self._serve(pipeline, snapshot, background, _Ends(source, target, framing))
+                await self._serve(pipeline, snapshot, background, source=source, target=target, framing=framing)
         finally:
             for number in _ENDING:
                 loop.remove_signal_handler(number)
@@ -233,15 +233,24 @@ class Session:
             await asyncio.to_thread(access.close)
         return self._code
 
-    async def _serve(self, pipeline: Pipeline, snapshot: Snapshot, background: Background, ends: "_Ends") -> None:
+    async def _serve(
+        self,
+        pipeline: Pipeline,
+        snapshot: Snapshot,
+        background: Background,
+        *,
+        source: int,
+        target: int,
+        framing: Framing,
+    ) -> None:
         def broke() -> None:
             client.leave()
             self._stop.set()
 
-        command = command_line(self._examined, ends.framing)
+        command = command_line(self._examined, framing)
         rewrites = {method: partial(_own_card, snapshot, command) for method in _CARD_METHODS}
-        pipes = Pipes(ends.source, ends.target, broke)
-        client = StdioClient(pipes, pipeline.serve, path=f"/{_NAME}".encode(), framing=ends.framing, rewrites=rewrites)
+        pipes = Pipes(source, target, broke)
+        client = StdioClient(pipes, pipeline.serve, path=f"/{_NAME}".encode(), framing=framing, rewrites=rewrites)
         ended = asyncio.Event()
 
         async def read() -> None:
@@ -260,15 +269,6 @@ class Session:
         await client.ended(_LAST_WORDS)
         await pipes.flushed(_LAST_WORDS)
         pipes.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """The descriptors for input and output, and the framing of the output."""
-
-    source: int
-    target: int
-    framing: Framing
 
 
 async def _wait_for_any(*events: asyncio.Event) -> None:
@@ -320,7 +320,8 @@ async def _own_card(snapshot: Snapshot, command: str, body: bytes) -> bytes:
         command: The command line of this bridge.
     """
     answer = _members.decode(body)
-    if "error" in answer and _code(answer["error"]) in _NO_EXTENDED_CARD:
+    error = msgspec.json.decode(answer.get("error", b"null"))
+    if isinstance(error, dict) and error.get("code") in _NO_EXTENDED_CARD:
         # If that fails, the agent's own error is returned.
         with suppress(Fault):
             rule = snapshot.table.agents[_NAME].rules[0]
@@ -342,17 +343,3 @@ async def _own_card(snapshot: Snapshot, command: str, body: bytes) -> bytes:
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def _code(error: msgspec.Raw) -> int | None:
-    try:
-        return _error.decode(error).code
-    except msgspec.DecodeError:
-        return None
-
-
-class _Error(msgspec.Struct):
-    code: int
-
-
-_error = msgspec.json.Decoder(_Error)

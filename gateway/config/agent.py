@@ -573,18 +573,24 @@ class Defaults(Part):
 
 def backends(agent: Agent, at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
     """Yield the backends of an agent, each with its path in the file."""
-    yield from _numbered(agent.backend, (*at, "backend"))
+    for replicas, here in groups(agent, at):
+        for number, backend in enumerate(replicas):
+            # One is mostly written without a list.
+            yield backend, (*here, number) if len(replicas) > 1 else here
+
+
+def agent_entries(agent: Agent, at: KeyPath) -> Iterator[tuple[Agent | ByTenant, KeyPath]]:
+    """Yield an agent and its entries of `by_tenant`, each with its path in the file."""
+    yield agent, at
     for tenant, entry in agent.by_tenant.items():
-        yield from _numbered(entry.backend, (*at, "by_tenant", tenant, "backend"))
+        yield entry, (*at, "by_tenant", tenant)
 
 
 def upstream_auths(agent: Agent, at: KeyPath) -> Iterator[tuple[UpstreamAuth, KeyPath]]:
     """Yield the credentials for the backends of an agent, each with its path in the file."""
-    if agent.upstream_auth is not None:
-        yield agent.upstream_auth, (*at, "upstream_auth")
-    for tenant, entry in agent.by_tenant.items():
+    for entry, here in agent_entries(agent, at):
         if entry.upstream_auth is not None:
-            yield entry.upstream_auth, (*at, "by_tenant", tenant, "upstream_auth")
+            yield entry.upstream_auth, (*here, "upstream_auth")
 
 
 def token_endpoints(agent: Agent, at: KeyPath) -> Iterator[tuple[TokenEndpoint, KeyPath]]:
@@ -596,19 +602,11 @@ def token_endpoints(agent: Agent, at: KeyPath) -> Iterator[tuple[TokenEndpoint, 
             yield auth.exchange, (*here, "exchange")
 
 
-def _numbered(replicas: tuple[Backend, ...], at: KeyPath) -> Iterator[tuple[Backend, KeyPath]]:
-    # One is mostly written without a list.
-    several = len(replicas) > 1
-    for number, backend in enumerate(replicas):
-        yield backend, (*at, number) if several else at
-
-
 def groups(agent: Agent, at: KeyPath) -> Iterator[tuple[tuple[Backend, ...], KeyPath]]:
     """Yield the groups of replicas of an agent, each with its path in the file."""
-    if agent.backend:
-        yield agent.backend, (*at, "backend")
-    for tenant, entry in agent.by_tenant.items():
-        yield entry.backend, (*at, "by_tenant", tenant, "backend")
+    for entry, here in agent_entries(agent, at):
+        if entry.backend or entry is not agent:
+            yield entry.backend, (*here, "backend")
 
 
 def is_several(replicas: tuple[Backend, ...]) -> bool:

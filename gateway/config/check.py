@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -15,47 +15,11 @@ from gateway.config.checks.gateway import check_gateway
 from gateway.config.checks.literals import literal_secrets
 from gateway.config.checks.routes import check_routes
 from gateway.config.files import matching, stamp, stamp_of
-from gateway.config.load import dress, load
+from gateway.config.load import Examined, dress, load
 from gateway.config.model import Config
-from gateway.config.problem import KeyPath, Problem, in_order
+from gateway.config.problem import KeyPath, in_order
 from gateway.config.routes import failed_tests, routing_table
-from gateway.config.yaml import Marks
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """A configuration with all that was found out about it.
-
-    Attributes:
-        config: The configuration, or None if there is an error.
-        problems: Errors and warnings by place, secrets masked.
-        failed: Routing tests that failed, by place; `check` does not pass and `serve` does not start with one.
-        text_hash: SHA-256 over all files read, in hex; once stamped, over the files that it names, too.
-        files: All files read.
-        stamps: The `stamp` of each file that was read, and once stamped of each file that it names.
-        unmatched: Patterns of `include:` that matched no file, or that could not be resolved.
-        unavailable: Why the credential of a tenant's backend cannot be read, by the path of the backend.
-    """
-
-    config: Config | None
-    problems: tuple[Problem, ...]
-    failed: tuple[Problem, ...]
-    marks: Marks
-    text_hash: str
-    files: tuple[Path, ...]
-    stamps: Mapping[Path, bytes] = field(default_factory=dict)
-    unmatched: tuple[str, ...] = ()
-    unavailable: Mapping[KeyPath, str] = field(default_factory=dict)
-
-    @property
-    def errors(self) -> tuple[Problem, ...]:
-        """The problems because of which the configuration cannot be used."""
-        return tuple(problem for problem in self.problems if problem.severity == "error")
-
-    @property
-    def warnings(self) -> tuple[Problem, ...]:
-        """The other problems."""
-        return tuple(problem for problem in self.problems if problem.severity == "warning")
+from gateway.config.values import PeerTls
 
 
 def examine(
@@ -79,7 +43,6 @@ def examine(
     loaded = load(path, environ, text)
     findings = Findings(loaded.marks)
     config = loaded.config
-    failed: tuple[Problem, ...] = ()
     if config is not None:
         _check(config, findings, datetime.now(UTC).date() if today is None else today)
         if not config.agents:
@@ -89,21 +52,16 @@ def examine(
     found = dress(findings.problems, loaded.sources)
     if any(problem.severity == "error" for problem in found):
         config = None
-    if config is not None:
-        table = routing_table(config, loaded.marks)
-        failed = dress(failed_tests(config, table, loaded.marks), loaded.sources)
+    failed = () if config is None else failed_tests(config, routing_table(config, loaded.marks), loaded.marks)
     # Without the lines that they stand on.
     written_out = literal_secrets(loaded.tree, loaded.marks) if literals else ()
-    return Examined(
+    return replace(
+        loaded,
         config=config,
         problems=in_order((*loaded.problems, *found, *written_out), [source.file for source in loaded.sources]),
-        failed=failed,
-        marks=loaded.marks,
-        text_hash=loaded.text_hash,
-        files=loaded.files,
-        stamps=loaded.stamps,
-        unmatched=loaded.unmatched,
-        unavailable=loaded.unavailable,
+        failed=dress(failed, loaded.sources),
+        tree={},
+        sources=(),
     )
 
 
@@ -176,19 +134,19 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
     if config.auth is not None and config.auth.mtls is not None:
         at = ("auth", "mtls")
         found[*at, "ca"] = marks.folder(at) / config.auth.mtls.ca
-    for name in () if config.auth is None else config.auth.issuers:
-        found["auth", "issuers", name, "tls", "ca"] = effective.issuer_authorities(config, name, marks)
-    found["push", "tls", "ca"] = effective.webhook_authorities(config, marks)
+    peers: list[tuple[PeerTls | None, KeyPath]] = [(config.push.tls, ("push", "tls"))]
+    if config.auth is not None:
+        peers += [(issuer.tls, ("auth", "issuers", name, "tls")) for name, issuer in config.auth.issuers.items()]
     for name, agent in config.agents.items():
-        at = ("defaults", "tls") if agent.tls is None else ("agents", name, "tls")
-        found[*at, "ca"] = effective.authorities(config, name, marks)
-        found[*at, "cert"], found[*at, "key"] = effective.client_certificate(config, name, marks) or (None, None)
+        peers += [(endpoint.tls, (*path, "tls")) for endpoint, path in token_endpoints(agent, ("agents", name))]
+        trust, (_, at) = effective.agent_trust(config, name, marks), effective.agent_tls(config, name)
+        found[*at, "ca"] = trust.authorities
+        found[*at, "cert"], found[*at, "key"] = trust.shown or (None, None)
         found |= {path: marks.folder(path) / file for path, file in _card_files(agent, ("agents", name, "card"))}
-        for endpoint, path in token_endpoints(agent, ("agents", name)):
-            found[*path, "tls", "ca"] = effective.token_authorities(endpoint, path, marks)
         for backend, path in backends(agent, ("agents", name)):
             if backend.card is not None:
                 found[*path, "card"] = marks.folder((*path, "card")) / backend.card
+    found |= {(*at, "ca"): effective.authorities(written, at, marks) for written, at in peers}
     return {at: file for at, file in found.items() if file is not None}
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from gateway.config.agent import Backend, replica_name
 from gateway.config.model import Config
-from gateway.config.problem import KeyPath, spell
+from gateway.config.problem import KeyPath, place_as_json, spell
 from gateway.config.secrets import MASK
 from gateway.config.values import Part
 from gateway.config.yaml import Marks
@@ -207,14 +207,7 @@ class Waiting:
 
     def as_json(self) -> dict[str, str | int]:
         """For programs."""
-        place = self.place
-        return {
-            "file": place.file,
-            "line": place.line,
-            "column": place.column,
-            "path": spell(self.path),
-            "why": self.why,
-        }
+        return {**place_as_json(self.place, self.path), "why": self.why}
 
 
 def until_restart(

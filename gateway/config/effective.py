@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gateway.a2a.card import parse_card
 from gateway.a2a.command import CommandLine, command_of
@@ -32,7 +32,6 @@ from gateway.config.agent import (
     Retry,
     Stdio,
     Timeouts,
-    TokenEndpoint,
     UnknownTasks,
 )
 from gateway.config.limit import (
@@ -172,7 +171,7 @@ def state(config: Config, marks: Marks, environ: Mapping[str, str], cwd: Path) -
     """
     if config.gateway.state is None:
         return default_state(environ, cwd)
-    return config.gateway.state.beside(Path(marks.place(("gateway", "state")).file).parent)
+    return config.gateway.state.beside(marks.folder(("gateway", "state")))
 
 
 def limits(config: Config, agent: Agent, tenant: str | None = None) -> Limits:
@@ -222,13 +221,13 @@ def audit(config: Config, marks: Marks) -> Path | None:
         return None
     if written.file == "-":
         return STANDARD_OUTPUT
-    return Path(marks.place(("observe", "audit")).file).parent / written.file
+    return marks.folder(("observe", "audit")) / written.file
 
 
 def access_log(config: Config, marks: Marks) -> Path | None:
     """Return the file of the access log; None for standard output."""
     written = config.observe.log.file
-    return None if written is None else Path(marks.place(("observe", "log", "file")).file).parent / written
+    return None if written is None else marks.folder(("observe", "log", "file")) / written
 
 
 def tracing(config: Config) -> Tracing | None:
@@ -237,43 +236,44 @@ def tracing(config: Config) -> Tracing | None:
     return written if written is not None and written.otlp else None
 
 
-def client_certificate(config: Config, name: str, marks: Marks) -> tuple[Path, Path] | None:
-    """Return the PEM files of the certificate that an agent is shown, and of its key; None for none."""
-    written, at = _tls(config, name)
-    if written is None or written.cert is None or written.key is None:
-        return None
-    return marks.folder(at) / written.cert, marks.folder(at) / written.key
+class AgentTrust(NamedTuple):
+    """The TLS settings that hold for an agent.
+
+    Attributes:
+        authorities: The PEM file of the authorities for its backends, or None for those of the system.
+        shown: The PEM files of the certificate that it is shown, and of its key; None for none.
+        server_name: The name that its certificate must have; None for the host of its URL.
+    """
+
+    authorities: Path | None = None
+    shown: tuple[Path, Path] | None = None
+    server_name: str | None = None
 
 
-def server_name(config: Config, name: str) -> str | None:
-    """Return the name that an agent's certificate must have; None for the host of its URL."""
-    written, _ = _tls(config, name)
-    return None if written is None else written.server_name
+def agent_tls(config: Config, name: str) -> tuple[AgentTls, KeyPath]:
+    """Return the `tls` that holds for an agent, and its path."""
+    own = config.agents[name].tls
+    if own is not None:
+        return own, ("agents", name, "tls")
+    return AgentTls() if config.defaults.tls is None else config.defaults.tls, ("defaults", "tls")
 
 
-def authorities(config: Config, name: str, marks: Marks) -> Path | None:
-    """Return the PEM file of the authorities for an agent's backends, or None for those of the system."""
-    return _authority_file(*_tls(config, name), marks)
+def agent_trust(config: Config, name: str, marks: Marks) -> AgentTrust:
+    """Return the TLS settings that hold for an agent."""
+    written, at = agent_tls(config, name)
+    shown = None
+    if written.cert is not None and written.key is not None:
+        shown = marks.folder(at) / written.cert, marks.folder(at) / written.key
+    return AgentTrust(authorities(written, at, marks), shown, written.server_name)
 
 
-def issuer_authorities(config: Config, name: str, marks: Marks) -> Path | None:
-    """Return the PEM file of the authorities for an issuer, or None for those of the system."""
-    written = None if config.auth is None else config.auth.issuers[name].tls
-    return _authority_file(written, ("auth", "issuers", name, "tls"), marks)
-
-
-def token_authorities(endpoint: TokenEndpoint, at: KeyPath, marks: Marks) -> Path | None:
-    """Return the PEM file of the authorities for a token endpoint, or None for those of the system.
+def authorities(written: PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
+    """Return the PEM file of the authorities of a `tls`, or None for those of the system.
 
     Args:
-        at: The path of the endpoint in the file.
+        at: Its path in the file.
     """
-    return _authority_file(endpoint.tls, (*at, "tls"), marks)
-
-
-def webhook_authorities(config: Config, marks: Marks) -> Path | None:
-    """Return the PEM file of the authorities for webhooks, or None for those of the system."""
-    return _authority_file(config.push.tls, ("push", "tls"), marks)
+    return None if written is None or written.ca == SYSTEM else marks.folder(at) / written.ca
 
 
 def certificates(config: Config) -> Mapping[KeyPath, str]:
@@ -285,16 +285,6 @@ def certificates(config: Config) -> Mapping[KeyPath, str]:
         *((("agents", name), agent.tls) for name, agent in config.agents.items()),
     ]
     return {(*at, "tls"): tls.cert for at, tls in parts if tls is not None and tls.cert is not None}
-
-
-def _tls(config: Config, name: str) -> tuple[AgentTls | None, KeyPath]:
-    """Return the `tls` that holds for an agent, and its path."""
-    own = config.agents[name].tls
-    return (config.defaults.tls, ("defaults", "tls")) if own is None else (own, ("agents", name, "tls"))
-
-
-def _authority_file(written: PeerTls | None, at: KeyPath, marks: Marks) -> Path | None:
-    return None if written is None or written.ca == SYSTEM else marks.folder(at) / written.ca
 
 
 def _written(config: Config, agent: Agent | None) -> list[Agent | Defaults]:
@@ -333,17 +323,17 @@ class Program:
     card: Tree | None
 
 
-def program(backend: Backend, file: str, environ: Mapping[str, str]) -> Program:
+def program(backend: Backend, folder: Path, environ: Mapping[str, str]) -> Program:
     """Return the process of a backend that is a command and was checked.
 
     Args:
-        file: The file that it is written in.
+        folder: The folder of the file that it is written in.
         environ: The gateway's own environment.
 
     Raises:
         OSError, CardInvalid, NoCommand: the card has changed since it was checked.
     """
-    here = Path(file).parent.absolute()
+    here = folder.absolute()
     stdio = Stdio() if backend.stdio is None else backend.stdio
     card, line = None, CommandLine(stdio.command)
     if backend.card is not None:

@@ -4,7 +4,7 @@ The third pass, meaning, is `check.examine`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -27,33 +27,47 @@ _INCLUDED = ("version", "agents")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The result of reading the files.
+class Examined:
+    """A configuration with all that was found out about it.
 
     Attributes:
         config: The configuration, or None if there is an error.
-        problems: By place; secrets masked.
-        text_hash: SHA-256 over all files read, in hex.
+        problems: Errors and warnings by place, secrets masked.
+        marks: The places of the configuration.
+        text_hash: SHA-256 over all files read, in hex; once stamped, over the files that it names, too.
         files: All files read, those of `${file:…}` too.
-        stamps: The `stamp` of each; not of files that were not read to their end.
-        unmatched: Patterns of `include:` that match no file, or that could not be resolved.
-        tree: The merged content of the files, references filled in.
+        stamps: The `stamp` of each file that was read to its end, and once stamped of each file that it names.
+        unmatched: Patterns of `include:` that matched no file, or that could not be resolved.
         unavailable: Why the credential of a tenant's backend cannot be read, by the path of the backend.
+        failed: Routing tests that failed, by place; `check` does not pass and `serve` does not start with one.
+        tree: The merged content of the files, references filled in; none once the meaning was checked.
+        sources: The files; none once the meaning was checked.
     """
 
-    config: Config | None
-    marks: Marks
-    problems: tuple[Problem, ...]
-    text_hash: str
-    files: tuple[Path, ...]
-    stamps: Mapping[Path, bytes]
-    unmatched: tuple[str, ...]
-    tree: Mapping[str, Value]
-    sources: tuple[Source, ...]
-    unavailable: Mapping[KeyPath, str]
+    config: Config | None = None
+    problems: tuple[Problem, ...] = ()
+    marks: Marks = field(default_factory=Marks)
+    text_hash: str = ""
+    files: tuple[Path, ...] = ()
+    stamps: Mapping[Path, bytes] = field(default_factory=dict)
+    unmatched: tuple[str, ...] = ()
+    unavailable: Mapping[KeyPath, str] = field(default_factory=dict)
+    failed: tuple[Problem, ...] = ()
+    tree: Mapping[str, Value] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems because of which the configuration cannot be used."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The other problems."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
 
 
-def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None) -> Loaded:
+def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None) -> Examined:
     """Read a configuration; mistakes in it are problems of the result.
 
     Args:
@@ -77,17 +91,20 @@ def load(path: Path, environ: Mapping[str, str], text: str | bytes | None = None
     templates = expanded(tree, marks, interpolation)
     marks = templates.marks
     problems += templates.problems
+    stamps = dict.fromkeys(interpolation.absent, NOTHING)
+    stamps |= {file: stamp(data) for file, data in interpolation.files.items() if len(data) <= LARGEST_VALUE}
+    stamps |= {file: own.stamp for file, own in zip(paths, sources, strict=True) if own.stamp is not None}
     config = None
     if not any(problem.severity == "error" for problem in problems):
         config, more = _validated(tree, marks)
         problems += more
-    return Loaded(
+    return Examined(
         config=config,
         marks=marks,
         problems=dress(problems, (*sources, templates.source)),
         text_hash=stamp(b"".join(map(stamp, (*(each.data for each in sources), *interpolation.files.values())))).hex(),
         files=(*paths, *interpolation.files),
-        stamps=_stamps(paths, sources, interpolation),
+        stamps=stamps,
         unmatched=tuple(unmatched),
         tree=tree,
         sources=(*sources, templates.source),
@@ -123,12 +140,6 @@ def _dressed(problem: Problem, source: Source | None, masks: Masks, spans: Seque
     hidden = guess(source.lines, line) if source.spans is None else spans
     text, caret = quote(source.lines[line - 1], problem.place.column, hidden)
     return replace(clean, quote=text, caret=caret)
-
-
-def _stamps(paths: Sequence[Path], sources: Sequence[Source], interpolation: Interpolation) -> dict[Path, bytes]:
-    own = {path: source.stamp for path, source in zip(paths, sources, strict=True) if source.stamp is not None}
-    read = {path: stamp(data) for path, data in interpolation.files.items() if len(data) <= LARGEST_VALUE}
-    return dict.fromkeys(interpolation.absent, NOTHING) | read | own
 
 
 # ---- include -------------------------------------------------------------------------------------------------------
@@ -290,7 +301,9 @@ def _explained(error: ErrorDetails, marks: Marks) -> Problem:
             "add `version: 1`" if name == "version" else f"add `{name}:`{_description_of(loc)}",
         )
     place = marks.key(path) if at_key else marks.place(path)
-    shown = _key_name(loc) if at_key else _value_as_written(error["input"], path, marks)
+    shown = _value_as_written(error["input"], path, marks)
+    if at_key:
+        shown = f"'{spell_key(str(loc[-1]))}'" if loc else "the key"
     if kind in _EXPECTED:
         fact, remedy = _EXPECTED[kind]
         return Problem(place, path, f"{shown} {fact}", _expected_keys(loc) or remedy)
@@ -321,10 +334,6 @@ def _value_as_written(value: object, path: KeyPath, marks: Marks) -> str:
     if isinstance(value, str):
         return f"'{printable(value)}'" if value else "an empty text"
     return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else "the value"
-
-
-def _key_name(loc: KeyPath) -> str:
-    return f"'{spell_key(str(loc[-1]))}'" if loc else "the key"
 
 
 def _text_remedy(value: object, path: KeyPath, marks: Marks) -> str:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -25,10 +25,8 @@ from pydantic import (
 )
 
 from gateway.config.agent import Agent, Defaults
-from gateway.config.client import Mtls
 from gateway.config.limit import Body, Cors, Grpc, Http, Ledger, TenantLimits, Verification
 from gateway.config.problem import KeyPath
-from gateway.config.push import Push
 from gateway.config.values import (
     A2aTenants,
     Count,
@@ -51,10 +49,13 @@ from gateway.config.values import (
     Strings,
     TenantName,
     Wait,
+    bounded,
     read_flag,
     short_for,
 )
-from gateway.identity import settings
+from gateway.identity import client_names, settings
+from gateway.identity.client_names import KINDS, ClientPattern
+from gateway.push.webhook_pattern import WebhookPattern, read_pattern
 from gateway.tasks.state_url import StateUrl, read_state
 
 # ---- gateway -------------------------------------------------------------------------------------------------------
@@ -254,16 +255,7 @@ class Issuer(Part):
 
     def as_settings(self) -> settings.Issuer:
         """Return it as `identity` takes it."""
-        return settings.Issuer(
-            issuer=self.issuer,
-            audience=self.audience,
-            algorithms=self.algorithms,
-            tenant_claim=self.tenant_claim,
-            tenant_map=self.tenant_map,
-            tenant=self.tenant,
-            principal_claim=self.principal_claim,
-            leeway=self.leeway,
-        )
+        return settings.Issuer(**{name: getattr(self, name) for name in settings.Issuer.__dataclass_fields__})
 
 
 class ApiKey(Part):
@@ -281,6 +273,61 @@ class ApiKey(Part):
     def as_settings(self) -> settings.ApiKey:
         """Return it as `identity` takes it."""
         return settings.ApiKey(**dict(self))
+
+
+class Client(Part):
+    """The certificates of a client, by a name on them.
+
+    In a name, `*` stands for one segment of a URI's path or one label of a DNS name; `{tenant}` does as well, and
+    names the tenant.
+    """
+
+    uri: Strings = ()
+    """URIs of the subject alternative name, such as spiffe://mesh.example/ns/{tenant}/sa/*."""
+    dns: Strings = ()
+    """DNS names of the subject alternative name, such as batch.acme.example."""
+    common_name: Strings = ()
+    """Common names of the subject; of certificates without URI and DNS name only."""
+    tenant: Name | None = None
+    """The tenant of them all, where no name has {tenant}."""
+    agents: Strings | None = None
+    """Upper bound of the agents that they reach; the tenant's own list applies as well."""
+    trust_identity_headers: Flag = False
+    """Whether their identity headers are trusted, which name the principal within their tenant and the session."""
+
+    def as_settings(self) -> client_names.Client:
+        """Return it as `identity` takes it.
+
+        Raises:
+            ValueError: as `ClientPattern.parse`.
+        """
+        patterns = tuple(ClientPattern.parse(kind, text) for kind in KINDS for text in getattr(self, kind))
+        agents = None if self.agents is None else frozenset(self.agents)
+        return client_names.Client(patterns, self.tenant, agents, self.trust_identity_headers)
+
+
+class Mtls(Part):
+    """Callers that show a certificate in their TLS handshake; needs `gateway.tls`."""
+
+    ca: str
+    """PEM file with the authorities that sign clients' certificates, relative to this file. Each of them can make a
+    certificate with any name, so with any tenant."""
+    clients: dict[Name, Client] = {}
+    """Clients by name; the narrowest pattern that fits a certificate counts."""
+    require: Flag = False
+    """Whether every client must show a certificate, also for public cards and `/-/ready`."""
+    with_token: Flag = False
+    """Whether a request may have a token or an API key beside the certificate. That credential alone then identifies
+    the caller. If false, such a request is refused."""
+
+    def as_settings(self) -> settings.Mtls:
+        """Return it as `identity` takes it.
+
+        Raises:
+            ValueError: as `ClientPattern.parse`.
+        """
+        clients = {name: client.as_settings() for name, client in self.clients.items()}
+        return settings.Mtls(clients, require=self.require, with_token=self.with_token)
 
 
 class Auth(Part):
@@ -327,6 +374,68 @@ class Tenant(Part):
         if value is None:
             return {}
         return {"agents": value} if isinstance(value, str | list) else value
+
+
+# ---- push ------------------------------------------------------------------------------------------------------------
+
+
+def _pattern(value: object) -> object:
+    if isinstance(value, str):
+        return read_pattern(value)
+    if isinstance(value, WebhookPattern):
+        return value
+    raise ValueError(
+        "is no pattern of webhooks", "write https://HOST, https://*.SUFFIX, https://HOST:* or https://HOST/PATH/*"
+    )
+
+
+Pattern = Annotated[WebhookPattern, BeforeValidator(_pattern), PlainSerializer(str), WithJsonSchema({"type": "string"})]
+"""Which webhooks are meant, such as `https://*.example.com` or `https://hooks.example.com/a2a/*`."""
+
+
+_MANY = bounded("is too many", "write at most 100: all of a task's are gone through when one is set", most=100)
+
+
+class Deliver(Part):
+    """Delivery to webhooks, with `mode: relay`."""
+
+    attempts: Positive = 1000
+    """Most attempts for one notification within `keep`; by default `keep` decides."""
+    timeout: Wait = 10.0
+    """Timeout of one attempt."""
+    keep: Wait = 86_400.0
+    """Time after which a notification is given up."""
+    first_pause: Wait = 1.0
+    """The pause after the first attempt that failed; each further one is about twice as long."""
+    longest_pause: Wait = 300.0
+    """The longest pause between two attempts."""
+    concurrency: Positive = 16
+    """Most deliveries at a time."""
+    max_waiting: Positive = 10_000
+    """Most notifications of one tenant that wait; beyond it agents are told to come again."""
+    max_waiting_bytes: ClassVar[int] = 256 * 1024 * 1024
+    # Notifications are mostly a few KiB, so that `max_waiting` comes first; this bounds the store against long ones.
+
+
+class Push(Part):
+    """Webhooks of clients. Https to public addresses only, where nothing else is written."""
+
+    mode: Literal["relay", "passthrough", "none"] = "passthrough"
+    """`relay`: the gateway calls them, signed and with retries; `passthrough`: the agent does; `none`: nobody."""
+    allow: Annotated[tuple[Pattern, ...], OneOrMany()] = ()
+    """Webhooks that may be named, such as `https://*.example.com`; any public one where it is left out."""
+    block_private_networks: Flag = True
+    """With `false`, what `allow` lists may have a private address, and plain http where `allow` says http."""
+    max_per_task: Annotated[Positive, _MANY] = 3
+    """Most webhooks of one task, where `mode` is `relay`; 100 at most."""
+    max_per_tenant: Positive = 20_000
+    """Most webhooks of one tenant, likewise: those of its open tasks, and of those that ended of late."""
+    sign: Flag = True
+    """Whether deliveries of `relay` are signed; clients verify them by the gateway's key set."""
+    deliver: Deliver = Deliver()
+    """Delivery with `relay`."""
+    tls: PeerTls | None = None
+    """Authorities for the webhooks that `relay` calls; those of the system by default."""
 
 
 # ---- catalog -------------------------------------------------------------------------------------------------------

@@ -54,10 +54,7 @@ class Problem:
     def as_json(self) -> dict[str, str | int]:
         """Return the problem for programs."""
         return {
-            "file": self.place.file,
-            "line": self.place.line,
-            "column": self.place.column,
-            "path": spell(self.path),
+            **place_as_json(self.place, self.path),
             "severity": self.severity,
             "message": self.fact,
             "remedy": self.remedy,
@@ -71,6 +68,11 @@ class Problem:
             return f"::{self.severity}::{_data(f'{self.place}  {text}')}"
         where = f"file={_property(self.place.file)},line={self.place.line},col={self.place.column}"
         return f"::{self.severity} {where}::{_data(text)}"
+
+
+def place_as_json(place: Place, path: KeyPath) -> dict[str, str | int]:
+    """Return a place and its path for programs."""
+    return {"file": place.file, "line": place.line, "column": place.column, "path": spell(path)}
 
 
 def as_text(problems: Iterable[Problem]) -> str:

@@ -50,12 +50,28 @@ def rules(config: Config, marks: Marks) -> tuple[AgentRules, ...]:
 
 def agent_rules(name: str, agent: Agent, marks: Marks) -> AgentRules:
     """Return the rules of one agent: where no match is written, it is found at `/<name>`."""
-    at: KeyPath = ("agents", name)
+    place = marks.key(("agents", name))
+    found = tuple(
+        Rule(
+            agent=name,
+            host=match.host,
+            path=() if match.path is None else path_segments(match.path),
+            conditions=conditions(match),
+            place=marks.place(("agents", name, "match", number)),
+        )
+        for number, match in enumerate(agent.match)
+    )
+    written: dict[str | None, tuple[Backend, ...]] = {tenant: own.backend for tenant, own in agent.by_tenant.items()}
+    written[None] = agent.backend
     return AgentRules(
         name=name,
-        rules=tuple(_rules(name, agent, marks)),
-        routes=_routes(name, agent),
-        place=marks.key(at),
+        rules=found or (Rule(name, None, (name,), frozenset(), place),),
+        routes={
+            tenant: Route(name, backend_key(name, tenant), urls[0], tenant, urls[1:])
+            for tenant, backend in written.items()
+            if (urls := tuple(one.url for one in backend))
+        },
+        place=place,
         require_tenant=agent.require_tenant,
         tenanted=agent.require_tenant or agent.upstream_tenant not in (None, "strip"),
         public=agent.visibility != "private",
@@ -78,35 +94,6 @@ def conditions(match: Match) -> frozenset[tuple[object, ...]]:
     if match.path is not None and path_segments(match.path)[-1:] == (SKILL,):
         found.append(("skill", None))
     return frozenset(found)
-
-
-def _rules(name: str, agent: Agent, marks: Marks) -> Iterator[Rule]:
-    if not agent.match:
-        yield Rule(name, None, (name,), frozenset(), marks.key(("agents", name)))
-    for number, match in enumerate(agent.match):
-        yield Rule(
-            agent=name,
-            host=match.host,
-            path=() if match.path is None else path_segments(match.path),
-            conditions=conditions(match),
-            place=marks.place(("agents", name, "match", number)),
-        )
-
-
-def _routes(name: str, agent: Agent) -> dict[str | None, Route]:
-    found: dict[str | None, Route] = {
-        tenant: _route(name, backend_key(name, tenant), entry.backend, tenant)
-        for tenant, entry in agent.by_tenant.items()
-        if entry.backend
-    }
-    if agent.backend:
-        found[None] = _route(name, name, agent.backend)
-    return found
-
-
-def _route(name: str, key: str, backend: tuple[Backend, ...], tenant: str | None = None) -> Route:
-    first, *others = backend
-    return Route(name, key, first.url, tenant, tuple(one.url for one in others))
 
 
 # ---- rights ----------------------------------------------------------------------------------------------------------
@@ -193,12 +180,6 @@ def places(config: Config, reached: Mapping[str, Reach]) -> list[tuple[Share, ..
         reached: The agents that each tenant may call.
     """
     by_place: dict[str, list[Share]] = {}
-    for place, part in _shares(config, reached):
-        by_place.setdefault(place, []).append(part)
-    return [tuple(parts) for parts in by_place.values()]
-
-
-def _shares(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str, Share]]:
     callers: dict[str, set[str]] = {}
     for tenant, may in reached.items():
         for name in may.agents:
@@ -211,7 +192,8 @@ def _shares(config: Config, reached: Mapping[str, Reach]) -> Iterator[tuple[str,
             # A command is run for each that has it.
             place = str(at) if is_stdio(backend.url) else same_place(backend.url)
             key, here = (name, ("agents", name)) if own is None else (backend_key(name, own), at[:4])
-            yield place, Share(name, key, here, who)
+            by_place.setdefault(place, []).append(Share(name, key, here, who))
+    return [tuple(parts) for parts in by_place.values()]
 
 
 def _callers_of(tenant: str, may_call: frozenset[str], reached: Mapping[str, Reach]) -> Iterator[str]:

@@ -6,11 +6,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.config.client import Client, Mtls
-from gateway.config.model import REMOVED_KEYS, Config
+from gateway.config.agent import TokenEndpoint
+from gateway.config.model import REMOVED_KEYS, ApiKey, Client, Config, Issuer, Mtls
 from gateway.config.problem import KeyPath
 from gateway.config.values import Part, every_part
 from gateway.tasks.state_url import may_be_shown
@@ -30,12 +30,7 @@ _SECRET_NAME = re.compile(
     r"sha256|token|secret|passw|passphrase|bearer|credential|api_?key|private|authorization|cookie|hmac|jwt",
     re.IGNORECASE,
 )
-_PLAIN_AUTH = frozenset(
-    {
-        "issuer", "audience", "jwks", "algorithms", "tenant_claim", "tenant_map", "tenant", "principal_claim", "leeway",
-        "agents", "expires",
-    }
-)  # fmt: skip
+_PLAIN_AUTH = frozenset({*Issuer.model_fields, *ApiKey.model_fields} - {"sha256", "tls"})
 """Keys under `auth` whose values may be shown; any other, an unknown one too, may be where a key was pasted."""
 _PLAIN_TRUST = ["tls", "ca"]
 _PLAIN_MTLS = frozenset(Mtls.model_fields)
@@ -43,7 +38,7 @@ _PLAIN_CLIENT = frozenset(Client.model_fields)
 _PLAIN_NAMES = frozenset(
     {"tenant_claim", "api_keys", "block_private_networks", "token_url", "token_exchange", "client_auth"}
 )
-_PLAIN_OAUTH = frozenset({"client_id", "token_url", "client_auth", "scopes", "audience", "resource"})
+_PLAIN_OAUTH = frozenset(TokenEndpoint.model_fields) - {"client_secret", "tls"}
 _CARD_SIGN = ["card", "sign"]
 _FLAGS = ("true", "false")
 # The others are there because the module of this one was read.
@@ -56,20 +51,27 @@ _CLIENTS = ["auth", "mtls", "clients"]
 _HEADERS = frozenset({"upstream_auth", "header", "headers", "env"})
 
 
+class _NotFilledIn(Exception):  # noqa: N818 - it becomes a problem
+    """A reference cannot be filled in: fact and remedy."""
+
+
+@dataclass(slots=True)
 class Interpolation:
     """Fills `${VAR}`, `${VAR:-default}` and `${file:PATH}` in; `$${` stands for `${` itself.
 
     What is filled in is never read as YAML, nor for further references.
 
-    Args:
+    Attributes:
         environ: The environment.
+        files: The files that were read.
+        absent: Those that could not be.
+        used: The variables that references name.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.files: dict[Path, bytes] = {}
-        self.absent: set[Path] = set()
-        self.used: set[str] = set()
+    environ: Mapping[str, str]
+    files: dict[Path, bytes] = field(default_factory=dict)
+    absent: set[Path] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
     def fill(self, text: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
         """Return the text with every reference replaced, and what could not be: pairs of a fact and a remedy.
@@ -82,72 +84,59 @@ class Interpolation:
         def replace(found: re.Match[str]) -> str:
             if found[0] == "$${":
                 return "${"
-            if found[1] is None:
-                faults.append(
-                    ("a ${ has no }", "close it, write a reference without { inside, or write $${ for the text itself")
-                )
+            try:
+                return self._value(found[1], folder)
+            except _NotFilledIn as refused:
+                fact, remedy = refused.args
+                faults.append((fact, remedy))
                 return ""
-            return self._value(found[1], folder, faults)
 
         return REFERENCE.sub(replace, text), faults
 
-    def _value(self, reference: str, folder: Path, faults: list[tuple[str, str]]) -> str:
+    def _value(self, reference: str | None, folder: Path) -> str:
+        if reference is None:
+            remedy = "close it, write a reference without { inside, or write $${ for the text itself"
+            raise _NotFilledIn("a ${ has no }", remedy)
         if reference.startswith("file:"):
-            return self._file(reference[5:], folder, faults)
+            return self._file(reference[5:], folder)
         found = _VARIABLE.fullmatch(reference)
         if found is None:
-            faults.append(
-                (
-                    f"${{{reference}}} is no reference",
-                    "write ${NAME}, ${NAME:-default}, ${file:PATH}, or $${ for the text itself",
-                )
-            )
-            return ""
+            remedy = "write ${NAME}, ${NAME:-default}, ${file:PATH}, or $${ for the text itself"
+            raise _NotFilledIn(f"${{{reference}}} is no reference", remedy)
         name, default = found[1], found[2]
-        value = self._environ.get(name)
+        value = self.environ.get(name)
         self.used.add(name)
         if default is not None:
             return value or default
         if value is None:
-            faults.append(
-                (f"the environment variable {name} is not set", f"set {name}, or give a default: ${{{name}:-…}}")
-            )
-            return ""
+            remedy = f"set {name}, or give a default: ${{{name}:-…}}"
+            raise _NotFilledIn(f"the environment variable {name} is not set", remedy)
         return value
 
-    def _absent(self, path: Path) -> None:
-        if "\0" not in str(path):
-            self.absent.add(path)
-
-    def _file(self, written: str, folder: Path, faults: list[tuple[str, str]]) -> str:
+    def _file(self, written: str, folder: Path) -> str:
+        path = folder / written
         try:
-            path = folder / written
-            data = self.files.get(path)
-            if data is None:
+            if path not in self.files:
                 if not path.is_file():
-                    self._absent(path)
-                    faults.append(
-                        (f"{written!r} is no file", f"create it, or correct the path, which is relative to {folder}")
-                    )
-                    return ""
+                    raise FileNotFoundError
                 with path.open("rb") as stream:
-                    data = stream.read(LARGEST_VALUE + 1)
-                self.files[path] = data
+                    self.files[path] = stream.read(LARGEST_VALUE + 1)
         except (OSError, ValueError) as error:
-            self._absent(folder / written)
+            if "\0" not in written:
+                self.absent.add(path)
+            if isinstance(error, FileNotFoundError):
+                remedy = f"create it, or correct the path, which is relative to {folder}"
+                raise _NotFilledIn(f"{written!r} is no file", remedy) from error
             reason = getattr(error, "strerror", "the path is malformed") or "it cannot be opened"
-            faults.append((f"{written!r} cannot be read: {reason}", "let the gateway's user read it"))
-            return ""
+            raise _NotFilledIn(f"{written!r} cannot be read: {reason}", "let the gateway's user read it") from error
+        data = self.files[path]
         if len(data) > LARGEST_VALUE:
-            faults.append(
-                (f"{written!r} is larger than {LARGEST_VALUE // 1024} KiB", "name a file that holds one value")
-            )
-            return ""
+            fact = f"{written!r} is larger than {LARGEST_VALUE // 1024} KiB"
+            raise _NotFilledIn(fact, "name a file that holds one value")
         try:
             return data.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            faults.append((f"{written!r} is not UTF-8", "name a text file"))
-            return ""
+        except UnicodeDecodeError as error:
+            raise _NotFilledIn(f"{written!r} is not UTF-8", "name a text file") from error
 
 
 def is_secret(path: KeyPath, value: str | None = None) -> bool:

@@ -56,23 +56,18 @@ def expanded(tree: dict[str, Value], marks: Marks, interpolation: Interpolation)
     return found
 
 
+@dataclass
 class _Agent:
-    def __init__(
-        self,
-        name: str,
-        agent: dict[str, Value],
-        by_tenant: dict[str, Value],
-        interpolation: Interpolation,
-        found: Expansion,
-    ) -> None:
-        self._name = name
-        self._agent = agent
-        self._by_tenant = by_tenant
-        self._interpolation = interpolation
-        self._found = found
-        self._at: KeyPath = ("agents", name, "by_tenant")
-        self._template = by_tenant.pop(EVERY)
-        self._folder = found.marks.folder((*self._at, EVERY))
+    name: str
+    agent: dict[str, Value]
+    by_tenant: dict[str, Value]
+    interpolation: Interpolation
+    found: Expansion
+
+    def __post_init__(self) -> None:
+        self._at: KeyPath = ("agents", self.name, "by_tenant")
+        self._template = self.by_tenant.pop(EVERY)
+        self._folder = self.found.marks.folder((*self._at, EVERY))
 
     def write_out(self, tenants: Value) -> None:
         wrong = [url for url in _urls(self._template) if not self._is_template(url)]
@@ -80,23 +75,23 @@ class _Agent:
             fact = "`*` is the backend of every tenant, and it would be the same for all"
             self._problem((*self._at, EVERY), fact, _AS_HOST)
             return
-        own = [name for name in _tenants(tenants, self._name, self._agent) if name not in self._by_tenant]
-        if not own and not self._by_tenant:
+        own = [name for name in _tenants(tenants, self.name, self.agent) if name not in self.by_tenant]
+        if not own and not self.by_tenant:
             fact = "no tenant of `tenants` may call the agent"
             self._problem((*self._at, EVERY), fact, "name the agent in `tenants.X.agents`, or the tenant in `allow`")
         written = self._marks_with_copies(own)
         for tenant in own:
             if _LABEL.fullmatch(tenant) is None:
-                fact = f"{printable(tenant)!r} is no DNS label, and `by_tenant.*` of {self._name!r} needs one"
-                remedy = f"write a backend for it in `agents.{self._name}.by_tenant`, or rename it to a-z, 0-9 and -"
+                fact = f"{printable(tenant)!r} is no DNS label, and `by_tenant.*` of {self.name!r} needs one"
+                remedy = f"write a backend for it in `agents.{self.name}.by_tenant`, or rename it to a-z, 0-9 and -"
                 self._problem(("tenants", tenant), fact, remedy)
             else:
-                self._by_tenant[tenant] = self._entry(tenant)
-        self._found.marks = written
+                self.by_tenant[tenant] = self._entry(tenant)
+        self.found.marks = written
 
     def _is_template(self, url: object) -> bool:
         """Return whether the URL has `{tenant}` in its host and nowhere else, and ends in what no tenant can change."""
-        text, faults = self._interpolation.fill(url, self._folder) if isinstance(url, str) else ("", [])
+        text, faults = self.interpolation.fill(url, self._folder) if isinstance(url, str) else ("", [])
         for fact, remedy in faults:
             self._problem((*self._at, EVERY), fact, remedy)
         found = _URL.fullmatch(text)
@@ -114,14 +109,14 @@ class _Agent:
             if path[: len(auth)] != auth:
                 self._problem(path, fact, remedy)
             elif isinstance(entry, dict):
-                self._found.unavailable[at] = fact
+                self.found.unavailable[at] = fact
                 entry["upstream_auth"] = {"bearer": UNAVAILABLE}
                 told = f"calls of tenant {tenant!r} fail, for its credential cannot be read: {fact}"
                 self._problem(path, told, remedy, "warning")
         for url in _urls(entry):
             found = _URL.fullmatch(str(url))
             if found is not None and any(len(label) > _LONGEST_LABEL for label in found["host"].split(".")):
-                fact = f"with it, a host of {self._name!r} has a label of more than {_LONGEST_LABEL} characters"
+                fact = f"with it, a host of {self.name!r} has a label of more than {_LONGEST_LABEL} characters"
                 self._problem(("tenants", tenant), fact, "shorten one of them")
         return entry
 
@@ -133,18 +128,18 @@ class _Agent:
         if not isinstance(value, str) or not ("${" in value or TENANT in value):
             return value
         text = value.replace(TENANT, tenant)
-        filled, wrong = self._interpolation.fill(text, self._folder)
+        filled, wrong = self.interpolation.fill(text, self._folder)
         if not wrong and not filled.strip():
             wrong = [(f"{printable(text)!r} is empty", "write its value")]
         faults += [(at, fact, remedy) for fact, remedy in wrong]
         if filled != text:
-            kept: Any = self._found.source.secret if is_secret(at, filled) else self._found.source.filled
+            kept: Any = self.found.source.secret if is_secret(at, filled) else self.found.source.filled
             kept.setdefault(filled, text)
         return filled
 
     def _marks_with_copies(self, tenants: Iterable[str]) -> Marks:
         """Return the places, with those of the template for each tenant."""
-        marks, above = self._found.marks, (*self._at, EVERY)
+        marks, above = self.found.marks, (*self._at, EVERY)
         shown = [(*self._at, name) for name in tenants]
 
         def copied(places: Mapping[KeyPath, P]) -> dict[KeyPath, P]:
@@ -154,9 +149,9 @@ class _Agent:
         return Marks(copied(marks.keys), copied(marks.values), copied(marks.written), marks.start)
 
     def _problem(self, path: KeyPath, fact: str, remedy: str, severity: Any = "error") -> None:  # noqa: ANN401
-        marks = self._found.marks
+        marks = self.found.marks
         template = (*self._at, EVERY, *path[len(self._at) + 1 :]) if path[: len(self._at)] == self._at else path
-        self._found.problems.append(Problem(marks.place(template), marks.find(template), fact, remedy, severity))
+        self.found.problems.append(Problem(marks.place(template), marks.find(template), fact, remedy, severity))
 
 
 def _urls(entry: Value) -> Iterator[Value]:

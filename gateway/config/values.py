@@ -29,7 +29,6 @@ from pydantic_core.core_schema import no_info_before_validator_function
 from gateway.a2a.dialect import Version, parse_version
 from gateway.a2a.operation import CALLABLE, Operation
 from gateway.a2a.paths import RESERVED, fits_path, is_tenant
-from gateway.config.units import parse_duration, parse_rate, parse_size
 
 
 class Part(BaseModel):
@@ -64,6 +63,12 @@ METADATA_NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)", re.IGNORECASE)
 SCOPE = re.compile(r"[!#-\[\]-~]+")
 """A whole scope (RFC 6749 §3.3)."""
 
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_DURATION_FACTOR = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_RATE = re.compile(r"([0-9]{1,9})/(s|min|h)")
+_RATE_PERIOD = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_SIZE = re.compile(r"([0-9]{1,18})(B|KB|MB|GB|KiB|MiB|GiB)?")
+_SIZE_FACTOR = {None: 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _FLAGS = {"true": True, "false": False}
@@ -74,12 +79,20 @@ _MODE = re.compile(r"0?[0-7]{3}")
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
-def _duration(value: object) -> object:
-    try:
-        seconds = parse_duration(value) if isinstance(value, str) else math.inf
-    except ValueError:
-        seconds = math.inf
-    if seconds <= _LONGEST:
+def parse_duration(value: object) -> float:
+    """Return the seconds of a duration such as `250ms`, `3s`, `10m`, `1h30m`, `2d`.
+
+    Raises:
+        ValueError: It is none; units are required, so that `30` cannot mean minutes.
+    """
+    text = value if isinstance(value, str) else ""
+    seconds, end = 0.0, 0
+    for found in _DURATION.finditer(text):
+        if found.start() != end:
+            break
+        seconds += float(found[1]) * _DURATION_FACTOR[found[2]]
+        end = found.end()
+    if 0 < end == len(text) and seconds <= _LONGEST:
         return seconds
     raise ValueError("is no duration", "a duration has a unit: 250ms, 3s, 10m, 1h30m, 2d")
 
@@ -91,21 +104,27 @@ def _file_mode(value: object) -> object:
     raise ValueError("is no file mode", 'write three octal digits in quotes, such as "0660"')
 
 
-def _bytes(
+def parse_size(
     value: object,
     fact: str = "is no size",
     remedy: str = "a size is a number of bytes or has a unit: 512, 64KiB, 10MiB",
 ) -> int:
-    with suppress(ValueError):
-        size = parse_size(value) if isinstance(value, str) else value
-        if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
-            return size
+    """Return the bytes of a size such as `512`, `64KiB`, `10MiB`, `1GB`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is not None:
+        return int(found[1]) * _SIZE_FACTOR[found[2]]
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
     raise ValueError(fact, remedy)
 
 
 def _bandwidth(value: object) -> object:
     size = value.removesuffix("/s") if isinstance(value, str) else value
-    return _bytes(size, "is no number of bytes a second", "write a size per second: 64KiB/s, 10MiB/s")
+    return parse_size(size, "is no number of bytes a second", "write a size per second: 64KiB/s, 10MiB/s")
 
 
 def _header(value: object) -> object:
@@ -176,22 +195,18 @@ def _field_number(value: int) -> int:
 
 
 def _per_time(value: object) -> object:
-    try:
-        if isinstance(value, str):
-            return parse_rate(value)
-    except ValueError:
-        pass
+    found = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if found is not None and int(found[1]) > 0:
+        return float(found[1]), _RATE_PERIOD[found[2]]
     raise ValueError("is no rate", "a rate is a number per time: 50/s, 600/min, 1000/h")
 
 
 def _date(value: object) -> object:
     if isinstance(value, date):
         return value
-    try:
+    with suppress(ValueError):
         if isinstance(value, str) and _DAY.fullmatch(value) is not None:
             return date.fromisoformat(value)
-    except ValueError:
-        pass
     raise ValueError("is no date", "write year, month and day: 2027-06-30")
 
 
@@ -287,9 +302,9 @@ FileMode = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^0?[0-7]{3}$|\$\{"}),
 ]
 """Permissions of a file, written as octal digits."""
-Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
+Duration = Annotated[float, BeforeValidator(parse_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """Seconds, written with a unit."""
-_Bytes = Annotated[int, BeforeValidator(_bytes), WithJsonSchema(_SIZE_SCHEMA)]
+_Bytes = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
 Size = Annotated[_Bytes, bounded("is more than the gateway would hold in memory", "write at most 1GiB", most=1024**3)]
 """Bytes, written as a number or with a unit; at most 1 GiB, for all that is bounded by one is held in memory."""
 Flag = Annotated[bool, BeforeValidator(read_flag)]
@@ -317,7 +332,7 @@ Wait = Annotated[Duration, bounded("is no time to wait", "write a duration above
 """Seconds above 0, written with a unit."""
 Latency = Annotated[
     float | None,
-    BeforeValidator(lambda value: None if value == "measured" else _duration(value)),
+    BeforeValidator(lambda value: None if value == "measured" else parse_duration(value)),
     WithJsonSchema({"anyOf": [{"const": "measured"}, _DURATION_SCHEMA]}),
 ]
 """Seconds, written with a unit; None for the word `measured`."""

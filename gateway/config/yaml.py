@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 from yaml.composer import Composer
@@ -119,39 +119,57 @@ def read(path: Path, interpolation: Interpolation, text: str | bytes | None = No
         interpolation: Fills references in; paths of `${file:…}` are relative to the file's folder.
         text: The text of the file, if it is not to be read.
     """
-    start = Place(str(path), 1, 1)
-    if isinstance(text, str):
-        data = text.encode("utf-8", "replace")
-        return replace(_read_text(path, text, interpolation, data), stamp=stamp(data))
+    found = Source(str(path), None, Marks(start=Place(str(path), 1, 1)), (), stamp=NOTHING)
     try:
-        data, regular = (text, False) if text is not None else _read_bytes(path)
-    except (OSError, ValueError) as error:
-        return replace(_source_without_tree(start, *_unreadable(error)), stamp=NOTHING)
-    if len(data) > LARGEST_FILE:
-        return _source_without_tree(
-            start, f"the file is larger than {LARGEST_FILE // 1024**2} MiB", "split it with `include:`"
-        )
-    try:
-        decoded = data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
-        place = Place(start.file, line, column)
-        source = replace(_source_without_tree(place, "this byte is not UTF-8", "save the file as UTF-8"), data=data)
-    else:
-        source = _read_text(path, decoded, interpolation, data)
-    return replace(source, stamp=stamp(data) if regular else NOTHING)
+        if isinstance(text, str):
+            data, is_regular = text.encode("utf-8", "replace"), True
+        else:
+            data, is_regular = _read_bytes(path) if text is None else (text, False)
+        if len(data) > LARGEST_FILE:
+            found = replace(found, stamp=None)
+            fact = f"the file is larger than {LARGEST_FILE // 1024**2} MiB"
+            raise _Refused(1, 1, fact, "split it with `include:`")  # noqa: TRY301 - as what it calls does
+        found = replace(found, data=data, stamp=stamp(data) if is_regular else NOTHING)
+        decoded = text if isinstance(text, str) else _decode(data)
+        lines = tuple(_LINE_BREAK.split(decoded))
+        found = replace(found, lines=lines)
+        root = _compose(decoded, lines)
+    except _Refused as refused:
+        line, column, fact, remedy = refused.args
+        return replace(found, problems=(Problem(Place(found.file, line, column), (), fact, remedy),))
+    reader = _Reader(found.file, lines, path.parent, interpolation)
+    tree = reader.value(root, ())
+    return replace(
+        found,
+        tree=tree if isinstance(tree, dict) else None,
+        marks=Marks(reader.keys, reader.values, reader.written, found.marks.start),
+        problems=tuple(reader.problems),
+        spans=tuple(reader.spans),
+        filled=reader.filled,
+        secret=reader.secret,
+    )
+
+
+class _Refused(Exception):  # noqa: N818 - it becomes a problem
+    """The whole text is refused at one place: line and column from 1, fact, remedy."""
 
 
 def _read_bytes(path: Path) -> tuple[bytes, bool]:
     """Return the contents of a file, one byte beyond the bound at most, and whether it is a regular file."""
-    with path.open("rb") as stream:
-        return stream.read(LARGEST_FILE + 1), stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(LARGEST_FILE + 1), stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError) as error:
+        raise _Refused(1, 1, *_unreadable(error)) from error
 
 
-def _source_without_tree(place: Place, fact: str, remedy: str) -> Source:
-    start = Place(place.file, 1, 1)
-    return Source(place.file, None, Marks(start=start), (Problem(place, (), fact, remedy),))
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
+        raise _Refused(line, column, "this byte is not UTF-8", "save the file as UTF-8") from error
 
 
 def _unreadable(error: Exception) -> tuple[str, str]:
@@ -165,10 +183,6 @@ def _unreadable(error: Exception) -> tuple[str, str]:
 
 
 # ---- nodes ---------------------------------------------------------------------------------------------------------
-
-
-class _Refused(Exception):  # noqa: N818 - it becomes a problem
-    """The whole text is refused at one place: line and column from 1, fact, remedy."""
 
 
 class _Loader(Composer, yaml.CSafeLoader):
@@ -221,29 +235,6 @@ def _spell_tag(tag: str) -> str:
     return short if short.startswith("!") else f"!<{short}>"
 
 
-def _read_text(path: Path, text: str, interpolation: Interpolation, data: bytes) -> Source:
-    lines = tuple(_LINE_BREAK.split(text))
-    reader = _Reader(str(path), lines, path.parent, interpolation)
-    start = Place(str(path), 1, 1)
-    try:
-        root = _compose(text, lines)
-    except _Refused as refused:
-        line, column, fact, remedy = refused.args
-        return replace(_source_without_tree(Place(str(path), line, column), fact, remedy), lines=lines, data=data)
-    tree = reader.value(root, ())
-    return Source(
-        file=str(path),
-        tree=tree if isinstance(tree, dict) else None,
-        marks=Marks(reader.keys, reader.values, reader.written, start),
-        problems=tuple(reader.problems),
-        lines=lines,
-        spans=tuple(reader.spans),
-        filled=reader.filled,
-        secret=reader.secret,
-        data=data,
-    )
-
-
 def _compose(text: str, lines: Sequence[str]) -> yaml.MappingNode:
     """Return the root mapping.
 
@@ -273,39 +264,31 @@ def _unprintable(text: str) -> re.Match[str] | None:
     return next((found for found in searched if found is not None), None)
 
 
-class _Mark(Protocol):
-    @property
-    def line(self) -> int: ...
-
-    @property
-    def column(self) -> int: ...
-
-
 def _lines_of(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:  # noqa: ANN401 - its marks were replaced
     """Return line and column of the start and of the end of a placed node, from 1."""
     return node.start_mark, node.end_mark
 
 
-def _position(mark: _Mark | None) -> tuple[int, int]:
+def _position(mark: Any) -> tuple[int, int]:  # noqa: ANN401 - libyaml and PyYAML have a class each
     """Return line and column of a mark, from 1."""
     return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
 
 
+@dataclass(slots=True)
 class _Reader:
     """Turns the nodes of one text into values, places and problems."""
 
-    def __init__(self, file: str, lines: Sequence[str], folder: Path, interpolation: Interpolation) -> None:
-        self._file = file
-        self._lines = lines
-        self._folder = folder
-        self._interpolation = interpolation
-        self.keys: dict[KeyPath, Position] = {}
-        self.values: dict[KeyPath, Position] = {}
-        self.written: dict[KeyPath, str] = {}
-        self.problems: list[Problem] = []
-        self.spans: list[Span] = []
-        self.filled: dict[str, str] = {}
-        self.secret: dict[str, str] = {}
+    file: str
+    lines: Sequence[str]
+    folder: Path
+    interpolation: Interpolation
+    keys: dict[KeyPath, Position] = field(default_factory=dict)
+    values: dict[KeyPath, Position] = field(default_factory=dict)
+    written: dict[KeyPath, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    filled: dict[str, str] = field(default_factory=dict)
+    secret: dict[str, str] = field(default_factory=dict)
 
     def value(self, node: yaml.Node, path: KeyPath) -> Value:
         """Return the value of a node, and note its place and problems."""
@@ -375,7 +358,7 @@ class _Reader:
             # It is filled in for each tenant (`template`).
             self.written[path] = text
             return text
-        value, faults = self._interpolation.fill(text, self._folder)
+        value, faults = self.interpolation.fill(text, self.folder)
         for fact, remedy in faults:
             self._problem(node, path, fact, remedy)
         self.written[path] = text
@@ -395,9 +378,9 @@ class _Reader:
     def _hide_node(self, node: yaml.Node) -> None:
         """Keep a scalar out of quotes."""
         (first, first_column), (last, last_column) = _lines_of(node)
-        for line in range(first, min(last, len(self._lines)) + 1):
+        for line in range(first, min(last, len(self.lines)) + 1):
             start = first_column if line == first else 1
-            end = last_column if line == last else len(self._lines[line - 1]) + 1
+            end = last_column if line == last else len(self.lines[line - 1]) + 1
             if end > start:
                 self.spans.append(Span(line, start, end))
 
@@ -420,7 +403,7 @@ class _Reader:
         self.problems.append(Problem(Place(*self._at(node)), path, fact, remedy))
 
     def _at(self, node: yaml.Node) -> Position:
-        return (self._file, *_lines_of(node)[0])
+        return (self.file, *_lines_of(node)[0])
 
 
 _DECORATIONS = {

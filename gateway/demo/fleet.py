@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 
@@ -74,18 +75,20 @@ def flaky() -> Work:
     return work
 
 
+@dataclass
 class Fleet:
     """The agents as one ASGI application under `url`, each at the path of its name.
 
-    Args:
+    Attributes:
         pace: Seconds between two events of the clock.
         grpc: Loopback port at which they answer over gRPC, too; None for none.
     """
 
-    def __init__(self, url: str, *, pace: float, grpc: int | None = None) -> None:
-        self._url = url
-        self._pace = pace
-        self._grpc = grpc
+    url: str
+    pace: float
+    grpc: int | None = None
+
+    def __post_init__(self) -> None:
         self._up = threading.Event()
         self._agents: Mapping[str, Agent] = {}
 
@@ -115,15 +118,15 @@ class Fleet:
                 name: Agent(work, works, self._card(name, description, tag, example))
                 for name, description, tag, example, work in (
                     ("echo", "Says what you said.", "text", "Hello", echo),
-                    ("clock", "Tells the time ten times.", "streaming", "Go", clock(self._pace)),
+                    ("clock", "Tells the time ten times.", "streaming", "Go", clock(self.pace)),
                     ("travel", "Books a journey; asks for the day.", "booking", "To Lisbon", travel),
                     ("flaky", "Fails every third time.", "failure", "Dare", flaky()),
                 )
             }
-            if self._grpc is not None:
+            if self.grpc is not None:
                 from gateway.demo.grpc import open_server  # noqa: PLC0415 - the command line does without gRPC
 
-                over_grpc = await open_server(self._agents, self._grpc)
+                over_grpc = await open_server(self._agents, self.grpc)
             self._up.set()
             await send({"type": "lifespan.startup.complete"})
             await receive()
@@ -134,9 +137,9 @@ class Fleet:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _card(self, skill: str, description: str, tag: str, example: str) -> Tree:
-        interfaces = [{"url": f"{self._url}/{skill}", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]
-        if self._grpc is not None:
-            place = {"url": f"127.0.0.1:{self._grpc}", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
+        interfaces = [{"url": f"{self.url}/{skill}", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]
+        if self.grpc is not None:
+            place = {"url": f"127.0.0.1:{self.grpc}", "protocolBinding": "GRPC", "protocolVersion": "1.0"}
             interfaces.append({**place, "tenant": skill})
         about = {"name": skill.capitalize(), "description": description}
         return {

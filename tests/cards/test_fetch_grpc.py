@@ -60,7 +60,7 @@ async def source(
         cards = GrpcCards(channel, f"127.0.0.1:{agent.port}", {"X-Agent-Key": "k"}, version, tenant=tenant)
         where = CardPlace(agent.url, deadline=deadline, **(place or {}))
         try:
-            yield CardSource(where, client, watch, asker=cards), agent
+            yield CardSource(where, client, watch or CardWatch(), asker=cards), agent
         finally:
             await channel.aclose()
 

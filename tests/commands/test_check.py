@@ -11,7 +11,8 @@ import pytest
 import trustme
 
 from gateway.commands.check import CheckReport, OnlineAnswer, OnlineTarget, check_online
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 from gateway.demo.fleet import serving
 from gateway.demo.stage import free_port
 from tests.identity.corpus.genuine import published

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from gateway.commands.diff import compare
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 
 AUTH = f"auth: {{ api_keys: {{ k: {{ sha256: {'a' * 64}, tenant: acme }} }} }}\n"
 OLD = AUTH + "tenants: { acme: [one], '*': [one] }\nagents: { one: 'http://127.0.0.1:1', two: 'http://127.0.0.1:2' }\n"

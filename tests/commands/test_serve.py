@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from gateway.commands.find_agent import check_url
 from gateway.commands.output import CommandFailed
-from gateway.commands.serve import single_agent
+from gateway.commands.serve import SingleAgent
 from gateway.config.agent import Agent
 from gateway.config.check import examine
 from tests.table import for_each
 
 
 def served(url: str) -> tuple[str, Agent]:
-    examined = examine(Path("gateway.yaml"), {}, text=single_agent(url, public=1, admin=2).configuration())
+    examined = examine(Path("gateway.yaml"), {}, text=SingleAgent(url, public=1, admin=2).configuration())
     assert examined.config is not None
     assert examined.problems == ()
     [(name, agent)] = examined.config.agents.items()
@@ -44,7 +45,7 @@ def test_an_agent_s_url_is_no_place_for_references() -> None:
     examined = examine(
         Path("(serve --agent)"),
         {"HOME": "x"},
-        text=single_agent("https://h/${HOME}", public=1, admin=2).configuration(),
+        text=SingleAgent("https://h/${HOME}", public=1, admin=2).configuration(),
     )
     assert examined.config is None
     assert [str(problem.place) for problem in examined.problems] == ["(serve --agent)"]
@@ -52,13 +53,13 @@ def test_an_agent_s_url_is_no_place_for_references() -> None:
 
 
 def test_how_to_call_it_is_told_as_a_command() -> None:
-    said = single_agent("http://127.0.0.1:9001/echo", public=8080, admin=9090).welcome("a2a-gateway")
+    said = SingleAgent("http://127.0.0.1:9001/echo", public=8080, admin=9090).welcome("a2a-gateway")
     assert said.startswith("http://127.0.0.1:9001/echo is served at http://127.0.0.1:8080/echo ")
     assert "  a2a-gateway send http://127.0.0.1:8080/echo Hello\n" in said
 
 
 def test_what_is_no_url_is_refused() -> None:
     with pytest.raises(CommandFailed) as failed:
-        single_agent("127.0.0.1:9001", public=1, admin=2)
+        check_url("127.0.0.1:9001")
     assert failed.value.code == 2
     assert "did you mean http://127.0.0.1:9001 ?" in failed.value.message

@@ -12,7 +12,8 @@ from gateway.a2a.framing.lsp import Framing
 from gateway.commands.find_agent import FoundAgent
 from gateway.commands.output import CommandFailed
 from gateway.commands.stdio import Bridge, Session, address, bridge, command_line, served_path
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 from tests.support.bridged import bridged, fronting, scripted, until
 from tests.support.gateway import RESULT, keys, running, secret
 from tests.support.scripted import answers, refused_port, whole

@@ -5,7 +5,8 @@ from datetime import date
 from pathlib import Path
 from textwrap import dedent
 
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 from gateway.config.model import Config
 from gateway.config.problem import spell
 

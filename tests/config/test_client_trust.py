@@ -7,9 +7,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
 from gateway.config.checks.callers import _check_patterns_differ
 from gateway.config.checks.findings import Findings
+from gateway.config.load import Examined
 from gateway.config.yaml import Marks
 from gateway.identity.client_names import ClientPattern
 from tests.config.reading import HASH, TODAY

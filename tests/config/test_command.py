@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
 from gateway.config.effective import program
+from gateway.config.load import Examined
 
 
 def looked_at(folder: Path, backend: str, more: str = "") -> Examined:
@@ -90,7 +91,7 @@ def test_what_is_run_is_what_the_file_says_and_little_of_the_gateways_own(tmp_pa
     assert found.config is not None
     [backend] = found.config.agents["notes"].backend
     own = {"PATH": "/bin", "HOME": "/root", "B": "2", "SECRET": "3"}
-    run = program(backend, str(tmp_path / "gateway.yaml"), own)
+    run = program(backend, tmp_path, own)
     assert run.words == ("sh", "x")
     assert run.folder == tmp_path / "work"
     assert dict(run.environment) == {"PATH": "/bin", "HOME": "/root", "B": "2", "A": "1"}
@@ -103,7 +104,7 @@ def test_a_card_of_the_operators_names_the_command_and_its_environment(tmp_path:
     assert found.config is not None
     [backend] = found.config.agents["notes"].backend
     assert backend.url == "stdio:card.json"
-    run = program(backend, str(tmp_path / "gateway.yaml"), {"HOME": "/root"})
+    run = program(backend, tmp_path, {"HOME": "/root"})
     assert run.words == ("sh", "-c", "echo $TOKEN")
     assert dict(run.environment) == {"TOKEN": "abc", "B": "2"}
     assert run.card is not None

@@ -41,9 +41,12 @@ def test_the_file_of_authorities_is_beside_the_file_that_names_it(tmp_path: Path
         (tmp_path / name).write_text(trustme.CA().cert_pem.bytes().decode())
     examined = examine(path, {}, text=dedent(text))
     assert examined.config is not None, examined.problems
-    found = {name: effective.authorities(examined.config, name, examined.marks) for name in examined.config.agents}
+    found = {
+        name: effective.agent_trust(examined.config, name, examined.marks).authorities
+        for name in examined.config.agents
+    }
     assert found == {"a": tmp_path / "corp.pem", "b": None, "c": tmp_path / "teams/own.pem"}
-    assert effective.authorities(CONFIG, "a", Marks()) is None
+    assert effective.agent_trust(CONFIG, "a", Marks()).authorities is None
 
 
 @for_each(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config import effective
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 from gateway.config.outside import sources, with_flags
 from gateway.config.settings import SETTINGS
 from tests.table import for_each

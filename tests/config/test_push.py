@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.push import Push
+from gateway.config.model import Push
 from gateway.push.webhook_pattern import WebhookPattern, read_pattern
 from tests.config.reading import good
 from tests.table import for_each

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.client import Client
+from gateway.config.model import Client
 from gateway.identity.client_names import ClientName, Clients, UnknownClient
 from tests.table import for_each
 

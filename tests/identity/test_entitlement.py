@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from gateway.config.client import Client
-from gateway.config.model import Auth
+from gateway.config.model import Auth, Client
 from gateway.identity import settings
 from gateway.identity.client_names import Clients
 from gateway.identity.entitlement import Entitlement

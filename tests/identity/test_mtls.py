@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.a2a.fault import AuthExpired, AuthInvalid
-from gateway.config.client import Mtls
+from gateway.config.model import Mtls
 from gateway.identity.mtls import Certificates, read_certificate
 from gateway.principal import Certificate
 from tests.support.certificates import DAY, Authority

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.a2a.progress import Progress
 from gateway.app import push_settings
-from gateway.config.push import Push
+from gateway.config.model import Push
 from gateway.push.service import PushService
 from gateway.push.ssrf import Resolver
 from gateway.push.subscription import Subscription

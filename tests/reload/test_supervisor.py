@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.check import Examined
+from gateway.config.load import Examined
 from gateway.reload import ConfigurationOrigin, ReloadReport, ReloadResult, Trigger
 from gateway.telemetry.output import SharedStream
 from gateway.workers import Worker, Workers, supervise

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 from tests.support.gateway import CALL, RESULT, Running, agent, bearer, keys, running
 from tests.support.scripted import ScriptedBackend, Wire, whole
 from tests.table import for_each

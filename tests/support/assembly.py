@@ -11,7 +11,8 @@ from textwrap import dedent
 import trustme
 
 from gateway.app import Gateway
-from gateway.config.check import Examined, examine
+from gateway.config.check import examine
+from gateway.config.load import Examined
 from gateway.tasks.state_url import StateUrl
 from tests.support.gateway import RESULT, card_of
 from tests.support.names import public_names

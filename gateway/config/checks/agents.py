@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from gateway.config.agent import (
     AgentTls,
     Backend,
     Card,
+    CardSign,
     Defaults,
     Health,
     IdentityHeaders,
@@ -81,40 +82,52 @@ _SETTABLE: Mapping[str, tuple[str, type]] = {
 
 def check_agents(config: Config, findings: Findings) -> None:
     """Find mistakes in `agents` and `defaults`."""
-    _check_replication(config, findings)
-    _check_headers(config, findings)
-    _check_tls(config, findings)
-    _check_signing_keys(config, findings)
+    signing: dict[str, tuple[str, KeyPath]] = {}
+    _check_settings(config, config.defaults, ("defaults",), signing, findings)
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
-        _check_has_backend(agent, at, findings)
-        insecure = effective.allow_insecure(config, agent)
-        for backend, here in backends(agent, at):
-            _check_backend(agent, backend, here, findings, insecure=insecure)
-        _check_upstream_tenant(agent.upstream_tenant, tuple(one for one, _ in backends(agent, at)), at, findings)
-        for tenant, entry in agent.by_tenant.items():
-            _check_upstream_tenant(entry.upstream_tenant, entry.backend, (*at, "by_tenant", tenant), findings)
+        _check_settings(config, agent, at, signing, findings)
+        _check_backends(config, agent, at, findings)
+        _check_tls_is_used(agent, at, findings)
+        for replicas, here in groups(agent, at):
+            _check_replicas(replicas, here, findings)
+        _check_settings_of_commands(agent, at, findings)
+        _check_affinity_is_shared(config, agent, at, findings)
+        _check_headers(config, agent, at, findings)
         if agent.card is not None:
-            _check_card(agent.card, (*at, "card"), findings, insecure=insecure)
+            _check_card(agent.card, (*at, "card"), findings, insecure=effective.allow_insecure(config, agent))
             _check_verification_keys(agent, agent.card, (*at, "card", "verify"), findings)
         if agent.methods == ():
             findings.error((*at, "methods"), "the agent answers no operation", "name some, or leave `methods` out")
         _check_expose(config, agent, (*at, "expose"), findings)
 
 
-def _defaults_and_agents(config: Config) -> Iterator[tuple[Defaults | Agent, KeyPath]]:
-    """Yield `defaults` and each agent, with the path."""
-    yield config.defaults, ("defaults",)
-    for name, agent in config.agents.items():
-        yield agent, ("agents", name)
+def _check_settings(
+    config: Config, part: Defaults | Agent, at: KeyPath, signing: dict[str, tuple[str, KeyPath]], findings: Findings
+) -> None:
+    """Check the settings that `defaults` and agents have in common."""
+    if part.tls is not None:
+        _check_tls_settings(part.tls, (*at, "tls"), findings)
+    if part.card is not None and part.card.sign is not None:
+        _check_signing_key(part.card.sign, (*at, "card", "sign"), signing, findings)
+    _check_health(part.health, (config.defaults.health, part.health), (*at, "health"), findings)
+    _check_affinity(part.affinity, (*at, "affinity"), findings)
+    _check_header_names(part.identity_headers, (*at, "identity_headers"), findings)
+    effective_headers = effective.identity_headers(config, part if isinstance(part, Agent) else None)
+    _check_header_names_differ(effective_headers, part.identity_headers, (*at, "identity_headers"), findings)
 
 
-def _check_has_backend(agent: Agent, at: KeyPath, findings: Findings) -> None:
+def _check_backends(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
     if agent.backend and agent.by_tenant:
         remedy = "keep `backend` for one agent, or `by_tenant` for one per tenant"
         findings.error_at_key((*at, "by_tenant"), "the agent has a `backend` too", remedy)
     if not agent.backend and not agent.by_tenant:
         findings.error_at_key(at, "the agent has no `backend`", "add `backend: https://…`, or `by_tenant`")
+    for backend, here in backends(agent, at):
+        _check_backend(agent, backend, here, findings, insecure=effective.allow_insecure(config, agent))
+    _check_upstream_tenant(agent.upstream_tenant, tuple(one for one, _ in backends(agent, at)), at, findings)
+    for tenant, entry in agent.by_tenant.items():
+        _check_upstream_tenant(entry.upstream_tenant, entry.backend, (*at, "by_tenant", tenant), findings)
 
 
 def _check_backend(agent: Agent, backend: Backend, at: KeyPath, findings: Findings, *, insecure: bool) -> None:
@@ -160,18 +173,12 @@ def _check_url(
     return True
 
 
-def _check_tls(config: Config, findings: Findings) -> None:
-    """Check the certificates, authorities and server names of `tls`."""
-    for part, at in _defaults_and_agents(config):
-        if part.tls is not None:
-            _check_tls_settings(part.tls, (*at, "tls"), findings)
-    for name, agent in config.agents.items():
-        urls = [backend.url for backend, _ in backends(agent, ())]
-        urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
-        if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):
-            remedy = "write its URL with https or grpcs, or remove `tls`"
-            fact = "the agent is not reached over TLS: `tls` has no effect"
-            findings.warning(("agents", name, "tls"), fact, remedy)
+def _check_tls_is_used(agent: Agent, at: KeyPath, findings: Findings) -> None:
+    urls = [backend.url for backend, _ in backends(agent, ())]
+    urls += [] if agent.card is None or agent.card.url is None else [agent.card.url]
+    if agent.tls is not None and urls and not any(url.lower().startswith(("https:", "grpcs:")) for url in urls):
+        fact = "the agent is not reached over TLS: `tls` has no effect"
+        findings.warning((*at, "tls"), fact, "write its URL with https or grpcs, or remove `tls`")
 
 
 def _check_tls_settings(tls: AgentTls, at: KeyPath, findings: Findings) -> None:
@@ -234,15 +241,10 @@ def _check_verification_keys(agent: Agent, card: Card, at: KeyPath, findings: Fi
 
 
 def _check_key_file(file: str, at: KeyPath, findings: Findings) -> None:
-    folder = findings.marks.folder(at)
-    path = folder / file
     try:
-        if not path.is_file():
-            remedy = f"create it, or correct the path, which is relative to {folder}; a URL begins with https://"
-            findings.error(at, f"{printable(file)!r} is no file", remedy)
+        data = _read_file(file, at, findings, "; a URL begins with https://")
+        if data is None:
             return
-        with path.open("rb") as stream:
-            data = stream.read(LARGEST_CARD + 1)
         keys = msgspec.json.decode(data, type=_KeyFile).keys if len(data) <= LARGEST_CARD else []
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         reason = getattr(error, "strerror", None) or "it is no key set"
@@ -261,32 +263,26 @@ class _KeyFile(msgspec.Struct):
     keys: list[dict[str, Any]]
 
 
-def _check_signing_keys(config: Config, findings: Findings) -> None:
-    """Check the keys that cards are signed by."""
-    known: dict[str, tuple[str, KeyPath]] = {}
-    for part, above in _defaults_and_agents(config):
-        at = (*above, "card", "sign")
-        sign = None if part.card is None else part.card.sign
-        if sign is None:
-            continue
-        if (sign.key is None) != (sign.kid is None):
-            there, missing = ("key", "kid") if sign.kid is None else ("kid", "key")
-            remedy = f"add `{missing}`, or write `sign: true` for a key that the gateway makes"
-            findings.error_at_key((*at, there), f"it is of no use without `{missing}`", remedy)
-        elif sign.key is not None and sign.kid is not None:
-            pem = sign.key.get_secret_value()
-            try:
-                signing_key(pem)
-            except ValueError as error:
-                remedy = "make one: openssl ecparam -name prime256v1 -genkey -noout, and name its file: ${file:PATH}"
-                findings.error((*at, "key"), f"the key cannot be used: {error}", remedy)
-            first, where = known.setdefault(sign.kid, (pem, (*at, "kid")))
-            if first != pem:
-                fact = f"{printable(sign.kid)!r} is the name of another key, {findings.line(where)}"
-                findings.error((*at, "kid"), fact, "give one of the two another name")
-            if not 0 < len(sign.kid) <= _LONGEST_KID:
-                remedy = f"write 1 to {_LONGEST_KID} characters, such as cards-2026"
-                findings.error((*at, "kid"), "it can be no name of a key", remedy)
+def _check_signing_key(sign: CardSign, at: KeyPath, known: dict[str, tuple[str, KeyPath]], findings: Findings) -> None:
+    """Check a key that cards are signed by, beside those that are known by their names."""
+    if (sign.key is None) != (sign.kid is None):
+        there, missing = ("key", "kid") if sign.kid is None else ("kid", "key")
+        remedy = f"add `{missing}`, or write `sign: true` for a key that the gateway makes"
+        findings.error_at_key((*at, there), f"it is of no use without `{missing}`", remedy)
+    elif sign.key is not None and sign.kid is not None:
+        pem = sign.key.get_secret_value()
+        try:
+            signing_key(pem)
+        except ValueError as error:
+            remedy = "make one: openssl ecparam -name prime256v1 -genkey -noout, and name its file: ${file:PATH}"
+            findings.error((*at, "key"), f"the key cannot be used: {error}", remedy)
+        first, where = known.setdefault(sign.kid, (pem, (*at, "kid")))
+        if first != pem:
+            fact = f"{printable(sign.kid)!r} is the name of another key, {findings.line(where)}"
+            findings.error((*at, "kid"), fact, "give one of the two another name")
+        if not 0 < len(sign.kid) <= _LONGEST_KID:
+            remedy = f"write 1 to {_LONGEST_KID} characters, such as cards-2026"
+            findings.error((*at, "kid"), "it can be no name of a key", remedy)
 
 
 def _check_card_member(key: str, value: object, at: KeyPath, findings: Findings) -> None:
@@ -337,16 +333,26 @@ def _check_expose(config: Config, agent: Agent, at: KeyPath, findings: Findings)
         before.add(binding)
 
 
-def _check_card_file(file: str, at: KeyPath, findings: Findings) -> None:
+def _read_file(file: str, at: KeyPath, findings: Findings, hint: str = "") -> bytes | None:
+    """Return the contents of a file, one byte beyond `LARGEST_CARD` at most; None, and an error, if it is no file.
+
+    Args:
+        hint: The end of the remedy.
+    """
     folder = findings.marks.folder(at)
-    path = folder / file
+    if not (folder / file).is_file():
+        remedy = f"create it, or correct the path, which is relative to {folder}{hint}"
+        findings.error(at, f"{printable(file)!r} is no file", remedy)
+        return None
+    with (folder / file).open("rb") as stream:
+        return stream.read(LARGEST_CARD + 1)
+
+
+def _check_card_file(file: str, at: KeyPath, findings: Findings) -> None:
     try:
-        if not path.is_file():
-            remedy = f"create it, or correct the path, which is relative to {folder}"
-            findings.error(at, f"{printable(file)!r} is no file", remedy)
+        data = _read_file(file, at, findings)
+        if data is None:
             return
-        with path.open("rb") as stream:
-            data = stream.read(LARGEST_CARD + 1)
         if len(data) > LARGEST_CARD:
             findings.error(at, f"the card is larger than {LARGEST_CARD // 1024} KiB", "make it smaller")
             return
@@ -366,19 +372,6 @@ def _check_card_file(file: str, at: KeyPath, findings: Findings) -> None:
 _PATH_OF_CHECK = re.compile(r'/[!"$-~]*')
 _OF_REQUESTS = ("every", "timeout", "fail_after", "pass_after")
 """Settings of requests that are only sent with a `path`."""
-
-
-def _check_replication(config: Config, findings: Findings) -> None:
-    _check_health(config.defaults.health, [config.defaults.health], ("defaults", "health"), findings)
-    _check_affinity(config.defaults.affinity, ("defaults", "affinity"), findings)
-    for name, agent in config.agents.items():
-        at: KeyPath = ("agents", name)
-        for replicas, here in groups(agent, at):
-            _check_replicas(replicas, here, findings)
-        _check_health(agent.health, [config.defaults.health, agent.health], (*at, "health"), findings)
-        _check_settings_of_commands(agent, at, findings)
-        _check_affinity(agent.affinity, (*at, "affinity"), findings)
-        _check_affinity_is_shared(config, agent, at, findings)
 
 
 def _check_replicas(replicas: tuple[Backend, ...], at: KeyPath, findings: Findings) -> None:
@@ -455,7 +448,7 @@ def _check_affinity_is_shared(config: Config, agent: Agent, at: KeyPath, finding
         findings.warning(several[0], fact, "write `isolation: tenant` at the agent, or `affinity: none`")
 
 
-def _check_health(written: Health, holding: list[Health], at: KeyPath, findings: Findings) -> None:
+def _check_health(written: Health, holding: tuple[Health, ...], at: KeyPath, findings: Findings) -> None:
     if written.path is not None and _PATH_OF_CHECK.fullmatch(written.path) is None:
         fact = f"{printable(written.path)!r} is no path"
         findings.error((*at, "path"), fact, "start it with /, and write no spaces and no fragment")
@@ -612,21 +605,33 @@ _IDENTITY = frozenset(
 _TAKEN = (b"a2a-", b"proxy-", b"sec-", b"x-forwarded-", b"access-control-", b"grpc-")
 
 
-def _check_headers(config: Config, findings: Findings) -> None:
-    _check_identity_headers(config, findings)
-    for name, agent in config.agents.items():
-        at: KeyPath = ("agents", name)
-        over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
-        for auth, here in upstream_auths(agent, at):
-            _check_upstream_auth(auth, here, findings)
-            _check_no_identity_header(auth, _header_names(effective.identity_headers(config, agent)), here, findings)
-            if over_grpc:
-                _check_metadata(auth, here, findings)
-            if agent.forward_caller and _sets_credential(auth):
-                fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
-                findings.error((*at, "forward_caller"), fact, "keep one of the two")
-        _check_token_endpoints(config, agent, at, findings)
-        _check_forward_headers(config, agent, (*at, "forward_headers"), findings)
+def _check_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
+    over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, at))
+    named = _header_names(effective.identity_headers(config, agent))
+    identity = {_normalized(name) for name in named.values()}
+    for key, header in named.items() if over_grpc else ():
+        if HEADER_NAME.fullmatch(header) is not None and METADATA_NAME.fullmatch(header) is None:
+            here = at if key in agent.identity_headers.model_fields_set else ("defaults",)
+            findings.error((*here, "identity_headers", key), f"{header!r} cannot be metadata of gRPC", _METADATA_REMEDY)
+    for auth, here in upstream_auths(agent, at):
+        _check_upstream_auth(auth, here, findings)
+        for name in auth.header:
+            # Customary names of identity headers are refused already.
+            if _normalized(name) in identity - _IDENTITY:
+                fact = f"`identity_headers` names the caller in {name!r}"
+                findings.error_at_key((*here, "header", name), fact, "use another header for the credential")
+        if over_grpc:
+            _check_metadata(auth, here, findings)
+        if agent.forward_caller and _sets_credential(auth):
+            fact = "`forward_caller` and `upstream_auth` both set the credential that the agent gets"
+            findings.error((*at, "forward_caller"), fact, "keep one of the two")
+    _check_token_endpoints(config, agent, at, findings)
+    credentials = {_normalized(name) for auth, _ in upstream_auths(agent, at) for name in auth.header}
+    for number, name in enumerate(agent.forward_headers):
+        refused = _forward_refusal(name, identity, credentials, over_grpc=over_grpc)
+        if refused is not None:
+            fact, remedy = refused
+            findings.error((*at, "forward_headers", number), fact, remedy)
 
 
 def _check_upstream_auth(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
@@ -683,15 +688,6 @@ def _check_token_endpoint(endpoint: TokenEndpoint, at: KeyPath, findings: Findin
         findings.check_authorities((*at, "tls", "ca"), endpoint.tls.ca)
 
 
-def _check_no_identity_header(auth: UpstreamAuth, told: dict[str, str], at: KeyPath, findings: Findings) -> None:
-    """Check that the header of a credential is not an identity header."""
-    identity = {_normalized(name) for name in told.values()} - _IDENTITY
-    for name in auth.header:
-        if _normalized(name) in identity:
-            fact = f"`identity_headers` names the caller in {name!r}"
-            findings.error_at_key((*at, "header", name), fact, "use another header for the credential")
-
-
 def _check_metadata(auth: UpstreamAuth, at: KeyPath, findings: Findings) -> None:
     """Check that gRPC, which calls headers metadata, can carry a credential."""
     for name, value in auth.header.items():
@@ -711,32 +707,30 @@ def _sets_credential(auth: UpstreamAuth) -> bool:
     return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
 
 
-def _check_forward_headers(config: Config, agent: Agent, at: KeyPath, findings: Findings) -> None:
-    credentials = {_normalized(name) for auth, _ in upstream_auths(agent, at[:-1]) for name in auth.header}
-    identity = {_normalized(name) for name in _header_names(effective.identity_headers(config, agent)).values()}
-    over_grpc = any(is_grpc(backend.url) for backend, _ in backends(agent, ()))
-    for number, name in enumerate(agent.forward_headers):
-        here: KeyPath = (*at, number)
-        if HEADER_NAME.fullmatch(name) is None or "_" in name or "*" in name:
-            # HTTP permits a * in a name, but here it is meant as a pattern.
-            remedy = "write a whole header name such as X-Region, without an underscore"
-            findings.error(here, f"{printable(name)!r} is no header name that can be forwarded", remedy)
-        elif name.lower() in ("authorization", "x-api-key"):
-            remedy = "remove it; `forward_caller: true` hands the caller's credential on"
-            findings.error(here, f"{name!r} carries the caller's credential", remedy)
-        elif _is_reserved(name):
-            fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
-            findings.error(here, fact, "remove it: an agent could be misled by it")
-        elif _normalized(name) in identity:
-            fact = f"`identity_headers` names the caller in {name!r}: a client could say that it is another"
-            findings.error(here, fact, "remove it")
-        elif name.lower() == "content-type":
-            findings.error(here, f"the gateway sets {name!r} itself", "remove it")
-        elif over_grpc and METADATA_NAME.fullmatch(name) is None:
-            findings.error(here, f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY)
-        elif _normalized(name) in credentials:
-            fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
-            findings.error(here, fact, "remove it, or use another header for the credential")
+def _forward_refusal(
+    name: str, identity: set[bytes], credentials: set[bytes], *, over_grpc: bool
+) -> tuple[str, str] | None:
+    """Return the fact and the remedy for a header that must not be forwarded; None if it may be."""
+    if HEADER_NAME.fullmatch(name) is None or "_" in name or "*" in name:
+        # HTTP permits a * in a name, but here it is meant as a pattern.
+        remedy = "write a whole header name such as X-Region, without an underscore"
+        return f"{printable(name)!r} is no header name that can be forwarded", remedy
+    if name.lower() in ("authorization", "x-api-key"):
+        remedy = "remove it; `forward_caller: true` hands the caller's credential on"
+        return f"{name!r} carries the caller's credential", remedy
+    if _is_reserved(name):
+        fact = f"{name!r} belongs to the connection, the gateway or the caller's identity"
+        return fact, "remove it: an agent could be misled by it"
+    if _normalized(name) in identity:
+        return f"`identity_headers` names the caller in {name!r}: a client could say that it is another", "remove it"
+    if name.lower() == "content-type":
+        return f"the gateway sets {name!r} itself", "remove it"
+    if over_grpc and METADATA_NAME.fullmatch(name) is None:
+        return f"{name!r} cannot be metadata of gRPC", _METADATA_REMEDY
+    if _normalized(name) in credentials:
+        fact = f"`upstream_auth` sets {name!r}: a client could add a credential to the gateway's own"
+        return fact, "remove it, or use another header for the credential"
+    return None
 
 
 _CERTIFICATES = ("client-cert", "ssl-client-", "x-client-cert", "x-ssl-client-", "x-amzn-mtls-")
@@ -760,24 +754,6 @@ def _is_reserved(name: str) -> bool:
 # ---- identity ------------------------------------------------------------------------------------------------------
 
 
-def _check_identity_headers(config: Config, findings: Findings) -> None:
-    """Check that identity headers have no other meaning."""
-    at: KeyPath = ("defaults", "identity_headers")
-    _check_header_names(config.defaults.identity_headers, at, findings)
-    _check_header_names_differ(effective.identity_headers(config), config.defaults.identity_headers, at, findings)
-    for name, agent in config.agents.items():
-        own: KeyPath = ("agents", name, "identity_headers")
-        _check_header_names(agent.identity_headers, own, findings)
-        if agent.identity_headers.model_fields_set:
-            _check_header_names_differ(effective.identity_headers(config, agent), agent.identity_headers, own, findings)
-        if not any(is_grpc(backend.url) for backend, _ in backends(agent, ())):
-            continue
-        for key, header in _header_names(effective.identity_headers(config, agent)).items():
-            if HEADER_NAME.fullmatch(header) is not None and METADATA_NAME.fullmatch(header) is None:
-                here = own if key in agent.identity_headers.model_fields_set else at
-                findings.error((*here, key), f"{header!r} cannot be metadata of gRPC", _METADATA_REMEDY)
-
-
 def _check_header_names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
     for told, claim in headers.claims.items():
         if not claim:
@@ -789,23 +765,18 @@ def _check_header_names(headers: IdentityHeaders, at: KeyPath, findings: Finding
         if HEADER_NAME.fullmatch(name) is None or "_" in name:
             remedy = "write a header name such as X-Tenant, without an underscore; null for none"
             findings.error((*at, key), f"{printable(name)!r} is no header name", remedy)
-        elif _has_meaning(name):
+        elif _normalized(name) not in _IDENTITY and (
+            _normalized(name) in TO_AGENT | NEVER_FORWARDED or _normalized(name).startswith(_TAKEN)
+        ):
             fact = f"{name!r} has a meaning of its own to agents, or on the way to them"
             findings.error((*at, key), fact, "use a header of its own, such as X-Tenant")
-
-
-def _has_meaning(name: str) -> bool:
-    spelling = _normalized(name)
-    if spelling in _IDENTITY:
-        return False
-    return spelling in TO_AGENT | NEVER_FORWARDED or spelling.startswith(_TAKEN)
 
 
 def _check_header_names_differ(
     headers: IdentityHeaders, written: IdentityHeaders, at: KeyPath, findings: Findings
 ) -> None:
     seen: dict[bytes, str] = {}
-    for key, name in _header_names(headers).items():
+    for key, name in _header_names(headers).items() if written.model_fields_set else ():
         first = seen.setdefault(_normalized(name), key)
         if first != key:
             here, other = (key, first) if key in written.model_fields_set else (first, key)

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from gateway.a2a.paths import fits_path
 from gateway.config import effective
+from gateway.config.agent import agent_entries
 from gateway.config.checks.findings import Findings, listed
-from gateway.config.client import Client, Mtls
 from gateway.config.limit import Limits
-from gateway.config.model import ApiKey, Auth, Config, Issuer, Tenant
+from gateway.config.model import ApiKey, Auth, Client, Config, Issuer, Mtls, Tenant
 from gateway.config.problem import KeyPath
 from gateway.config.routes import EVERYONE, Share, is_shared, lets_in, places, reach
 from gateway.config.values import SCOPE
@@ -492,11 +492,9 @@ def _written_limits(config: Config) -> Iterator[tuple[Limits, list[Limits], KeyP
     for name, tenant in config.tenants.items():
         yield tenant.limits, [tenant.limits], ("tenants", name, "limits")
     default = config.defaults.limits
-    of_backends = {name: [one.limits for one in agent.by_tenant.values()] for name, agent in config.agents.items()}
-    of_agents = [limits for name, agent in config.agents.items() for limits in (agent.limits, *of_backends[name])]
-    yield default, [default, *of_agents], ("defaults", "limits")
+    written = {name: list(agent_entries(agent, ("agents", name))) for name, agent in config.agents.items()}
+    yield default, [default, *(one.limits for of in written.values() for one, _ in of)], ("defaults", "limits")
     for name, agent in config.agents.items():
-        yield agent.limits, [default, agent.limits, *of_backends[name]], ("agents", name, "limits")
-        for tenant_name, entry in agent.by_tenant.items():
-            at: KeyPath = ("agents", name, "by_tenant", tenant_name, "limits")
-            yield entry.limits, [default, agent.limits, entry.limits], at
+        for entry, at in written[name]:
+            below = [one.limits for one, _ in written[name]] if entry is agent else [agent.limits, entry.limits]
+            yield entry.limits, [default, *below], (*at, "limits")

@@ -13,9 +13,8 @@ from gateway.config import effective
 from gateway.config.agent import backends, is_stdio
 from gateway.config.checks.findings import Findings
 from gateway.config.limit import Cors
-from gateway.config.model import AdminTls, Config, Gateway
+from gateway.config.model import AdminTls, Config, Gateway, Push
 from gateway.config.problem import KeyPath, Problem
-from gateway.config.push import Push
 from gateway.config.values import HEADER_NAME, METADATA_NAME
 from gateway.config.yaml import Marks
 from gateway.network.address import Listen, ip_of, is_exposed, is_loopback, read_authority, read_listen, read_url
