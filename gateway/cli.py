@@ -9,9 +9,8 @@ import shlex
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -33,7 +32,6 @@ from gateway.commands.output import (
     COLOR,
     CommandFailed,
     PlainOption,
-    PlainOutput,
     choose_color,
     open_closed,
     read_input,
@@ -88,28 +86,6 @@ app.add_typer(state_commands)
 StateOption = Annotated[
     str | None, typer.Option("--state", help="URL of the ledger, instead of `gateway.state`.", metavar="URL")
 ]
-
-
-class Output(StrEnum):
-    """The output format of `check`."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-
-
-class Framing(StrEnum):
-    """The framing of `stdio` (`gateway.a2a.framing.lsp`)."""
-
-    LSP = "lsp"
-    NDJSON = "ndjson"
-
-
-class KeyUse(StrEnum):
-    """The things that a key of `state rotate-key` signs."""
-
-    NOTIFICATIONS = "notifications"
-    CARDS = "cards"
 
 
 @app.callback(
@@ -185,7 +161,7 @@ def check(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Name the matches that no test of the file takes.")
     ] = False,
-    output: Annotated[Output, typer.Option(help="Output format.")] = Output.TEXT,
+    output: Annotated[Literal["text", "json", "github"], typer.Option(help="Output format.")] = "text",
     flags: Mapping[str, str | None],
 ) -> None:
     """Report every mistake in the configuration."""
@@ -199,15 +175,15 @@ def check(
 
     # The report has what the online check would log.
     logging.disable()
-    path = find_file(file or config, needed=output is Output.TEXT)
+    path = find_file(file or config, needed=output == "text")
     text = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == STANDARD_INPUT else None
     examined = examine(path, with_flags(os.environ, flags), text=text, literals=strict)
     answers = asyncio.run(check_online(examined)) if online and examined.config is not None else ()
     report = CheckReport(examined, answers if online else None, strict, workers, coverage)
-    if output is Output.JSON:
+    if output == "json":
         show_json(report.as_json())
     else:
-        show(report.as_github() if output is Output.GITHUB else report.as_text())
+        show(report.as_github() if output == "github" else report.as_text())
     raise typer.Exit(report.code)
 
 
@@ -246,7 +222,7 @@ def route(
         list[str] | None, typer.Option(help="A claim of the caller's token.", metavar="NAME=VALUE")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Explain every match of every agent.")] = False,
-    output: PlainOption = PlainOutput.TEXT,
+    output: PlainOption = "text",
 ) -> None:
     """Say which agent a request would reach, and why."""
     from msgspec.structs import replace
@@ -271,8 +247,8 @@ def route(
         claims = read_claims(claim or [])
         if token is not None and (caller or key or certificate or claims):
             raise CommandFailed("the token determines the caller: give no tenant, key, certificate or claims", code=2)
-        examined = examine(find_file(config, needed=output is PlainOutput.TEXT), os.environ)
-        if examined.config is None and output is PlainOutput.JSON:
+        examined = examine(find_file(config, needed=output == "text"), os.environ)
+        if examined.config is None and output == "json":
             show_json({"ok": False, "problems": as_json(examined.errors)})
             raise typer.Exit(1)
         if examined.config is None:
@@ -330,7 +306,7 @@ def send_command(
         bool | None,
         typer.Option("--stream/--no-stream", help="Stream the answer or not, instead of what the card says."),
     ] = None,
-    output: PlainOption = PlainOutput.TEXT,
+    output: PlainOption = "text",
     raw: Annotated[bool, typer.Option("--json", help="As --output json: one event a line.")] = False,
 ) -> None:
     """Send a message to an agent and print its answer; on a terminal, answer what the agent asks."""
@@ -338,7 +314,7 @@ def send_command(
 
     from gateway.commands.send import Message, send
 
-    in_json = raw or output is PlainOutput.JSON
+    in_json = raw or output == "json"
     outgoing = Message(url, text, key, token, tenant, task, context, in_json, tuple(file or ()), data, stream)
     sent = send(outgoing, write)
     while sent.asks and not in_json and sys.stdin.isatty() and sys.stdout.isatty():
@@ -366,7 +342,7 @@ def stdio_command(
     key: Annotated[str | None, typer.Option(help="API key.", envvar="A2A_KEY")] = None,
     token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="A2A_TOKEN")] = None,
     tenant: Annotated[str | None, typer.Option(help="The tenant field, instead of what the card says.")] = None,
-    framing: Annotated[Framing, typer.Option(help="How frames are written; either is read.")] = Framing.LSP,
+    framing: Annotated[Literal["lsp", "ndjson"], typer.Option(help="How frames are written; either is read.")] = "lsp",
 ) -> None:
     """Be an agent on stdio for the program that starts this: its calls go to an agent behind HTTP or gRPC."""
     from gateway.a2a.framing import lsp
@@ -421,7 +397,7 @@ def key_new(
 def diff(
     old: Annotated[Path, typer.Argument(help="The configuration that runs.")],
     new: Annotated[Path, typer.Argument(help="The configuration that replaces it.")],
-    output: PlainOption = PlainOutput.TEXT,
+    output: PlainOption = "text",
 ) -> None:
     """Compare two configurations: changed keys, changed access, and settings that need a restart."""
     from gateway.commands.diff import compare
@@ -463,7 +439,7 @@ def health(
 
 
 @state_commands.command("stats", cls=command("state stats"))
-def state_stats(config: ConfigOption = None, state: StateOption = None, output: PlainOption = PlainOutput.TEXT) -> None:
+def state_stats(config: ConfigOption = None, state: StateOption = None, output: PlainOption = "text") -> None:
     """Count tasks, contexts and notes by tenant."""
     import asyncio
 
@@ -487,7 +463,7 @@ def state_erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     config: ConfigOption = None,
     state: StateOption = None,
-    output: PlainOption = PlainOutput.TEXT,
+    output: PlainOption = "text",
 ) -> None:
     """Erase everything of a tenant from the ledger: its tasks are not found any more."""
     import asyncio
@@ -498,7 +474,7 @@ def state_erase(
         if not tenant:
             # Entries without a tenant are the gateway's own, such as its secret.
             raise CommandFailed("--tenant is empty: name the tenant to erase", code=2)
-        if output is PlainOutput.JSON and not yes:
+        if output == "json" and not yes:
             raise CommandFailed("--output json asks no questions: add --yes", code=2)
         place = _state_place(config, state)
         held = next((one for one in asyncio.run(figures(place)) if one.tenant == tenant), None)
@@ -512,11 +488,13 @@ def state_erase(
 @state_commands.command("rotate-key", cls=command("state rotate-key", "state rotate-key --use cards --now"))
 def state_rotate_key(
     *,
-    use: Annotated[KeyUse, typer.Option("--use", help="The things that the key signs.")] = KeyUse.NOTIFICATIONS,
+    use: Annotated[
+        Literal["notifications", "cards"], typer.Option("--use", help="The things that the key signs.")
+    ] = "notifications",
     now: Annotated[bool, typer.Option("--now", help="Revoke the previous keys at once.")] = False,
     config: ConfigOption = None,
     state: StateOption = None,
-    output: PlainOption = PlainOutput.TEXT,
+    output: PlainOption = "text",
 ) -> None:
     """Rotate the key that signs notifications or cards; running gateways use it by themselves."""
     import asyncio
@@ -525,7 +503,7 @@ def state_rotate_key(
     from gateway.tasks.key_ring import CARDS, NOTIFICATIONS
 
     with reporting(output) as report:
-        purpose = CARDS if use is KeyUse.CARDS else NOTIFICATIONS
+        purpose = CARDS if use == "cards" else NOTIFICATIONS
         done = asyncio.run(rotate_key(_state_place(config, state), purpose, datetime.now(UTC).timestamp(), drops=now))
         soon = "in a minute; the previous key stays valid for a while"
         text = f"{done.kid} signs {purpose.signs} {'now; the previous keys are revoked' if now else soon}."
@@ -538,7 +516,7 @@ def state_migrate(
     target: Annotated[str, typer.Argument(metavar="TO", help="Target, written the same way.")],
     *,
     force: Annotated[bool, typer.Option("--force", help="Copy to a target that has a secret of its own.")] = False,
-    output: PlainOption = PlainOutput.TEXT,
+    output: PlainOption = "text",
 ) -> None:
     """Copy a ledger to another store while no gateway runs; existing entries stay."""
     import asyncio

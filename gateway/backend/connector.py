@@ -214,35 +214,30 @@ class NetworkConnector:
         )
 
 
+@dataclass
 class StdioConnector:
     """Makes the connection to an agent that is a command, through the pipes of its processes.
 
-    Args:
+    Attributes:
         key: The key of the backend.
         folder: The folder of the configuration file with the command.
         stub: The card that the operator has written, or None.
     """
 
-    def __init__(
-        self,
-        key: str,
-        written: Backend,
-        folder: Path,
-        resources: Resources,
-        *,
-        timeouts: Timeouts,
-        treatment: Treatment,
-        stub: Tree | None,
-    ) -> None:
-        self._key = key
-        self._written = written
-        self._timeouts = timeouts
-        self._treatment = treatment
-        run = program(written, folder, os.environ)
-        stdio = Stdio() if written.stdio is None else written.stdio
-        spec = _spec(stdio, run.words, str(run.folder), run.environment)
-        fields = header_lines(pair for pair in treatment.credentials if can_be_header(*pair))
-        query = CardQuery(written.a2a_version, fields)
+    key: str
+    written: Backend
+    folder: Path
+    resources: Resources
+    timeouts: Timeouts
+    treatment: Treatment
+    stub: Tree | None
+
+    def __post_init__(self) -> None:
+        key, resources = self.key, self.resources
+        run = program(self.written, self.folder, os.environ)
+        spec = _spec(self.written.stdio or Stdio(), run.words, str(run.folder), run.environment)
+        fields = header_lines(pair for pair in self.treatment.credentials if can_be_header(*pair))
+        query = CardQuery(self.written.a2a_version, fields)
         self._was_here = resources.before(("stdio", key)) is not None
         agent = self._agent = resources.acquire(
             ("stdio", key),
@@ -257,12 +252,12 @@ class StdioConnector:
 
         # A rejected configuration leaves the query unchanged.
         resources.on_entry(enter)
-        self._cards = StdioCards(agent, run.card if stub is None else stub, query, start=spec.start)
+        self._cards = StdioCards(agent, run.card if self.stub is None else self.stub, query, start=spec.start)
 
     @property
     def card_key(self) -> object:
         """Return the specification of `card_asker`."""
-        return self._agent, self._cards.stub, self._written.a2a_version
+        return self._agent, self._cards.stub, self.written.a2a_version
 
     def card_asker(self) -> StdioCards:
         """Return the reader of the card."""
@@ -282,13 +277,13 @@ class StdioConnector:
     def upstream(self, cards: CardSource) -> StdioUpstream:
         """Return the upstream."""
         return StdioUpstream(
-            backend=self._key,
-            url=self._written.url,
+            backend=self.key,
+            url=self.written.url,
             agent=self._agent,
             cards=cards,
-            timeouts=self._timeouts,
-            treatment=self._treatment,
-            version=self._written.a2a_version,
+            timeouts=self.timeouts,
+            treatment=self.treatment,
+            version=self.written.a2a_version,
         )
 
 

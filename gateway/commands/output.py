@@ -5,9 +5,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Literal, TextIO
 
 import typer
 
@@ -29,23 +28,17 @@ class CommandFailed(Exception):  # noqa: N818 - what happened
         self.code = code
 
 
-class PlainOutput(StrEnum):
-    """The output format of `route`, `state` and `diff`."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-PlainOption = Annotated[PlainOutput, typer.Option("--output", help="Output format.")]
+PlainOption = Annotated[Literal["text", "json"], typer.Option("--output", help="Output format.")]
+"""The output format of `route`, `state`, `diff` and `send`."""
 
 
 @contextmanager
-def reporting(output: PlainOutput) -> Iterator[Callable[[object, str], None]]:
+def reporting(output: str) -> Iterator[Callable[[object, str], None]]:
     """Yield a function that prints a result: its first argument for programs, its second for people.
 
     With JSON output a failure is JSON, too, and standard error stays empty.
     """
-    as_json = output is PlainOutput.JSON
+    as_json = output == "json"
     # Without a handler, Python writes log lines to standard error.
     deaf, log = logging.NullHandler(), logging.getLogger("gateway")
     if as_json:

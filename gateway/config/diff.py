@@ -52,8 +52,7 @@ class Change:
     def __str__(self) -> str:
         sign = {Sort.ADDED: "+", Sort.REMOVED: "-", Sort.CHANGED: "~"}[self.sort]
         told = " → ".join(each for each in (self.old, self.new) if each or self.sort is Sort.CHANGED)
-        told = f": {told}" if self.old or self.new else ""
-        return f"{sign} {spell(self.path)}{told}"
+        return f"{sign} {spell(self.path)}" + (f": {told}" if self.old or self.new else "")
 
     def as_json(self) -> dict[str, str]:
         """For programs."""
@@ -106,8 +105,7 @@ def _between_replicas(old: tuple[Backend, ...], new: tuple[Backend, ...], path: 
         else:
             yield from _between(old[was], one, at)
     for name, number in before.items():
-        at = (*path, number)
-        yield Change(Sort.REMOVED, at, old=_short(_text(name, at)))
+        yield Change(Sort.REMOVED, (*path, number), old=_short(_text(name, path)))
 
 
 def _between_lists(old: tuple[Part, ...], new: tuple[Part, ...], path: KeyPath) -> Iterator[Change]:

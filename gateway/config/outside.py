@@ -127,13 +127,11 @@ def _described(setting: Setting, config: Config, marks: Marks, shown: Mapping[st
         written = written and step in part.model_fields_set
         part, value = getattr(part, str(step)), value[step]
     place = marks.place(setting.path)
-    source = "default" if not written else "flag" if place.file in _FLAGS else "environment"
-    if written and place.file not in _FLAGS | _VARIABLES:
-        source = "file"
+    source = "flag" if place.file in _FLAGS else "environment" if is_variable(place) else "file"
     return {
         "key": spell(setting.path),
         "value": value,
-        "source": source,
+        "source": source if written else "default",
         "place": str(place) if written else None,
         "flag": setting.flag,
         "variable": setting.variable,

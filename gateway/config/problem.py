@@ -66,7 +66,8 @@ class Problem:
         text = f"{name}{self.fact}" + (f" → {self.remedy}" if self.remedy else "")
         if not self.place.line:
             return f"::{self.severity}::{_data(f'{self.place}  {text}')}"
-        where = f"file={_property(self.place.file)},line={self.place.line},col={self.place.column}"
+        file = _data(self.place.file).replace(":", "%3A").replace(",", "%2C")
+        where = f"file={file},line={self.place.line},col={self.place.column}"
         return f"::{self.severity} {where}::{_data(text)}"
 
 
@@ -145,7 +146,3 @@ def _window(line: str, column: int) -> tuple[str, int]:
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

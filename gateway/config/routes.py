@@ -243,34 +243,25 @@ def advice(config: Config, path: str) -> str:
     )
 
 
-def caller(
-    config: Config,
-    *,
-    tenant: str | None = None,
-    key: str | None = None,
-    certificate: str | None = None,
-    claims: Mapping[str, object] | None = None,
-) -> Principal | None:
-    """Return the caller that a test describes; None for a stranger whom the configuration does not admit.
+def caller(config: Config, inquiry: Inquiry) -> Principal | None:
+    """Return the caller of an inquiry; None for a stranger whom the configuration does not admit.
 
-    Args:
-        tenant: The caller's tenant, proven by a token with these claims.
-        key: The name of an API key of the file; it goes before `tenant`.
-        certificate: The name on a certificate: a URI, a DNS name or `CN=…`; it goes before `tenant`, too.
+    A certificate goes before an API key, and a key before a tenant.
 
     Raises:
         KeyError: the file has no such key.
         UnknownClient: No client has a certificate with this name.
     """
-    if certificate is not None:
-        return caller_with_certificate(config, certificate)
+    key, tenant = inquiry.key, inquiry.as_
+    if inquiry.certificate is not None:
+        return caller_with_certificate(config, inquiry.certificate)
     if key is not None:
         known = {} if config.auth is None else config.auth.api_keys
         shown = known[key]
         narrowed = None if shown.agents is None else frozenset(shown.agents)
         return Principal(shown.tenant, key, "api_key", key=key, narrowed=narrowed)
     if tenant is not None and tenant != ANONYMOUS_TENANT:
-        return Principal(tenant, method="jwt", claims=dict(claims or {}))
+        return Principal(tenant, method="jwt", claims=dict(inquiry.claim))
     if config.auth is None or config.gateway.anonymous:
         return Principal(ANONYMOUS_TENANT)
     return None
@@ -308,7 +299,9 @@ def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem
             wanted = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
             expected = test.expect.reason or wanted
             fact = f"the test {printable(test.name)!r} fails: expected {expected}, got {_describe(verdict)}"
-            remedy = advice(config, request.path) or _explain_candidates(verdict)
+            told = "; ".join(f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4])
+            none = "no agent is found at this path; `a2a-gateway route --explain` shows all"
+            remedy = advice(config, request.path) or told or none
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
 
 
@@ -324,10 +317,15 @@ def untested_matches(config: Config, table: Table) -> dict[str, list[str]]:
 
 
 def _run_test(config: Config, table: Table, test: RouteTest) -> RouteAnswer:
-    who = caller(config, tenant=test.tenant, key=test.key, certificate=test.certificate, claims=test.claim)
-    request = test.request
-    question = Question(request.path, request.method, request.host or "", request.tenant, who)
-    return ask(table, question, prefix=public_prefix(config))
+    asked = test.request
+    inquiry = Inquiry(
+        asked.path, asked.method, asked.tenant, test.tenant, test.key, test.certificate, asked.host, test.claim
+    )
+    return ask(table, _question(inquiry, caller(config, inquiry)), prefix=public_prefix(config))
+
+
+def _question(inquiry: Inquiry, who: Principal | None) -> Question:
+    return Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
 
 
 def _is_expected(test: RouteTest, verdict: Verdict) -> bool:
@@ -347,11 +345,6 @@ def _describe(verdict: Verdict) -> str:
     return f"{verdict.route.agent} at {verdict.route.url}" if verdict.route is not None else str(verdict.reason)
 
 
-def _explain_candidates(verdict: Verdict) -> str:
-    told = [f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4]]
-    return "; ".join(told) or "no agent is found at this path; `a2a-gateway route --explain` shows all"
-
-
 # ---- questions of operators ------------------------------------------------------------------------------------------
 
 
@@ -368,15 +361,15 @@ def explain_request(
         LookupError: there can be no such caller or no such request; the text is for the operator.
     """
     try:
-        who = caller(config, tenant=inquiry.as_, key=inquiry.key, certificate=inquiry.certificate, claims=inquiry.claim)
+        who = caller(config, inquiry)
     except UnknownClient as error:
         raise LookupError(f"no client has this certificate: {error}") from error
     except KeyError as error:
         raise LookupError(f"there is no API key {inquiry.key!r} in the configuration") from error
     _check_caller(inquiry, who)
     _check_request(inquiry)
-    question = Question(inquiry.path, inquiry.method, inquiry.host or "", inquiry.tenant, who)
-    answer = ask(table, question, prefix=public_prefix(config), everything=everything, ranking=ranking)
+    prefix = public_prefix(config)
+    answer = ask(table, _question(inquiry, who), prefix=prefix, everything=everything, ranking=ranking)
     verdict = answer.verdict
     route, rule = verdict.route, verdict.rule
     return {

@@ -93,7 +93,6 @@ class Counter:
 # ---- Tasks -----------------------------------------------------------------------------------------------------------
 
 OVER = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
-RESTING = OVER | {"TASK_STATE_INPUT_REQUIRED"}
 KEPT = 10_000
 """Tasks that are remembered; the oldest go first."""
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import BinaryIO
 
@@ -122,31 +123,25 @@ def render_json(record: logging.LogRecord) -> bytes:
     return json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def render_text(record: logging.LogRecord) -> bytes:
+def render_text(record: logging.LogRecord, *, in_colour: bool = False) -> bytes:
     """Render one line for people with the extra fields, and a traceback on lines of its own, each with a bar."""
-    return _text(record, f"{_time(record)} {record.levelname:<7}")
-
-
-def render_colour(record: logging.LogRecord) -> bytes:
-    """As `render_text`, for a terminal that knows colours."""
-    level = f"{record.levelname:<7}"
-    colour = next((colour for least, colour in _COLOURS if record.levelno >= least), None)
-    return _text(record, f"{coloured(_time(record), GREY)} {level if colour is None else coloured(level, colour)}")
+    time, level = _time(record), f"{record.levelname:<7}"
+    if in_colour:
+        colour = next((colour for least, colour in _COLOURS if record.levelno >= least), None)
+        time, level = coloured(time, GREY), level if colour is None else coloured(level, colour)
+    line = f"{record.name}: {_message(record)}"
+    line += "".join(f" {name}={value}" for name, value in _extra(record).items())
+    lines = [line, *(f"  | {line}" for line in _exception(record).splitlines())]
+    text = f"{time} {level} " + "\n".join(printable(line) for line in lines) + "\n"
+    return text.encode("utf-8", "backslashreplace")
 
 
 _COLOURS = ((logging.ERROR, RED), (logging.WARNING, YELLOW))
 _RENDER: Mapping[Form, Callable[[logging.LogRecord], bytes]] = {
     "json": render_json,
     "text": render_text,
-    "colour": render_colour,
+    "colour": partial(render_text, in_colour=True),
 }
-
-
-def _text(record: logging.LogRecord, start: str) -> bytes:
-    line = f"{record.name}: {_message(record)}"
-    line += "".join(f" {name}={value}" for name, value in _extra(record).items())
-    lines = [line, *(f"  | {line}" for line in _exception(record).splitlines())]
-    return (f"{start} " + "\n".join(printable(line) for line in lines) + "\n").encode("utf-8", "backslashreplace")
 
 
 def configure_directly(form: Form, level: str) -> None:

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -133,16 +134,16 @@ class WorkerMetrics:
             yield
 
 
+@dataclass(frozen=True, slots=True)
 class _Shown(Collector):
-    def __init__(self, metrics: _Metrics, exemplars: _Exemplars) -> None:
-        self._metrics = metrics
-        self._exemplars = exemplars
+    metrics: _Metrics
+    exemplars: _Exemplars
 
     def collect(self) -> Iterable[Metric]:
-        for (name, kind, words), series in self._metrics.items():
+        for (name, kind, words), series in self.metrics.items():
             metric = Metric(name, words, kind)
             for (sample, labels), value in series.items():
-                trace = self._exemplars.get((sample, labels))
+                trace = self.exemplars.get((sample, labels))
                 exemplar = None if trace is None else Exemplar({"trace_id": trace[0]}, trace[1])
                 metric.add_sample(sample, dict(labels), value, exemplar=exemplar)
             yield metric

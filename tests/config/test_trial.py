@@ -6,7 +6,7 @@ from gateway.config.model import Config
 from gateway.config.routes import caller, public_prefix, routing_table
 from gateway.config.yaml import Marks
 from gateway.principal import Principal
-from gateway.routing.explain import Question, ask
+from gateway.routing.explain import Inquiry, Question, ask
 from tests.config.reading import HASH, errors, examined, good
 from tests.config.test_client_trust import checked
 from tests.table import for_each
@@ -74,13 +74,17 @@ def test_the_path_of_the_public_url_is_part_of_a_request_unless_it_was_removed()
 
 
 def test_a_caller_is_known_by_a_key_a_tenant_or_not_at_all() -> None:
-    assert caller(config(), key="bot") == Principal("acme", "bot", "api_key", key="bot", narrowed=frozenset("a"))
-    assert caller(config(), tenant="acme", claims={"x": 1}) == Principal("acme", method="jwt", claims={"x": 1})
-    assert caller(config()) is None
-    assert caller(config(), tenant="anonymous") is None
-    assert caller(config("version: 1\nagents: { a: http://127.0.0.1:1 }\n")) == Principal("anonymous")
+    assert caller(config(), Inquiry("/", key="bot")) == Principal(
+        "acme", "bot", "api_key", key="bot", narrowed=frozenset("a")
+    )
+    assert caller(config(), Inquiry("/", as_="acme", claim={"x": 1})) == Principal(
+        "acme", method="jwt", claims={"x": 1}
+    )
+    assert caller(config(), Inquiry("/")) is None
+    assert caller(config(), Inquiry("/", as_="anonymous")) is None
+    assert caller(config("version: 1\nagents: { a: http://127.0.0.1:1 }\n"), Inquiry("/")) == Principal("anonymous")
     with pytest.raises(KeyError):
-        caller(config(), key="none")
+        caller(config(), Inquiry("/", key="none"))
 
 
 def failed(tests: str) -> list[str]:

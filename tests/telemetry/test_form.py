@@ -53,6 +53,6 @@ def test_colours_are_the_gateways_own_and_never_a_clients() -> None:
 def test_the_own_log_marks_warnings_and_errors_in_colour() -> None:
     for level, shown in (("ERROR", "\x1b[31mERROR  \x1b[0m"), ("WARNING", "\x1b[33mWARNING\x1b[0m"), ("INFO", "INFO")):
         record = logging.makeLogRecord({"levelname": level, "levelno": getattr(logging, level), "msg": "a\x1b[1mb"})
-        line = log.render_colour(record).decode()
+        line = log.render_text(record, in_colour=True).decode()
         assert shown in line
         assert r"a\x1b[1mb" in line

@@ -508,13 +508,6 @@ def _check_command(agent: Agent, backend: Backend, at: KeyPath, findings: Findin
         findings.warning(where, fact, "install it where the gateway runs, or write the whole path")
 
 
-def _ordinary(path: Path) -> Path:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        # Reading a pipe would wait for a writer.
-        raise OSError(errno.EINVAL, "it is no ordinary file")
-    return path
-
-
 def _check_command_line(backend: Backend, stdio: Stdio, at: KeyPath, findings: Findings) -> CommandLine | None:
     if backend.card is None:
         here: KeyPath = (*at, "stdio", "command") if stdio.command else (*at, "stdio")
@@ -530,8 +523,12 @@ def _check_command_line(backend: Backend, stdio: Stdio, at: KeyPath, findings: F
         return CommandLine(stdio.command)
     where: KeyPath = (*at, "card")
     folder = findings.marks.folder(where)
+    path = folder / backend.card
     try:
-        line = command_of(parse_card(_ordinary(folder / backend.card).read_bytes()))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            # Reading a pipe would wait for a writer.
+            raise OSError(errno.EINVAL, "it is no ordinary file")  # noqa: TRY301 - reported as what `read_bytes` raises
+        line = command_of(parse_card(path.read_bytes()))
     except OSError as error:
         fact = f"the card {printable(backend.card)!r} cannot be read: {error.strerror}"
         findings.error(where, fact, f"create it, or correct the path, which is relative to {folder}")
@@ -702,9 +699,8 @@ _METADATA_REMEDY = "use a name of letters, digits and . _ -, without grpc- at it
 
 
 def _sets_credential(auth: UpstreamAuth) -> bool:
-    if auth.oauth2 is not None or auth.exchange is not None:
-        return True
-    return auth.bearer is not None or any(name.lower().encode() in _CREDENTIALS for name in auth.header)
+    named = any(name.lower().encode() in _CREDENTIALS for name in auth.header)
+    return named or any(each is not None for each in (auth.bearer, auth.oauth2, auth.exchange))
 
 
 def _forward_refusal(

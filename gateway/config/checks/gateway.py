@@ -13,7 +13,7 @@ from gateway.config import effective
 from gateway.config.agent import backends, is_stdio
 from gateway.config.checks.findings import Findings
 from gateway.config.limit import Cors
-from gateway.config.model import AdminTls, Config, Gateway, Push
+from gateway.config.model import Config, Gateway, Push
 from gateway.config.problem import KeyPath, Problem
 from gateway.config.values import HEADER_NAME, METADATA_NAME
 from gateway.config.yaml import Marks
@@ -49,7 +49,9 @@ def check_gateway(config: Config, findings: Findings) -> None:
     if admin is not None:
         _check_admin(gateway, admin, findings)
     if gateway.admin.tls is not None:
-        _check_admin_tls(gateway.admin.tls, findings)
+        findings.check_certificate(_ADMIN_TLS, gateway.admin.tls.cert, gateway.admin.tls.key)
+        if gateway.admin.tls.client_ca is not None:
+            findings.read_file((*_ADMIN_TLS, "client_ca"), gateway.admin.tls.client_ca, read_authorities)
     _check_public_url(config, findings)
     _check_anonymous(config, findings)
     if gateway.request_id == "keep" and not gateway.trusted_proxies:
@@ -77,7 +79,10 @@ def _check_listen(config: Config, admin: Listen | None, findings: Findings) -> l
         if admin is not None and listen.collides(admin):
             _report_collision(text, at, gateway, findings)
         if not listen.is_loopback:
-            _open(config, at, findings)
+            _check_callers_are_known(config, at, findings)
+            if gateway.public_url is None:
+                remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
+                findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
         found.append((text, listen))
     if found and gateway.public_url is None and all(listen.path for _, listen in found):
         remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
@@ -86,21 +91,12 @@ def _check_listen(config: Config, admin: Listen | None, findings: Findings) -> l
 
 
 def _report_collision(text: str, at: KeyPath, gateway: Gateway, findings: Findings) -> None:
-    written = "listen" in gateway.admin.model_fields_set
-    if written:
+    if "listen" in gateway.admin.model_fields_set:
         fact = f"clients are served there too: `gateway.listen` is {printable(text)}"
         findings.error((*_AT, "admin", "listen"), fact, "choose another port for one of the two")
     else:
         fact = f"operators are served there too: `gateway.admin` is {gateway.admin.listen} where it is left out"
         findings.error(at, fact, "choose another port, or add `admin: 127.0.0.1:PORT` with another one")
-
-
-def _open(config: Config, at: KeyPath, findings: Findings) -> None:
-    """Check the settings that a listener needs if other machines can reach it."""
-    _check_callers_are_known(config, at, findings)
-    if config.gateway.public_url is None:
-        remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
-        findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
 
 
 def _check_callers_are_known(config: Config, at: KeyPath, findings: Findings) -> None:
@@ -159,12 +155,6 @@ def _check_admin(gateway: Gateway, admin: Listen, findings: Findings) -> None:
     elif token is not None and not admin.is_loopback and len(token.get_secret_value().strip()) < _SHORTEST_TOKEN:
         fact = f"the token has fewer than {_SHORTEST_TOKEN} characters, and other machines could guess it"
         findings.error((*at, "token"), fact, "write a long random text, such as `openssl rand -hex 32` prints")
-
-
-def _check_admin_tls(tls: AdminTls, findings: Findings) -> None:
-    findings.check_certificate(_ADMIN_TLS, tls.cert, tls.key)
-    if tls.client_ca is not None:
-        findings.read_file((*_ADMIN_TLS, "client_ca"), tls.client_ca, read_authorities)
 
 
 def _check_public_url(config: Config, findings: Findings) -> None:
@@ -416,7 +406,9 @@ def _check_push(config: Config, findings: Findings) -> None:
 
 
 def _check_webhook_pattern(pattern: WebhookPattern, push: Push, at: KeyPath, findings: Findings) -> None:
-    if _is_never_called(pattern.host):
+    address = ip_of(pattern.host)
+    if address is not None and (address.is_link_local or address.is_multicast or address.is_unspecified):
+        # There clouds hand out credentials, or it is no machine's address.
         findings.error(at, "no webhook is called at this address, even if listed", "name a machine's own address")
         return
     if not push.block_private_networks:
@@ -424,20 +416,9 @@ def _check_webhook_pattern(pattern: WebhookPattern, push: Push, at: KeyPath, fin
     if pattern.scheme == "http":
         fact = "plain http goes nowhere while private networks are blocked"
         findings.error(at, fact, "write https, or `block_private_networks: false` where what is listed may be private")
-    elif _is_private(pattern.host):
+    elif is_loopback(pattern.host) if address is None else not address.is_global:
         fact = "the address is private, and private networks are blocked"
         findings.error(at, fact, "write `block_private_networks: false` where what is listed may be private")
-
-
-def _is_never_called(host: str) -> bool:
-    """Return whether it is an address where clouds hand out credentials, or that is no machine's."""
-    address = ip_of(host)
-    return address is not None and (address.is_link_local or address.is_multicast or address.is_unspecified)
-
-
-def _is_private(host: str) -> bool:
-    address = ip_of(host)
-    return is_loopback(host) if address is None else not address.is_global
 
 
 # ---- certificates ----------------------------------------------------------------------------------------------------

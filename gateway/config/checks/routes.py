@@ -203,10 +203,8 @@ def _check_paths_of_tenants(rule: Rule, at: KeyPath, others: list[Found], findin
 def _hosts_overlap(one: str | None, other: str | None) -> bool:
     if one is None or other is None or one == other:
         return True
-    for pattern, name in ((one, other), (other, one)):
-        if pattern.startswith("*.") and name.endswith(pattern[1:]):
-            return True
-    return False
+    pairs = ((one, other), (other, one))
+    return any(pattern.startswith("*.") and name.endswith(pattern[1:]) for pattern, name in pairs)
 
 
 # ---- gRPC ------------------------------------------------------------------------------------------------------------
@@ -444,7 +442,7 @@ def _check_tests(config: Config, findings: Findings) -> None:
 
 def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
     if test.certificate is not None:
-        _check_certificate(config, test, at, findings)
+        _check_certificate(config, test, test.certificate, at, findings)
     elif test.key is not None:
         findings.check_known((*at, "key"), test.key, {} if config.auth is None else config.auth.api_keys, "API key")
         if test.tenant is not None or test.claim:
@@ -453,14 +451,13 @@ def _check_caller(config: Config, test: RouteTest, at: KeyPath, findings: Findin
         findings.error((*at, "claim"), "no caller has these claims", "add the caller's `tenant`")
 
 
-def _check_certificate(config: Config, test: RouteTest, at: KeyPath, findings: Findings) -> None:
+def _check_certificate(config: Config, test: RouteTest, name: str, at: KeyPath, findings: Findings) -> None:
     if test.key is not None or test.tenant is not None or test.claim:
         remedy = "remove `key`, `tenant` and `claim`"
         findings.error((*at, "certificate"), "the certificate determines the caller, and another one is given", remedy)
         return
     try:
-        if test.certificate is not None:
-            caller_with_certificate(config, test.certificate)
+        caller_with_certificate(config, name)
     except UnknownClient as error:
         remedy = "write a name that one of `auth.mtls.clients` fits, or CN=… for a common name"
         findings.error((*at, "certificate"), f"no client has this certificate: {error}", remedy)
