@@ -129,8 +129,8 @@ async def site(folder: Path, settings: Mapping[str, Any] = OPEN) -> AsyncIterato
         gateway = Gateway(examined, access_stream=log, state=StateUrl("memory"), resolver=public_names())
         await gateway.start()
         # A test may stop the loop while it starts a process, for longer than a card is waited for.
-        for backend in gateway.snapshot.backends.values():
-            await backend.source.settled.wait()
+        for each in gateway.snapshot.backends.values():
+            await each.source.settled.wait()
         found = Site(gateway, place, log)
         try:
             yield found
