@@ -213,7 +213,8 @@ class Reloader:
         while True:
             folders = await asyncio.to_thread(self._folders)
             compared = -math.inf
-            tick = min(written().poll or _TICK, _TICK)
+            poll = written().poll
+            tick = poll / math.ceil(poll / _TICK) if poll else _TICK
             async with aclosing(_ticks(folders if written().watch else (), tick)) as ticks:
                 async for has_news in ticks:
                     poll, now = written().poll, time.monotonic()

@@ -353,11 +353,15 @@ class Workers(Multiprocess):
         before, self._states = self._states, {each.pid or 0: each.state for each in self.processes}
         if self._states != before:
             self._follow()
+        # A worker that begins to serve is no news for the others, and each ping without an answer counts.
+        has_news = {pid: state[1:] for pid, state in self._states.items()} != {
+            pid: state[1:] for pid, state in before.items()
+        }
         for state in self._states.values():
             self._orders = self._orders.merged(state.orders)
         if self._orders.level is not None and self._orders.level != log.current_level():
             log.set_level(self._orders.level)
-        if self._states != before or time.monotonic() >= self._ping_at:
+        if has_news or time.monotonic() >= self._ping_at:
             self._ping_at = time.monotonic() + _PING
             for worker in self.processes:
                 if worker.send_ping(self._states, self._orders):
