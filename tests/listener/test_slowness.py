@@ -203,7 +203,7 @@ async def test_a_slow_reader_gets_all_of_it() -> None:
     async def some(front: Front, head: Head, wire: ClientResponder) -> None:
         await wire.answer(200, [TEXT], b"x" * 1_000_000)
 
-    async with fronting(some, limited(write_stall=0.4)) as front, slow_client(front, GET, 100_000) as client:
+    async with fronting(some, limited(write_stall=0.7)) as front, slow_client(front, GET, 100_000) as client:
         loop = asyncio.get_running_loop()
         received, started = 0, loop.time()
         while received < 1_000_000:
