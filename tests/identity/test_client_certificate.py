@@ -92,7 +92,7 @@ async def test_a_replica_at_an_address_is_verified_by_its_name(tmp_path: Path) -
     async with ScriptedBackend(agent(answers(whole(RESULT)), CARD), tls=place.server()) as one:
         url = f"https://localhost:{one.port}"
         text = place.text("URL", SHOWN).replace("'URL'", f"{{ url: '{url}', dns: headless }}")
-        async with running(text, path=tmp_path / "gateway.yaml", settled=False) as gateway:
+        async with running(text, path=tmp_path / "gateway.yaml") as gateway:
             assert (await gateway.post("/echo")).body == RESULT
             line = await gateway.line()
             assert line["backend"].startswith(f"echo@localhost:{one.port}@")
