@@ -391,15 +391,15 @@ def refuse_other_ids(query: bytes, path: PathCall, *, listing: bool) -> None:
     }
     for pair in query.split(b"&"):
         raw, _, value = pair.partition(b"=")
-        name, said = raw.decode("ascii"), _unquote(value)
-        if not said:
+        name, text = raw.decode("ascii"), _unquote(value)
+        if not text:
             continue
         last = name.rpartition(".")[2]
-        if name in bound and said not in bound[name]:
+        if name in bound and text not in bound[name]:
             raise BadParams(f"the query cannot name another {name} than the path")
         # Resource names of 0.3.
-        is_resource = name in _IDS or said.startswith("tasks/")
-        if is_resource and last in ("name", "parent") and not is_resource_of(said, path.task_id, path.config_id):
+        is_resource = name in _IDS or text.startswith("tasks/")
+        if is_resource and last in ("name", "parent") and not is_resource_of(text, path.task_id, path.config_id):
             raise BadParams(f"the query cannot have another {name} than the path")
 
 

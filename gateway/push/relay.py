@@ -147,9 +147,9 @@ class PushRelay:
             BadParams: it is no configuration.
             StateUnavailable: it could not be kept.
         """
-        told = push_config.read(config)
+        read_config = push_config.read(config)
         # Agents call a configuration without an id as they like; most give it the id of its task.
-        wanted = replace(told, task_id=task_id or "", id=told.id or task_id or "")
+        wanted = replace(read_config, task_id=task_id or "", id=read_config.id or task_id or "")
         target = self.policy.refuse_url(wanted.url)
         ours = urlsplit(self._prefix)
         port = ours.port or (443 if ours.scheme == "https" else 80)
@@ -180,7 +180,7 @@ class PushRelay:
         given = PushConfig(
             url=self._prefix + callback_id,
             id=wanted.id,
-            task_id=wanted.task_id if told.task_id else "",
+            task_id=wanted.task_id if read_config.task_id else "",
             token=token,
             scheme="Bearer",
             credentials=token,
@@ -222,8 +222,8 @@ class PushRelay:
         Raises:
             StateUnavailable: the owner cannot be looked up.
         """
-        told = (config.get(name) for name in ("url", "id", "taskId"))
-        url, config_id, task_id = (each if isinstance(each, str) else "" for each in told)
+        values = (config.get(name) for name in ("url", "id", "taskId"))
+        url, config_id, task_id = (each if isinstance(each, str) else "" for each in values)
         found = await self._find(url.removeprefix(self._prefix)) if url.startswith(self._prefix) else None
         if found is None or found.scope != scope:
             return None
@@ -304,12 +304,12 @@ class PushRelay:
             return self._refuse(subscription, 403, NOT_ENTITLED)
         if len(body) > self.max_body:
             return self._refuse(subscription, 413, "it is too long")
-        told = notification.read(body)
-        task_id = "" if told is None else told.task_id or subscription.task
-        if told is None or not task_id or len(task_id) > LONGEST_ID:
+        progress = notification.read(body)
+        task_id = "" if progress is None else progress.task_id or subscription.task
+        if progress is None or not task_id or len(task_id) > LONGEST_ID:
             return self._refuse(subscription, 400, "it is none")
-        told = replace(told, task_id=task_id)
-        if subscription.task not in ("", task_id) or not await self._observe(subscription, told):
+        progress = replace(progress, task_id=task_id)
+        if subscription.task not in ("", task_id) or not await self._observe(subscription, progress):
             self._audit(AuditEvent.NOTIFICATION_REFUSED, subscription, "it is of another task")
             return self._refuse(subscription, 403, "it is of another task")
         if not subscription.confirmed:
@@ -325,7 +325,7 @@ class PushRelay:
             result = await self._queue.enqueue(subscription, shown, task=task, content_type=content_type)
             if result is Enqueued.FULL:
                 return self._refuse(subscription, 503, "too many wait for its webhook")
-        await self._prolong(subscription, told)
+        await self._prolong(subscription, progress)
         return 200
 
     async def challenge(self, callback_id: str, query: str) -> bytes | None:
@@ -369,10 +369,10 @@ class PushRelay:
         )
         return translate() if len(body) < _LONG else await asyncio.to_thread(translate)
 
-    async def _prolong(self, subscription: Subscription, told: Progress) -> None:
+    async def _prolong(self, subscription: Subscription, progress: Progress) -> None:
         """Keep a subscription for as long as its task may go on, and then for a while."""
         now = int(self._wall())
-        if told.state in TERMINAL and told.event in ("task", "status"):
+        if progress.state in TERMINAL and progress.event in ("task", "status"):
             if not subscription.ended:
                 await self._subscriptions.rewrite(replace(subscription, ended=True, until=now + self.linger))
         elif not subscription.ended and subscription.until - now < CONFIRMED // 2:

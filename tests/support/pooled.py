@@ -62,13 +62,6 @@ async def ask(pool: ConnectionPool, body: bytes = b"{}") -> bytes:
     return await response.read(1 << 20, WAIT)
 
 
-async def all_chunks(response: Response, wait: float = WAIT) -> bytes:
-    body = b""
-    while data := await response.chunk(wait):
-        body += data
-    return body
-
-
 async def assert_dropped(backend: ScriptedBackend, pool: ConnectionPool) -> None:
     """The slot is free, the agent saw the close, and the next call gets another connection."""
     assert (pool.active, pool.idle) == (0, 0)

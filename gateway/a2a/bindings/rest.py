@@ -121,14 +121,14 @@ def _add_config_id(params: dict[str, Any], query: bytes) -> None:
     Raises:
         BadParams: the body says another.
     """
-    said = query_value(query, "configId", "config_id")
-    if not said:
+    queried = query_value(query, "configId", "config_id")
+    if not queried:
         return
     for name in ("configId", "config_id"):
-        if params.get(name) not in (None, "", said):
+        if params.get(name) not in (None, "", queried):
             raise BadParams("the query cannot name another configId than the body", field=name)
     params.pop("config_id", None)
-    params["configId"] = said
+    params["configId"] = queried
 
 
 def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
@@ -137,8 +137,8 @@ def _refuse_scope(members: Members, query: bytes, tenant: str | None) -> None:
     Raises:
         BadParams: it differs, or there is no tenant.
     """
-    for said in (text_of(members, "scope"), query_value(query, "scope")):
-        if said and said != tenant:
+    for scope in (text_of(members, "scope"), query_value(query, "scope")):
+        if scope and scope != tenant:
             raise BadParams("scope names another tenant than the path", field="scope")
 
 
