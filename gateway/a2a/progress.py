@@ -72,7 +72,16 @@ class _Error(msgspec.Struct, gc=False):
     code: int
 
 
+class _Part(msgspec.Struct, gc=False):
+    text: msgspec.Raw = _ABSENT
+
+
+class _Artifact(msgspec.Struct, gc=False):
+    parts: list[_Part] = []
+
+
 _bare = msgspec.json.Decoder(_Object)
+_artifact = msgspec.json.Decoder(_Artifact)
 _error = msgspec.json.Decoder(_Error)
 _text = msgspec.json.Decoder(str | None)
 _status = msgspec.json.Decoder(_Status | None)
@@ -85,9 +94,11 @@ _PART = re.compile(rb'\{"artifactUpdate": ?\{')
 _OF_PART = frozenset({"taskId", "contextId", "artifact", "append", "lastChunk"})
 _LEAST = len(',"append":0')
 _MOST_TRIES = 8
-"""Events of one stream whose bytes around the artifact are kept, each in place of the one before."""
+"""Events of one stream whose bytes around the text are kept, each in place of the one before."""
 _MOST_AROUND = 4096
-"""Bytes around an artifact that are kept for a stream."""
+"""Bytes around a text that are kept for a stream."""
+_PLAIN = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
+"""Characters of ASCII that stand for themselves in a JSON string."""
 _value = msgspec.json.Decoder(msgspec.Raw)
 _wrapped_members = msgspec.json.Decoder(dict[str, Members])
 _encode = msgspec.json.Encoder().encode
@@ -189,18 +200,22 @@ def _read_part(result: bytes, identity: bytes) -> Progress | None:
 
 
 class EventReader:
-    """Reads the events of one stream; one that differs from an earlier one in its artifact alone is known already.
+    """Reads the events of one stream; one that differs from an earlier one in a text alone is known already.
 
-    A model's text comes as events that are the same but for the artifact. If an event begins and ends with the bytes
-    that stood around the artifact of an earlier one, and what stands between is one JSON value, then it has the same
-    members, and names the same task.
+    A model's text comes as events that are the same but for the text of the only part of their artifact. If an event
+    begins and ends with the bytes that stood around that text in an earlier one, and what stands between is the
+    content of one JSON string, then it has the same members, and names the same task.
 
     Args:
         read: Reads an event by itself; returns None for what is no answer.
         result_of: Returns the object in the envelope of an event that is an answer.
+
+    Attributes:
+        before: The bytes in front of the text of the events that are known already; empty before there are any.
+        after: The bytes behind it.
     """
 
-    __slots__ = ("_after", "_before", "_least", "_progress", "_read", "_result_of", "_tries")
+    __slots__ = ("_progress", "_read", "_result_of", "_tries", "after", "before")
 
     def __init__(
         self, read: Callable[[bytes], Progress | None], result_of: Callable[[bytes], bytes] = lambda data: data
@@ -208,21 +223,13 @@ class EventReader:
         self._read = read
         self._result_of = result_of
         self._progress: Progress | None = None
-        self._before = self._after = b""
-        self._least = 0
+        self.before = self.after = b""
         self._tries = _MOST_TRIES
 
     def __call__(self, data: bytes) -> Progress | None:
         """Return what the data of an event tells; None for what is no answer."""
-        known = self._progress
-        if (
-            known is not None
-            and len(data) >= self._least
-            and data.startswith(self._before)
-            and data.endswith(self._after)
-            and _is_value(data[len(self._before) : len(data) - len(self._after)])
-        ):
-            return known
+        if self._progress is not None and is_repeat(data, self.before, self.after):
+            return self._progress
         progress = self._read(data)
         if progress is not None and progress.event == "artifact" and self._tries:
             # An agent may write events that never repeat.
@@ -230,39 +237,37 @@ class EventReader:
             self._learn(data, progress)
         return progress
 
-    @property
-    def around(self) -> tuple[bytes, bytes]:
-        """Return the bytes around the artifact of the events that are known already; empty before there are any."""
-        return self._before, self._after
-
     def _learn(self, data: bytes, progress: Progress) -> None:
-        """Keep the bytes around the artifact of an event that `_read_part` reads."""
+        """Keep the bytes around the text of an event that `_read_part` reads."""
         result = self._result_of(data)
         if _PART.match(result) is None or _read_part(result, progress.id) != progress:
             return
-        artifact = bytes(_wrapped_members.decode(result)["artifactUpdate"].get("artifact", _ABSENT))
-        if artifact and len(data) - len(artifact) <= _MOST_AROUND and data.count(artifact) == 1:
-            self._before, _, self._after = data.partition(artifact)
-            self._least = len(self._before) + len(self._after)
+        try:
+            [part] = _artifact.decode(_wrapped_members.decode(result)["artifactUpdate"].get("artifact", _ABSENT)).parts
+        except (*UNREADABLE, ValueError):
+            return
+        text = bytes(part.text)
+        if text.startswith(b'"') and len(data) - len(text) <= _MOST_AROUND and data.count(text) == 1:
+            before, _, after = data.partition(text)
+            self.before, self.after = before + b'"', b'"' + after
             self._progress = progress
 
 
 def is_repeat(frame: bytes, before: bytes, after: bytes) -> bool:
-    """Return whether a frame is these bytes around one JSON value that stands on one line."""
-    if not (frame.startswith(before) and frame.endswith(after)):
+    """Return whether a frame is these bytes around the content of one JSON string that stands on one line."""
+    text = frame[len(before) : len(frame) - len(after)]
+    if len(frame) < len(before) + len(after) or not (frame.startswith(before) and frame.endswith(after)):
         return False
-    value = frame[len(before) : -len(after)]
-    if b"\n" in value or b"\r" in value:
-        return False
-    return _is_value(value)
+    # Most texts end nothing and escape nothing.
+    return not text.translate(None, _PLAIN) or _is_content(text)
 
 
-def _is_value(data: bytes) -> bool:
-    """Return whether bytes are one JSON value in UTF-8."""
-    if not (data.isascii() or strict_json.is_utf8(data)):
+def _is_content(text: bytes) -> bool:
+    """Return whether bytes are the content of one JSON string in UTF-8, on one line."""
+    if b"\n" in text or b"\r" in text or not strict_json.is_utf8(text):
         return False
     try:
-        _value.decode(data)
+        _value.decode(b'"%b"' % text)
     except UNREADABLE:
         return False
     return True

@@ -159,7 +159,7 @@ def _open_files() -> int:
 
 def _resident() -> int:
     with suppress(OSError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     return 0
 
 
@@ -167,7 +167,7 @@ def _granted() -> float:
     """Return the memory limit of the container."""
     for file in _LIMITS:
         with suppress(OSError, ValueError):
-            granted = int(file.read_text())
+            granted = int(file.read_bytes())
             return math.inf if granted >= _NONE else granted
     return math.inf
 

@@ -43,6 +43,15 @@ class Stream:
         headers: Of the answer to the client.
     """
 
+    # Not a dict: each of many streams would have one of its own, for it has more than thirty names.
+    __slots__ = (
+        "_backlog", "_call", "_client", "_clock", "_decoder", "_delivery", "_failed", "_failure", "_has_ended",
+        "_headers", "_heartbeat", "_heartbeat_timer", "_is_grpc", "_is_renumbered", "_is_wrapped", "_is_writing",
+        "_last_received", "_longest_repeated", "_meter", "_prefix", "_read", "_recorded", "_release_timer",
+        "_repeated", "_request", "_sends_heartbeats", "_too_long_to_push", "_translation", "_undecoded",
+        "_unrecorded", "_waiting",
+    )  # fmt: skip
+
     def __init__(self, delivery: ReplyDelivery, client: Responder, headers: Pairs) -> None:
         backend = delivery.backend
         self._delivery = delivery
@@ -71,7 +80,7 @@ class Stream:
         self._unrecorded: Progress | None = None
         # The progress of the last event, if nothing of it had to be recorded; the reader returns the same object again.
         self._recorded: Progress | None = None
-        # The bytes around the artifact of the last chunk, if that was one event and left as it came.
+        # The bytes around the text of the last chunk, if that was one event and left as it came.
         self._repeated: tuple[bytes, bytes] | None = None
         self._longest_repeated = min(longest, _TURN)
         # The context prefix that is removed from events; empty for none.
@@ -201,7 +210,7 @@ class Stream:
             and is_repeat(chunk, *self._repeated)
             and not (self._prefix and self._prefix in chunk)
         ):
-            # Nearly every event of a stream: it differs from the last one in its artifact alone.
+            # Nearly every event of a stream: it differs from the last one in its text alone.
             request.events += 1
             self._meter.event("artifact")
             request.bytes_out += len(chunk)
@@ -331,8 +340,7 @@ class Stream:
                     return self._render(event)
                 if isinstance(self._read, EventReader):
                     # Its line is known, so it was alone in its chunk, and the decoder holds nothing.
-                    start, end = self._read.around
-                    self._repeated = b"data: " + start, end + b"\n\n"
+                    self._repeated = b"data: " + self._read.before, self._read.after + b"\n\n"
                 return raw
         before = self._request.events
         try:

@@ -424,13 +424,13 @@ class AgentMeter:
         self._metrics.backend_requests.add((self.agent, backend, _CLASSES.get(status, "error")))
 
 
-_EVERY = 0.05
+_EVERY = 0.1
 _STALL = 0.1
 """Lag in seconds that counts as a stall."""
 
 
 async def watch_lag(metrics: Metrics) -> None:
-    """Measure the lag of the event loop, by which every call is delayed, twenty times a second until cancelled."""
+    """Measure the lag of the event loop, by which every call is delayed, ten times a second until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _EVERY
