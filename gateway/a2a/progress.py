@@ -228,7 +228,7 @@ class EventReader:
 
     def __call__(self, data: bytes) -> Progress | None:
         """Return what the data of an event tells; None for what is no answer."""
-        if self._progress is not None and is_repeat(data, self.before, self.after):
+        if self._progress is not None and changed_text(data, self.before, self.after):
             return self._progress
         progress = self._read(data)
         if progress is not None and progress.event == "artifact" and self._tries:
@@ -253,13 +253,16 @@ class EventReader:
             self._progress = progress
 
 
-def is_repeat(frame: bytes, before: bytes, after: bytes) -> bool:
-    """Return whether a frame is these bytes around the content of one JSON string that stands on one line."""
-    text = frame[len(before) : len(frame) - len(after)]
-    if len(frame) < len(before) + len(after) or not (frame.startswith(before) and frame.endswith(after)):
-        return False
+def changed_text(frame: bytes, before: bytes, after: bytes) -> bytes:
+    """Return the text of a frame that is these bytes around the content of one JSON string on one line.
+
+    Empty for any other frame, and for one with an empty text.
+    """
+    if not (frame.startswith(before) and frame.endswith(after)):
+        return b""
+    text = frame[len(before) : -len(after)]
     # Most texts end nothing and escape nothing.
-    return not text.translate(None, _PLAIN) or _is_content(text)
+    return text if not text.translate(None, _PLAIN) or _is_content(text) else b""
 
 
 def _is_content(text: bytes) -> bool:

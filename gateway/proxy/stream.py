@@ -20,7 +20,7 @@ from gateway.a2a.framing.grpc import FrameDecoder, frame
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.a2a.json import refuse_crowd
-from gateway.a2a.progress import EventReader, Progress, is_repeat
+from gateway.a2a.progress import EventReader, Progress, changed_text
 from gateway.a2a.translation import Translation
 from gateway.proxy.overload import ASIDE, FREE
 from gateway.proxy.reply_delivery import ReplyDelivery
@@ -45,10 +45,10 @@ class Stream:
 
     # Not a dict: each of many streams would have one of its own, for it has more than thirty names.
     __slots__ = (
-        "_backlog", "_call", "_client", "_clock", "_decoder", "_delivery", "_failed", "_failure", "_has_ended",
-        "_headers", "_heartbeat", "_heartbeat_timer", "_is_grpc", "_is_renumbered", "_is_wrapped", "_is_writing",
-        "_last_received", "_longest_repeated", "_meter", "_prefix", "_read", "_recorded", "_release_timer",
-        "_repeated", "_request", "_sends_heartbeats", "_too_long_to_push", "_translation", "_undecoded",
+        "_after", "_backlog", "_before", "_call", "_client", "_clock", "_decoder", "_delivery", "_failed", "_failure",
+        "_has_ended", "_headers", "_heartbeat", "_heartbeat_timer", "_is_grpc", "_is_renumbered", "_is_wrapped",
+        "_is_writing", "_last_received", "_longest_repeated", "_meter", "_prefix", "_read", "_recorded",
+        "_release_timer", "_request", "_sends_heartbeats", "_too_long_to_push", "_translation", "_undecoded",
         "_unrecorded", "_waiting",
     )  # fmt: skip
 
@@ -80,8 +80,8 @@ class Stream:
         self._unrecorded: Progress | None = None
         # The progress of the last event, if nothing of it had to be recorded; the reader returns the same object again.
         self._recorded: Progress | None = None
-        # The bytes around the text of the last chunk, if that was one event and left as it came.
-        self._repeated: tuple[bytes, bytes] | None = None
+        # The bytes around the text of the last chunk; empty unless that was one event and left as it came.
+        self._before = self._after = b""
         self._longest_repeated = min(longest, _TURN)
         # The context prefix that is removed from events; empty for none.
         self._prefix = b""
@@ -205,19 +205,20 @@ class Stream:
         self._last_received = self._clock()
         request = self._request
         if (
-            self._repeated is not None
+            self._before
             and len(chunk) <= self._longest_repeated
-            and is_repeat(chunk, *self._repeated)
-            and not (self._prefix and self._prefix in chunk)
+            and (text := changed_text(chunk, self._before, self._after))
+            and not (self._prefix and b"-" in text and self._prefix in text)
         ):
-            # Nearly every event of a stream: it differs from the last one in its text alone.
+            # Nearly every event of a stream: it differs from the last one in its text alone. The bytes around the text
+            # hold no prefix; a prefix holds hyphens and no quotation marks.
             request.events += 1
             self._meter.event("artifact")
             request.bytes_out += len(chunk)
             if request.bytes_out >= request.toll:
                 request.charge()
             return self._client.write_nowait(chunk)
-        self._repeated = None
+        self._before = b""
         if len(chunk) > _TURN:
             self._backlog = 0
             # In pieces: what has gone out is not held for the sake of what has not.
@@ -340,7 +341,7 @@ class Stream:
                     return self._render(event)
                 if isinstance(self._read, EventReader):
                     # Its line is known, so it was alone in its chunk, and the decoder holds nothing.
-                    self._repeated = b"data: " + self._read.before, self._read.after + b"\n\n"
+                    self._before, self._after = b"data: " + self._read.before, self._read.after + b"\n\n"
                 return raw
         before = self._request.events
         try:

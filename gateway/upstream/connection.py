@@ -273,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Return the buffer for the next bytes."""
         response, buffer = self.response, self._buffer
-        return buffer.little if response is not None and response.flows else buffer.whole
+        return buffer.whole if response is None or response.sink is None else buffer.little
 
     def buffer_updated(self, nbytes: int) -> None:
         """Read bytes of the answer, or drop the connection if no request asked for them."""
@@ -283,17 +283,15 @@ class Connection(asyncio.BufferedProtocol):
             return
         data = self._buffer.whole[:nbytes].tobytes()
         reader = response.reader
-        if response.flows and (piece := reader.chunk(data)) is not None:
-            if response.pour(piece):
-                self._deadline.at = self.loop.time() + response.patience
-                return
-            reader.keep(piece)
-        else:
-            try:
-                reader.feed(data)
-            except UpstreamProtocol as fault:
-                self.fail(fault)
-                return
+        if response.sink is not None and (piece := reader.chunk(data)) is not None:
+            response.pour(piece)
+            self._deadline.at = self.loop.time() + response.patience
+            return
+        try:
+            reader.feed(data)
+        except UpstreamProtocol as fault:
+            self.fail(fault)
+            return
         if reader.ended:
             if nbytes in self._buffer.full:
                 reader.reusable = False

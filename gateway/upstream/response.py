@@ -58,8 +58,8 @@ class Response:
         alone: Whether its connection has carried no call before this one.
         known: A cache for what is worked out from the headers, as `ResponseReader.known`; None where nothing is kept.
         reader: The parser of this response; used by the connection, as are the following.
-        flows: Whether `pour` pushes the body on as it arrives.
-        patience: Seconds of silence that are accepted while it flows.
+        sink: Takes the body as it arrives, while `flow` waits for more of it; else None.
+        patience: Seconds of silence that are accepted while there is a sink.
         lag: Called with the bytes that wait, by a connection that cannot be paused.
     """
 
@@ -68,8 +68,8 @@ class Response:
     has_begun = False
 
     __slots__ = (
-        "_carrier", "_connection", "_full", "_refused", "_take_on", "_waiter", "alone", "fault", "flows", "headers",
-        "http_status", "is_failing", "known", "lag", "patience", "reader", "status",
+        "_carrier", "_connection", "_full", "_refused", "_waiter", "alone", "fault", "headers", "http_status",
+        "is_failing", "known", "lag", "patience", "reader", "sink", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseParser, *, alone: bool = True) -> None:
@@ -85,11 +85,10 @@ class Response:
         # Why the response is incomplete; None while it may be complete.
         self.fault: Fault | None = None
         self._waiter: asyncio.Future[None] | None = None
-        # The sink of the body while `flow` waits, the silence it accepts, and the reason why `flow` wakes.
-        self.flows = False
-        self._take_on: Callable[[bytes], bool] = _nowhere
+        self.sink: Callable[[bytes], bool] | None = None
         self.patience = 0.0
         self.lag: Callable[[int], None] = ignore_size
+        # Why `flow` wakes: the sink takes no more, or has raised.
         self._full = False
         self._refused: Exception | None = None
 
@@ -201,7 +200,7 @@ class Response:
             UpstreamProtocol: what came is no HTTP; or what `take` raises.
         """
         reader = self.reader
-        self._take_on, self.patience, self.lag = take, timeout, lag
+        self.patience, self.lag = timeout, lag
         self.headers.clear()
         self.known = reader.known = None
         try:
@@ -218,19 +217,19 @@ class Response:
                     return
                 if self._connection is not None:
                     self._connection.resume_reading()
-                self.flows = True
+                self.sink = take
                 try:
                     await self._more(self._deadline(timeout), silent)
                 finally:
-                    self.flows = False
+                    self.sink = None
                 if self._refused is not None:
                     raise self._refused
                 if self._full:
                     self._full = False
                     await settle()
         finally:
-            # The sink knows the response: a circle would keep alive all that either refers to.
-            self._take_on, self.lag = _nowhere, ignore_size
+            # It knows the response: a circle would keep alive all that either refers to.
+            self.lag = ignore_size
 
     def close(self) -> None:
         """Release the response. If it is incomplete, the agent sees the connection close at once."""
@@ -272,35 +271,27 @@ class Response:
         """Wake the task that waits, or push on what has arrived."""
         if self.status == 0:
             self._learn_head()
-        waiter = self._waiter
-        if waiter is None or waiter.done():
-            return
-        if self.flows and self._connection is not None:
+        if self.sink is None:
+            self._wake()
+        elif self.reader.held and self._connection is not None:
             # Framing alone counts as silence.
-            if self.reader.held and self.pour(self._take()):
-                self._connection.expect_by(self._connection.loop.time() + self.patience)
-        else:
-            waiter.set_result(None)
+            self.pour(self._take())
+            self._connection.expect_by(self._connection.loop.time() + self.patience)
 
-    def pour(self, data: bytes) -> bool:
-        """Push on bytes of the body that have just arrived; return False if no task takes them.
+    def pour(self, data: bytes) -> None:
+        """Push on bytes of the body that have just arrived, while there is a `sink`.
 
-        Only while it `flows`. The caller extends the deadline by `patience`.
+        The caller extends the deadline by `patience`.
         """
-        waiter = self._waiter
-        if self._connection is None or waiter is None or waiter.done():
-            # The waiting task was woken or cancelled, and has not run yet.
-            return False
+        assert self.sink is not None
         try:
-            if self._take_on(data):
-                return True
+            if self.sink(data):
+                return
             self._full = True
             self._pause()
         except Exception as error:  # noqa: BLE001 - raised in the task that waits
             self._refused = error
-        if not waiter.done():
-            waiter.set_result(None)
-        return True
+        self._wake()
 
     def detach(self, fault: Fault | None = None) -> None:
         """End the exchange; `fault` is the reason if the response is incomplete."""
@@ -310,9 +301,13 @@ class Response:
         # The waiting task reads what is left.
         if self.status == 0:
             self._learn_head()
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake the task that waits; until it has run, what arrives is kept for it."""
+        self.sink = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _learn_head(self) -> None:
         reader = self.reader
@@ -349,11 +344,6 @@ class Response:
         if self._connection is not None:
             self._connection.resume_reading()
         return data
-
-
-def _nowhere(_data: bytes) -> bool:
-    """Take nothing: the sink before `flow`."""
-    return False
 
 
 def late() -> Fault:

@@ -126,9 +126,9 @@ class ResponseParser(msgspec.Struct, eq=False):
         if not self.between:
             return None
         at = data.find(b"\r\n", 1, _SIZE_END)
-        # Digits without an extension and without a leading zero.
+        # Small digits without an extension and without a leading zero, as nearly every server writes them.
         size = len(data) - at - 4
-        if at < 0 or size <= 0 or data[:at].lower() != b"%x" % size or not data.endswith(b"\r\n"):
+        if at < 0 or size <= 0 or not (data.startswith(b"%x\r\n" % size) and data.endswith(b"\r\n")):
             return None
         self._dry = 0
         return data[at + 2 : -2]
