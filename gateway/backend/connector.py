@@ -23,7 +23,7 @@ from gateway.config.effective import AgentTrust, program
 from gateway.config.model import Gateway
 from gateway.network.address import is_grpc
 from gateway.resources import Resources
-from gateway.upstream.connection import ReadBuffer
+from gateway.upstream.connection import read_buffer
 from gateway.upstream.connection_pool import ConnectionPool, Origin, PoolLimits
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.stdio.agent import Agent, CardQuery, Spec
@@ -46,7 +46,7 @@ class HttpEndpoint:
     limits: PoolLimits
     tls: ssl.SSLContext
     server_name: str | None
-    buffer: ReadBuffer = field(compare=False, repr=False)
+    buffer: memoryview = field(compare=False, repr=False)
 
     def open(self, address: str | None = None) -> ConnectionPool:
         """Return a pool without connections.
@@ -125,7 +125,7 @@ class NetworkConnector:
             parts = urlsplit(one.url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
             # One buffer for all agents: a thousand of them would hold 64 MiB.
-            buffer = self.resources.acquire(("read buffer",), None, ReadBuffer)
+            buffer = self.resources.acquire(("read buffer",), None, read_buffer)
             tls = self.trust.of(trusting.authorities, trusting.shown).tls
             origin = Origin(parts.scheme, parts.hostname or "", port)
             return HttpEndpoint(origin, self.limits, tls, trusting.server_name, buffer)

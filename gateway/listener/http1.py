@@ -48,6 +48,7 @@ from gateway.listener.request_parser import IncomingBody, IncomingHeads, Request
 from gateway.listener.responder import BODILESS, MOMENT, SHORT, check_length
 from gateway.listener.tls import NO_TLS, read_tls_session
 from gateway.network.certificate import ServerTls
+from gateway.network.chunk import chunk
 from gateway.network.deadline import Deadline
 
 logger = logging.getLogger("gateway.listener")
@@ -423,7 +424,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         if connection.paused:
             await connection.drained()
         if len(data) <= _SLICE:
-            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+            connection.write(chunk(data) if self._chunked else data)
             return
         if self._chunked:
             connection.write(b"%x\r\n" % len(data))
@@ -439,7 +440,7 @@ class ClientResponder(msgspec.Struct, eq=False):
         if self._torn:
             self.cut()
         elif not self._bodiless and data:
-            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+            connection.write(chunk(data) if self._chunked else data)
         return not connection.paused
 
     async def drained(self) -> None:

@@ -18,7 +18,7 @@ import select
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.network.deadline import Deadline
@@ -26,28 +26,17 @@ from gateway.upstream.outlier_detection import Unsent
 from gateway.upstream.response import CUT, Response, late
 from gateway.upstream.response_parser import PlainHeads, ResponseParser
 
-_AT_ONCE: Final = 64 * 1024
-_OF_A_STREAM: Final = 32 * 1024
+READ_SIZE = 64 * 1024
+"""Bytes of the buffer that all connections to agents read into; each read is copied out at once.
+
+With `asyncio.Protocol` uvloop would read up to 250 KiB at a time, and a stream whose client does not read would hold
+two such pieces.
+"""
 
 
-class ReadBuffer:
-    """The memory that all connections to agents read into; each read is copied out at once.
-
-    With `asyncio.Protocol` uvloop would read up to 250 KiB at a time, and a stream whose client does not read would
-    hold two such pieces.
-
-    Attributes:
-        whole: For most answers: long ones come in few pieces.
-        little: For streams, whose bytes wait in the gateway while the client does not read.
-        full: Lengths of a read after which there may be more.
-    """
-
-    __slots__ = ("full", "little", "whole")
-
-    def __init__(self) -> None:
-        self.whole = memoryview(bytearray(_AT_ONCE))
-        self.little = self.whole[:_OF_A_STREAM]
-        self.full = (_AT_ONCE, _OF_A_STREAM)
+def read_buffer() -> memoryview:
+    """Return a buffer for `Connection`."""
+    return memoryview(bytearray(READ_SIZE))
 
 
 _UNREAD_LIMIT = 32 * 1024
@@ -128,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         keeper: Keeper,
-        buffer: ReadBuffer,
+        buffer: memoryview,
         header_bytes: int,
         header_count: int,
         *,
@@ -272,8 +261,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Return the buffer for the next bytes."""
-        response, buffer = self.response, self._buffer
-        return buffer.whole if response is None or response.sink is None else buffer.little
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Read bytes of the answer, or drop the connection if no request asked for them."""
@@ -281,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         if response is None:
             self.drop()
             return
-        data = self._buffer.whole[:nbytes].tobytes()
+        data = self._buffer[:nbytes].tobytes()
         reader = response.reader
         if response.sink is not None and (piece := reader.chunk(data)) is not None:
             response.pour(piece)
@@ -293,7 +281,8 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(fault)
             return
         if reader.ended:
-            if nbytes in self._buffer.full:
+            if nbytes == READ_SIZE:
+                # There may be more, which belongs to nothing.
                 reader.reusable = False
             self._finish(response, reader)
             return

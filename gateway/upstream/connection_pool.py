@@ -20,7 +20,7 @@ from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.network.certificate import verifying_context
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
-from gateway.upstream.connection import Connection, ExchangeSlot, ReadBuffer, closed, closing
+from gateway.upstream.connection import Connection, ExchangeSlot, closed, closing, read_buffer
 from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
 from gateway.upstream.response import Response
 from gateway.upstream.response_parser import PlainHeads
@@ -108,7 +108,7 @@ class ConnectionPool:
         tls: ssl.SSLContext | None = None,
         address: str | None = None,
         server_name: str | None = None,
-        buffer: ReadBuffer | None = None,
+        buffer: memoryview | None = None,
     ) -> None:
         """Make a pool without connections.
 
@@ -116,7 +116,7 @@ class ConnectionPool:
             tls: From `client_tls`, shared between pools; made here by default if the scheme is `https`.
             address: The only address of the host to connect to; None for any.
             server_name: The name in the TLS handshake and on the certificate, instead of the origin's host.
-            buffer: Shared between the pools of a process; made here by default.
+            buffer: From `read_buffer`, shared between the pools of a process; made here by default.
         """
         self.origin = origin
         self._host = origin.host if address is None else address
@@ -132,7 +132,7 @@ class ConnectionPool:
         self._closed = False
         self._emptied = asyncio.Event()
         self._plain = PlainHeads(limits.header_bytes, limits.header_count)
-        self._buffer = ReadBuffer() if buffer is None else buffer
+        self._buffer = read_buffer() if buffer is None else buffer
 
     @property
     def active(self) -> int:

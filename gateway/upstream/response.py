@@ -283,9 +283,10 @@ class Response:
 
         The caller extends the deadline by `patience`.
         """
-        assert self.sink is not None
+        sink = self.sink
+        assert sink is not None
         try:
-            if self.sink(data):
+            if sink(data):
                 return
             self._full = True
             self._pause()

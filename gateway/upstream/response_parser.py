@@ -22,6 +22,7 @@ import msgspec
 
 from gateway.a2a.fault import UpstreamProtocol, UpstreamReset
 from gateway.a2a.headers import Pairs
+from gateway.network.chunk import SIZE_LINES
 
 _INTERIM_LIMIT = 8
 _HEAD_END = b"\r\n\r\n"
@@ -119,7 +120,7 @@ class ResponseParser(msgspec.Struct, eq=False):
             self.keep(data)
 
     def chunk(self, data: bytes) -> bytes | None:
-        """Return the content of `data` if it is one chunk from its size to its line end, else None.
+        """Return the content of `data` if it is one short chunk from its size to its line end, else None.
 
         The content is read then, and not kept; anything else is for `feed`.
         """
@@ -128,7 +129,9 @@ class ResponseParser(msgspec.Struct, eq=False):
         at = data.find(b"\r\n", 1, _SIZE_END)
         # Small digits without an extension and without a leading zero, as nearly every server writes them.
         size = len(data) - at - 4
-        if at < 0 or size <= 0 or not (data.startswith(b"%x\r\n" % size) and data.endswith(b"\r\n")):
+        if at < 0 or not 0 < size < len(SIZE_LINES):
+            return None
+        if not (data.startswith(SIZE_LINES[size]) and data.endswith(b"\r\n")):
             return None
         self._dry = 0
         return data[at + 2 : -2]
