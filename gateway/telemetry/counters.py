@@ -6,6 +6,7 @@ dictionary in one step of the interpreter.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -30,14 +31,14 @@ class Counter(Collector):
         self._words = words
         self._labels = tuple(labels)
         self._values: dict[Labels, float] = {}
-        self._shares: dict[Labels, dict[str, float]] = {}
+        self._shares: dict[Labels, defaultdict[str, float]] = {}
 
-    def share(self, values: Labels) -> dict[str, float]:
+    def share(self, values: Labels) -> defaultdict[str, float]:
         """Return the series of all labels but the last, by the value of that one, for hot paths.
 
-        Ask once, keep it; add to what stands there, if anything does.
+        Ask once, keep it, and add to it.
         """
-        return self._shares.setdefault(values, {})
+        return self._shares.setdefault(values, defaultdict(int))
 
     def add(self, values: Labels, amount: float = 1) -> None:
         """Count `amount` more."""

@@ -341,7 +341,7 @@ class AgentMeter:
         outcomes = self._requests.get((operation, binding))
         if outcomes is None:
             outcomes = self._requests[operation, binding] = metrics.requests.share((agent, operation, binding))
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        outcomes[outcome] += 1
         metrics.tenant_requests.add((tenant if tenant in self._tenants else OTHER, agent, outcome))
 
     def rejected(self, reason: str) -> None:
@@ -389,12 +389,12 @@ class AgentMeter:
 
     def stream_closed(self, by: str, duration: float, trace_id: str | None = None) -> None:
         """Count the end of a stream: by agent, client or gateway, after so many seconds."""
-        self._closed[by] = self._closed.get(by, 0) + 1
+        self._closed[by] += 1
         self._metrics.stream_duration.of((self.agent,)).observe(duration, trace_id)
 
     def event(self, name: str) -> None:
         """Count one event of a stream."""
-        self._events[name] = self._events.get(name, 0) + 1
+        self._events[name] += 1
 
     def task_denied(self, operation: str) -> None:
         """Count a call that named a task which is not its caller's."""
@@ -402,7 +402,7 @@ class AgentMeter:
 
     def task(self, state: str) -> None:
         """Count a task by the state it was left in."""
-        self._tasks[state] = self._tasks.get(state, 0) + 1
+        self._tasks[state] += 1
 
     def task_ended(self, duration: float, trace_id: str | None = None) -> None:
         """Observe the seconds from the creation of a task to its end."""

@@ -133,7 +133,8 @@ class ResponseParser(msgspec.Struct, eq=False):
             return None
         if not (data.startswith(SIZE_LINES[size]) and data.endswith(b"\r\n")):
             return None
-        self._dry = 0
+        if self._dry:
+            self._dry = 0
         return data[at + 2 : -2]
 
     def keep(self, data: bytes) -> None:
