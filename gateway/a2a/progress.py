@@ -97,7 +97,7 @@ _MOST_TRIES = 8
 """Events of one stream whose bytes around the text are kept, each in place of the one before."""
 _MOST_AROUND = 4096
 """Bytes around a text that are kept for a stream."""
-_PLAIN = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
+PLAIN = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
 """Characters of ASCII that stand for themselves in a JSON string."""
 _value = msgspec.json.Decoder(msgspec.Raw)
 _wrapped_members = msgspec.json.Decoder(dict[str, Members])
@@ -228,8 +228,10 @@ class EventReader:
 
     def __call__(self, data: bytes) -> Progress | None:
         """Return what the data of an event tells; None for what is no answer."""
-        if self._progress is not None and changed_text(data, self.before, self.after):
-            return self._progress
+        if self._progress is not None and data.startswith(self.before) and data.endswith(self.after):
+            text = data[len(self.before) : -len(self.after)]
+            if text and is_content(text):
+                return self._progress
         progress = self._read(data)
         if progress is not None and progress.event == "artifact" and self._tries:
             # An agent may write events that never repeat.
@@ -253,19 +255,7 @@ class EventReader:
             self._progress = progress
 
 
-def changed_text(frame: bytes, before: bytes, after: bytes) -> bytes:
-    """Return the text of a frame that is these bytes around the content of one JSON string on one line.
-
-    Empty for any other frame, and for one with an empty text.
-    """
-    if not (frame.startswith(before) and frame.endswith(after)):
-        return b""
-    text = frame[len(before) : -len(after)]
-    # Most texts end nothing and escape nothing.
-    return text if not text.translate(None, _PLAIN) or _is_content(text) else b""
-
-
-def _is_content(text: bytes) -> bool:
+def is_content(text: bytes) -> bool:
     """Return whether bytes are the content of one JSON string in UTF-8, on one line."""
     if b"\n" in text or b"\r" in text or not strict_json.is_utf8(text):
         return False

@@ -20,7 +20,7 @@ from gateway.a2a.framing.grpc import FrameDecoder, frame
 from gateway.a2a.framing.sse import HEARTBEAT, Event, SseDecoder
 from gateway.a2a.headers import Pairs
 from gateway.a2a.json import refuse_crowd
-from gateway.a2a.progress import EventReader, Progress, changed_text
+from gateway.a2a.progress import PLAIN, EventReader, Progress, is_content
 from gateway.a2a.translation import Translation
 from gateway.proxy.overload import ASIDE, FREE
 from gateway.proxy.reply_delivery import ReplyDelivery
@@ -47,7 +47,7 @@ class Stream:
     __slots__ = (
         "_after", "_backlog", "_before", "_call", "_client", "_clock", "_decoder", "_delivery", "_failed", "_failure",
         "_has_ended", "_headers", "_heartbeat", "_heartbeat_timer", "_is_grpc", "_is_renumbered", "_is_wrapped",
-        "_is_writing", "_last_received", "_longest_repeated", "_meter", "_prefix", "_read", "_recorded",
+        "_is_writing", "_longest_repeated", "_meter", "_prefix", "_read", "_recorded",
         "_release_timer", "_request", "_sends_heartbeats", "_too_long_to_push", "_translation", "_undecoded",
         "_unrecorded", "_waiting",
     )  # fmt: skip
@@ -94,7 +94,6 @@ class Stream:
         self._failure: Status | None = None
         # The number of the event that was refused.
         self._failed = 0
-        self._last_received = 0.0
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._release_timer: asyncio.TimerHandle | None = None
 
@@ -147,7 +146,6 @@ class Stream:
         for call in (self._call, request.call):
             if call is not None:
                 call.forget()
-        self._last_received = self._clock()
         if self._sends_heartbeats:
             self._schedule_heartbeat(self._heartbeat)
 
@@ -202,12 +200,15 @@ class Stream:
         Raises:
             UpstreamProtocol: an event is no answer to this call; those before it have gone out.
         """
-        self._last_received = self._clock()
         request = self._request
         if (
             self._before
             and len(chunk) <= self._longest_repeated
-            and (text := changed_text(chunk, self._before, self._after))
+            and chunk.startswith(self._before)
+            and chunk.endswith(self._after)
+            # Empty also where the two would share bytes.
+            and (text := chunk[len(self._before) : -len(self._after)])
+            and (not text.translate(None, PLAIN) or is_content(text))
             and not (self._prefix and b"-" in text and self._prefix in text)
         ):
             # Nearly every event of a stream: it differs from the last one in its text alone. The bytes around the text
@@ -235,7 +236,7 @@ class Stream:
             return not self._waiting and not self._has_ended
         if request.first_byte is None:
             self._open()
-            request.first_byte = self._last_received
+            request.first_byte = self._clock()
         request.bytes_out += len(output)
         if request.bytes_out >= request.toll:
             request.charge()
@@ -514,7 +515,7 @@ class Stream:
 
     def _on_heartbeat(self) -> None:
         """Send a heartbeat if nothing else was heard of the agent."""
-        left = self._heartbeat - (self._clock() - self._last_received)
+        left = self._heartbeat - (asyncio.get_running_loop().time() - self._delivery.reply.received)
         if left > _EARLY:
             self._schedule_heartbeat(left)
             return

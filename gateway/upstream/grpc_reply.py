@@ -58,6 +58,7 @@ class GrpcReply:
         metadata: The trailing metadata that names extensions.
         is_stream: Whether the call answers with a stream of messages.
         alone: True: the library tells the answers of one connection apart.
+        received: Time of the loop at which `flow` last pushed a message.
     """
 
     __slots__ = (
@@ -70,6 +71,7 @@ class GrpcReply:
         "is_stream",
         "known",
         "metadata",
+        "received",
         "status",
     )
 
@@ -88,6 +90,7 @@ class GrpcReply:
         self.metadata: Pairs = []
         self._call = call
         self._channel = channel
+        self.received = 0.0
         self._message: bytes | None = None
         self._over = False
 
@@ -149,7 +152,9 @@ class GrpcReply:
         """
         self.headers = []
         message, self._message = self._message, None
+        loop = asyncio.get_running_loop()
         while message is not None:
+            self.received = loop.time()
             if not take(frame(message)):
                 await settle()
             message = await self._next(timeout, silent)

@@ -60,6 +60,7 @@ class Response:
         reader: The parser of this response; used by the connection, as are the following.
         sink: Takes the body as it arrives, while `flow` waits for more of it; else None.
         patience: Seconds of silence that are accepted while there is a sink.
+        received: Time of the loop at which the sink was last given something.
         lag: Called with the bytes that wait, by a connection that cannot be paused.
     """
 
@@ -69,7 +70,7 @@ class Response:
 
     __slots__ = (
         "_carrier", "_connection", "_full", "_refused", "_waiter", "alone", "fault", "headers", "http_status",
-        "is_failing", "known", "lag", "patience", "reader", "sink", "status",
+        "is_failing", "known", "lag", "patience", "reader", "received", "sink", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Carrier, reader: ResponseParser, *, alone: bool = True) -> None:
@@ -86,7 +87,7 @@ class Response:
         self.fault: Fault | None = None
         self._waiter: asyncio.Future[None] | None = None
         self.sink: Callable[[bytes], bool] | None = None
-        self.patience = 0.0
+        self.patience = self.received = 0.0
         self.lag: Callable[[int], None] = ignore_size
         # Why `flow` wakes: the sink takes no more, or has raised.
         self._full = False
@@ -206,6 +207,7 @@ class Response:
         try:
             while True:
                 if reader.held:
+                    self.received = self._carrier.loop.time()
                     if not take(reader.take()):
                         # A client that reads slowly, or not at all, must not have the gateway buffer its stream.
                         self._pause()
@@ -275,23 +277,23 @@ class Response:
             self._wake()
         elif self.reader.held and self._connection is not None:
             # Framing alone counts as silence.
-            self.pour(self._take())
-            self._connection.expect_by(self._connection.loop.time() + self.patience)
+            self.received = self._connection.loop.time()
+            self._connection.expect_by(self.received + self.patience)
+            try:
+                if not self.sink(self._take()):
+                    self.rest()
+            except Exception as error:  # noqa: BLE001 - raised in the task that waits
+                self.refuse(error)
 
-    def pour(self, data: bytes) -> None:
-        """Push on bytes of the body that have just arrived, while there is a `sink`.
+    def rest(self) -> None:
+        """Push nothing on until the task has settled: the sink takes no more."""
+        self._full = True
+        self._pause()
+        self._wake()
 
-        The caller extends the deadline by `patience`.
-        """
-        sink = self.sink
-        assert sink is not None
-        try:
-            if sink(data):
-                return
-            self._full = True
-            self._pause()
-        except Exception as error:  # noqa: BLE001 - raised in the task that waits
-            self._refused = error
+    def refuse(self, error: Exception) -> None:
+        """End `flow` with what the sink has raised."""
+        self._refused = error
         self._wake()
 
     def detach(self, fault: Fault | None = None) -> None:

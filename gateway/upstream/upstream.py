@@ -213,11 +213,13 @@ class Reply(Protocol):
         headers: Names in lower case; metadata over gRPC.
         metadata: Headers behind the body; only gRPC has any.
         alone: Whether its connection has carried no other call; True where calls cannot be confused.
+        received: Time of the loop at which `flow` last pushed something.
     """
 
     headers: Pairs
     metadata: Pairs
     alone: bool
+    received: float
 
     @property
     def address(self) -> str:
