@@ -174,9 +174,26 @@ def test_a_refusal_that_arrives_with_the_cancellation_is_a_cancellation() -> Non
         calls[1].cancel()
         await settle()
         assert calls[1].cancelled()
+        # It had no slot to give back.
+        assert (gate.taken, gate.waiting) == (1, 2)
         calls[0].cancel()
         place.leave()
         (await other).leave()
+        assert at_rest(gate)
+
+    run(main())
+
+
+def test_a_slot_that_is_granted_with_the_cancellation_is_given_back() -> None:
+    async def main() -> None:
+        gate = ConcurrencyLimiter(1, 2, 1.0)
+        place = entered(gate, ACME)
+        call = waiting(gate, ACME)
+        await settle()
+        place.leave()
+        call.cancel()
+        await settle()
+        assert call.cancelled()
         assert at_rest(gate)
 
     run(main())

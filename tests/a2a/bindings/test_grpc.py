@@ -75,6 +75,9 @@ def test_a_message_of_too_many_fields_is_refused_before_it_is_built() -> None:
     assert grpc.read_call(method, crowd).operation is Operation.SEND_MESSAGE
     with pytest.raises(BadRequest, match="too many fields"):
         grpc.read_call(method, crowd, bounds=BodyBounds(members=100, elements=100))
+    long = made(Operation.SEND_MESSAGE, V1_0, message={"parts": [{"text": "x" * 1_000}] * 10})
+    call = grpc.read_call(method, long, bounds=BodyBounds(members=100, elements=100))
+    assert call.operation is Operation.SEND_MESSAGE
 
 
 def test_no_tenant_is_among_the_parameters() -> None:
