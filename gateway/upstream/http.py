@@ -49,7 +49,7 @@ class HttpUpstream:
         self.pool = pool
         self.timeouts = timeouts
         self.treatment = treatment
-        dialects = Dialects(
+        self.dialects = Dialects(
             url=url,
             cards=cards,
             relayed=HTTP,
@@ -58,11 +58,6 @@ class HttpUpstream:
             version=version,
             public_url=public_url,
         )
-        # Bound methods instead of calls to them, one hop less on each.
-        self.interfaces = dialects.interfaces
-        self.interface = dialects.interface
-        self.tenant = dialects.tenant
-        self.restores_tenant = dialects.restores_tenant
         self._host = urlsplit(url).netloc.encode("ascii")
         # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
@@ -86,7 +81,7 @@ class HttpUpstream:
         Args:
             fresh: As in `ConnectionPool.request`, as are the faults.
         """
-        tenant = self.tenant(call, interface)
+        tenant = self.dialects.tenant(call, interface)
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")

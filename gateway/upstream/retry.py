@@ -632,9 +632,10 @@ class Attempt:
             return None
         # The call is written in one dialect, with one tenant.
         with suppress(VersionUnsupported, MethodNotAllowed, BadParams):
-            interface = found.upstream.interface(call, (self.interface.dialect,))
-            tenant = self.replica.upstream.tenant(call, self.interface)
-            if interface.dialect == self.interface.dialect and found.upstream.tenant(call, interface) == tenant:
+            theirs, mine = found.upstream.dialects, self.interface
+            interface = theirs.interface(call, (mine.dialect,))
+            tenant = self.replica.upstream.dialects.tenant(call, mine)
+            if interface.dialect == mine.dialect and theirs.tenant(call, interface) == tenant:
                 self.interface = interface
                 return found
         return None

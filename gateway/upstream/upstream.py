@@ -8,11 +8,10 @@ import msgspec
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call, Head
-from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.headers import Pairs
 from gateway.principal import Principal
-from gateway.upstream.dialects import Interface
+from gateway.upstream.dialects import Dialects, Interface
 from gateway.upstream.oauth2 import NoToken, TokenSource
 
 
@@ -149,10 +148,12 @@ class Upstream(Protocol):
     Attributes:
         backend: The key of the backend in metrics and logs.
         url: The URL in the configuration.
+        dialects: The dialects that the agent supports.
     """
 
     backend: str
     url: str
+    dialects: Dialects
     timeouts: Timeouts
     treatment: Treatment
 
@@ -163,18 +164,6 @@ class Upstream(Protocol):
     @property
     def idle(self) -> int:
         """Return the number of idle connections."""
-
-    def interfaces(self) -> dict[Dialect, Interface]:
-        """As `Dialects.interfaces`."""
-
-    def interface(self, call: Call, meant: tuple[Dialect, ...], /) -> Interface:
-        """As `Dialects.interface`."""
-
-    def tenant(self, call: Call, interface: Interface, /) -> str | None:
-        """As `Dialects.tenant`."""
-
-    def restores_tenant(self, call: Call, interface: Interface, /) -> bool:
-        """As `Dialects.restores_tenant`."""
 
     def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False
