@@ -30,11 +30,10 @@ def extensions(headers: Iterable[tuple[bytes, bytes]], version: Version) -> Pair
 
 def credentials(treatment: Treatment, head: Head) -> Pairs:
     """Return the gateway's credentials, and the caller's own if it is forwarded."""
-    shown: Pairs = []
+    own = list(treatment.credentials)
     if treatment.forward_caller:
-        shown += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
-    shown += treatment.credentials
-    return shown
+        return [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")] + own
+    return own
 
 
 def subject_of(head: Head, principal: Principal) -> Subject:

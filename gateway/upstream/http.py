@@ -165,9 +165,7 @@ def _spoken(call: Call, head: Head) -> Pairs:
 
 
 def _body(call: Call, tenant: str | None) -> bytes:
-    if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
-        return call.body
-    if call.dialect.binding is Binding.REST and not call.in_body:
+    if not call.in_body and (tenant is None or call.dialect.binding is Binding.REST):
         # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.
         return call.body
     return with_tenant(call.params, call.body, tenant)

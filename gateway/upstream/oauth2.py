@@ -27,7 +27,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
@@ -101,11 +101,7 @@ class TokenSpec:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of the whole specification, for a name that gives nothing away."""
-        parts = [
-            self.token_url, self.client_id, self.client_secret, self.client_auth, self.scopes, self.audience,
-            self.resource, self.exchanges,
-        ]  # fmt: skip
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +150,6 @@ class _Pause:
         self.failures += 1
         self.until = now + max(backoff, min(at_least, _LONGEST_PAUSE))
         self.why = why
-
-    def clear(self) -> None:
-        self.failures, self.until, self.why = 0, 0.0, ""
 
 
 @dataclass(slots=True, eq=False)
@@ -385,8 +378,7 @@ class TokenSource:
     def _keep(self, entry: _Entry, granted: _Granted, subject: Subject | None) -> None:
         if self._pause.failures or (entry is self._own and entry.pause.failures):
             logger.info("%s gives tokens again", _place(self.spec.token_url))
-        self._pause.clear()
-        entry.pause.clear()
+        self._pause, entry.pause = _Pause(), _Pause()
         life = _life(granted.expires_in)
         if subject is not None:
             life = min(life, subject.expires - self._wall())
@@ -449,9 +441,11 @@ def _key(subject: Subject) -> bytes:
 
 
 def _form(spec: TokenSpec, subject: Subject | None) -> list[tuple[str, str]]:
-    form = [("grant_type", "client_credentials" if subject is None else _GRANT)]
-    if subject is not None:
-        form += [
+    if subject is None:
+        form = [("grant_type", "client_credentials")]
+    else:
+        form = [
+            ("grant_type", _GRANT),
             ("subject_token", subject.token),
             ("subject_token_type", _ACCESS_TOKEN),
             ("requested_token_type", _ACCESS_TOKEN),

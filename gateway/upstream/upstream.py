@@ -97,14 +97,6 @@ class Prepared(Generic[_T]):
             self._made.clear()
         self._made[key] = (head.headers, caller.principal, caller.forwarded_for, made)
 
-    def get(self, key: tuple[object, ...], head: Head, caller: "Caller", make: Callable[[], _T]) -> _T:
-        """Return what was made before, or make and keep it."""
-        made = self.find(key, head, caller)
-        if made is None:
-            made = make()
-            self.keep(key, head, caller, made)
-        return made
-
     def clear(self) -> None:
         """Drop everything."""
         self._made.clear()

@@ -252,7 +252,10 @@ class Rpc(asyncio.Protocol):
             return
         received = read_message(frame.content)
         if received is None:
-            self._fail_addressee(frame.content)
+            call = self._calls.get(addressee(frame.content))
+            if call is not None:
+                # There will be no other answer.
+                call.fail(UpstreamProtocol("the agent's answer is no JSON"))
             self._stray()
         elif received.method:
             self._receive_request(received)
@@ -274,12 +277,6 @@ class Rpc(asyncio.Protocol):
         if len(received.id) <= 256 and self._pipe.unread < _MOST_REFUSALS:
             self._pipe.write(whole(refusal(received.id), self._framing, b""))
         self._stray()
-
-    def _fail_addressee(self, content: bytes) -> None:
-        """Fail the call whose answer is not JSON: there will be no other answer."""
-        call = self._calls.get(addressee(content))
-        if call is not None:
-            call.fail(UpstreamProtocol("the agent's answer is no JSON"))
 
     def _stray(self) -> None:
         self._dropped["stray"] += 1
@@ -422,8 +419,7 @@ class RpcCall:
     def pause_reading(self) -> None:
         """Do nothing: the pipe is never held up."""
 
-    def resume_reading(self) -> None:
-        """Do nothing, likewise."""
+    resume_reading = pause_reading
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """Return what to wait for; at `deadline` the call fails with `expired()`."""

@@ -137,9 +137,11 @@ class StdioUpstream:
         own += session(call, caller, self.treatment.identity)
         if caller.traceparent is not None:
             own.append((b"traceparent", caller.traceparent))
-        shared = caller.prepared.lines.get(
-            (self, version), head, caller, lambda: self._shared_fields(version, head, caller)
-        )
+        key = (self, version)
+        shared = caller.prepared.lines.find(key, head, caller)
+        if shared is None:
+            shared = self._shared_fields(version, head, caller)
+            caller.prepared.lines.keep(key, head, caller, shared)
         return shared + header_lines(own)
 
     def _shared_fields(self, version: Version, head: Head, caller: Caller) -> bytes:
