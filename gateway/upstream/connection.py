@@ -85,27 +85,9 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_buffer",
-        "_deadline",
-        "_distrusted",
-        "_expired",
-        "_header_bytes",
-        "_header_count",
-        "_is_used",
-        "_keeper",
-        "_plain",
-        "_poll",
-        "_reading_paused",
-        "_unsent",
-        "_writing_paused",
-        "address",
-        "begun",
-        "loop",
-        "place",
-        "response",
-        "retires",
-        "streams",
-        "transport",
+        "_buffer", "_deadline", "_distrusted", "_expired", "_header_bytes", "_header_count", "_is_used", "_keeper",
+        "_plain", "_poll", "_reading_paused", "_unsent", "_writing_paused", "address", "begun", "loop", "place",
+        "response", "retires", "streams", "transport",
     )  # fmt: skip
 
     def __init__(

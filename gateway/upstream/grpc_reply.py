@@ -62,18 +62,9 @@ class GrpcReply:
     """
 
     __slots__ = (
-        "_call",
-        "_channel",
-        "_message",
-        "_over",
-        "address",
-        "failure",
-        "headers",
-        "is_stream",
-        "known",
-        "metadata",
+        "_call", "_channel", "_message", "_over", "address", "failure", "headers", "is_stream", "known", "metadata",
         "received",
-    )
+    )  # fmt: skip
 
     alone = True
     fault = None

@@ -291,21 +291,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "_binds",
-        "_caller",
-        "_clock",
-        "_failing_since",
-        "_is_reported",
-        "_pauses",
-        "_retries",
-        "_span",
-        "_trials",
-        "_tried",
-        "_unreached",
-        "backend",
-        "interface",
-        "replica",
-        "request",
+        "_binds", "_caller", "_clock", "_failing_since", "_is_reported", "_pauses", "_retries", "_span", "_trials",
+        "_tried", "_unreached", "backend", "interface", "replica", "request",
     )  # fmt: skip
 
     def __init__(

@@ -118,7 +118,7 @@ class Rpc(asyncio.Protocol):
         self._strays = 0
         self._first: asyncio.Future[bytes] | None = None
         self._closed: Fault | None = None
-        self._stall: asyncio.TimerHandle | None = None
+        self._stall = Deadline(self.loop, self._on_stall)
 
     @property
     def calls(self) -> int:
@@ -174,8 +174,7 @@ class Rpc(asyncio.Protocol):
         if self._closed is not None:
             return
         self._closed = fault
-        if self._stall is not None:
-            self._stall.cancel()
+        self._stall.stop()
         if self._first is not None and not self._first.done():
             self._first.cancel()
         for call in list(self._calls.values()):
@@ -207,12 +206,10 @@ class Rpc(asyncio.Protocol):
         if self._decoder.refused is not None:
             self._break(f"it wrote an invalid frame: {self._decoder.refused}")
             return
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
         if self._decoder.midway:
-            why = f"it stopped for {STALL:g} s in the middle of a frame"
-            self._stall = self.loop.call_later(STALL, self._break, why)
+            self._stall.within(STALL)
+        else:
+            self._stall.lift()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
         """Standard output was closed; a last line without its end is still an answer."""
@@ -290,6 +287,9 @@ class Rpc(asyncio.Protocol):
         """Return whether an id was given to a call."""
         number = identity[3:-1]
         return identity[:3] == b'"g-' and number.isdigit() and len(number) <= 18 and int(number) <= self._last_id
+
+    def _on_stall(self) -> None:
+        self._break(f"it stopped for {STALL:g} s in the middle of a frame")
 
     def _break(self, why: str) -> None:
         if not self.broken.done():
