@@ -88,14 +88,12 @@ class GrpcChannel:
         # Without a name for the way to look it up, some hosts would be taken for one.
         self._address = f"{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
         self._target = f"dns:///{self._address}"
-        named: list[tuple[str, str]] = []
-        if server_name or address is not None:
-            if parts.scheme == "grpcs":
-                # gRPC names the agent so in each call, too, and calls no agent without this name on its certificate.
-                named.append(("grpc.ssl_target_name_override", server_name or parts.hostname or ""))
-            else:
-                named.append(("grpc.default_authority", parts.netloc))
-        self._named = tuple(named)
+        self._named: tuple[tuple[str, str], ...] = ()
+        if (server_name or address is not None) and parts.scheme == "grpcs":
+            # gRPC names the agent so in each call, too, and calls no agent without this name on its certificate.
+            self._named = (("grpc.ssl_target_name_override", server_name or parts.hostname or ""),)
+        elif server_name or address is not None:
+            self._named = (("grpc.default_authority", parts.netloc),)
         self._shown = shown
         self._bounds = bounds
         self._connect = connect

@@ -133,11 +133,9 @@ class HttpUpstream:
         return path.encode("ascii") + (b"?" + call.query if call.query else b"")
 
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
-        headers: Pairs
+        headers: Pairs = pass_on(head.headers, self._allowed - _SPOKEN if call.verb else self._allowed)
         if call.verb:
-            headers = pass_on(head.headers, self._allowed - _SPOKEN) + _spoken(call, head)
-        else:
-            headers = pass_on(head.headers, self._allowed)
+            headers += _spoken(call, head)
         if caller.traceparent is not None:
             headers = without_parent(headers)
         if body:
@@ -160,8 +158,7 @@ def _spoken(call: Call, head: Head) -> Pairs:
     headers: Pairs = [(b"accept", b"text/event-stream" if call.operation.streams else b"application/json")]
     if version is Version.V0_1:
         return headers
-    headers.append((b"a2a-version", version.encode("ascii")))
-    return headers + extensions(head.headers, version)
+    return [*headers, (b"a2a-version", version.encode("ascii")), *extensions(head.headers, version)]
 
 
 def _body(call: Call, tenant: str | None) -> bytes:
