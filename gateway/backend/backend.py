@@ -254,7 +254,7 @@ class BackendFactory:
         authenticator = self.authenticator
         cards = ServedCards(
             source,
-            upstream,
+            upstream.dialects,
             self.public,
             schemes=authenticator.schemes,
             issuers=lambda: authenticator.issuers,

@@ -81,7 +81,7 @@ class GrpcCards:
                     self.tokens.refused(shown)
                 raise
             # A status shows that the method exists if it is an A2A error, or one that no proxy makes.
-            status = answer.status
+            status = answer.failure
             if status is None or status.details or "Error:" in status.message or status.code not in _ANYBODY:
                 spoken.append(CardInterface(Dialect(Binding.GRPC, version), self.place))
             message = answer.whole()

@@ -144,7 +144,7 @@ async def check_online(examined: Examined) -> tuple[OnlineAnswer, ...]:
                 await source.refresh()
         if source.card is None:
             return OnlineAnswer(key, good=False, fact=source.error or "it cannot be read")
-        dialects = ", ".join(map(str, backend.upstream.interfaces()))
+        dialects = ", ".join(map(str, backend.upstream.dialects.interfaces()))
         return OnlineAnswer(
             key, good=bool(dialects), fact=dialects or "its card offers no interface that the gateway speaks"
         )

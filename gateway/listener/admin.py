@@ -318,7 +318,7 @@ def _agent(key: str, backend: Backend) -> dict[str, Any]:
             **({} if source.verifier is None else {"signature": _signature(source)}),
             **({"warnings": list(source.wrong)} if source.wrong else {}),
         },
-        "speaks": [str(dialect) for dialect in upstream.interfaces()],
+        "speaks": [str(dialect) for dialect in upstream.dialects.interfaces()],
         **({"processes": upstream.report()} if isinstance(upstream, StdioUpstream) else {}),
         "connections": {
             "active": sum(each.upstream.active for each in backend.replicas),

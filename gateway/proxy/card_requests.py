@@ -125,7 +125,7 @@ def answers(backend: Backend, call: Call) -> bool:
     if call.operation is not Operation.GET_EXTENDED_CARD or call.dialect != _GRPC_0_3:
         return False
     sanitized = backend.source.sanitized
-    return sanitized is not None and not sanitized.extended and _GRPC_0_3 not in backend.upstream.interfaces()
+    return sanitized is not None and not sanitized.extended and _GRPC_0_3 not in backend.upstream.dialects.interfaces()
 
 
 async def send_extended(

@@ -176,7 +176,9 @@ def _entry(snapshot: Snapshot, name: str, backends: Sequence[Backend], tenants: 
         text.title or name,
         text,
         tenants=tuple(sorted(tenants)),
-        dialects=tuple(dict.fromkeys(str(each) for backend in backends for each in backend.upstream.interfaces())),
+        dialects=tuple(
+            dict.fromkeys(str(each) for backend in backends for each in backend.upstream.dialects.interfaces())
+        ),
         health="down" if not up else "up" if has_card and up == len(replicas) else "degraded",
         replicas=len(replicas),
         replicas_up=up,

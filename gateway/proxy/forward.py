@@ -94,7 +94,7 @@ class Forwarder:
         if replica is None:
             replica, binds, home = await choose_replica(backend, backend.balancer, principal, call, alias)
         call, meant = self._names.meaning(request, call, key, alias)
-        interface = replica.upstream.interface(call, meant)
+        interface = replica.upstream.dialects.interface(call, meant)
         meter, isolation = backend.meter, backend.isolation
         if call.operation is Operation.LIST_TASKS and isolation is not None and isolation.filters_lists:
             meter.translated(call.dialect, interface.dialect)
@@ -261,7 +261,7 @@ class Forwarder:
             Translation,
             call,
             interface.dialect,
-            tenant=upstream.tenant(call, interface),
+            tenant=upstream.dialects.tenant(call, interface),
             id=request.id,
             message_id=message_id_of(key, call) if key is not None and ours is Version.V0_1 else "",
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",

@@ -114,7 +114,7 @@ class TaskLister:
         """
         request, ownership, interface = self._request, self._ownership, self._interface
         listing = TaskListing(
-            call, interface.dialect, tenant=self._backend.upstream.tenant(call, interface), id=request.id
+            call, interface.dialect, tenant=self._backend.upstream.dialects.tenant(call, interface), id=request.id
         )
         cipher = await ownership.isolation.ledger.cipher()
         # From here on it is known which context is counted.

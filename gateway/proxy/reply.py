@@ -178,7 +178,7 @@ def _only_event(translation: Translation, body: bytes) -> bytes:
 
 def _restores_tenant(delivery: ReplyDelivery) -> bool:
     call = delivery.call
-    return agent_frame.echoes_tenant(call.operation) and delivery.backend.upstream.restores_tenant(
+    return agent_frame.echoes_tenant(call.operation) and delivery.backend.upstream.dialects.restores_tenant(
         call, delivery.interface
     )
 

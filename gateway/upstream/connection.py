@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 
 from gateway.a2a.fault import Draining, Fault, UpstreamProtocol, UpstreamReset
 from gateway.network.deadline import Deadline
+from gateway.policy.concurrency import Flow
 from gateway.upstream.outlier_detection import Unsent
 from gateway.upstream.response import CUT, Response, late
 from gateway.upstream.response_parser import PlainHeads, ResponseParser
@@ -54,13 +55,6 @@ _SOCKET_OPTIONS = (
 )
 
 
-class ExchangeSlot(Protocol):
-    """The right to have an exchange."""
-
-    def leave(self) -> None:
-        """Give it back."""
-
-
 class Keeper(Protocol):
     """The pool of a connection."""
 
@@ -83,7 +77,7 @@ class Connection(asyncio.BufferedProtocol):
     Attributes:
         address: The agent's IP address and port; empty before the connection is made.
         retires: Time of the loop from which on no exchange starts.
-        place: The place of its exchange; only the pool uses it, and the next two.
+        place: The slot of its exchange; only the pool uses it, and the next two.
         streams: Whether the answer may be a stream.
         begun: The number of its exchange in the pool.
         response: The answer that is being read; None between exchanges.
@@ -91,27 +85,9 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_buffer",
-        "_deadline",
-        "_distrusted",
-        "_expired",
-        "_header_bytes",
-        "_header_count",
-        "_is_used",
-        "_keeper",
-        "_plain",
-        "_poll",
-        "_reading_paused",
-        "_unsent",
-        "_writing_paused",
-        "address",
-        "begun",
-        "loop",
-        "place",
-        "response",
-        "retires",
-        "streams",
-        "transport",
+        "_buffer", "_deadline", "_distrusted", "_expired", "_header_bytes", "_header_count", "_is_used", "_keeper",
+        "_plain", "_poll", "_reading_paused", "_unsent", "_writing_paused", "address", "begun", "loop", "place",
+        "response", "retires", "streams", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -126,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self.loop = asyncio.get_running_loop()
         self.retires = math.inf
         self.address = ""
-        self.place: ExchangeSlot | None = None
+        self.place: Flow | None = None
         self.streams = False
         self.begun = 0
         self._keeper = keeper

@@ -20,7 +20,7 @@ from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.network.certificate import verifying_context
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
-from gateway.upstream.connection import Connection, ExchangeSlot, closed, closing, read_buffer
+from gateway.upstream.connection import Connection, closed, closing, read_buffer
 from gateway.upstream.outlier_detection import Reclaimed, TlsFailed
 from gateway.upstream.response import Response
 from gateway.upstream.response_parser import PlainHeads
@@ -233,8 +233,7 @@ class ConnectionPool:
 
     def _reclaim(self, flow: Flow) -> None:
         """End the newest stream of a tenant, or its newest call if it has no stream."""
-        place: ExchangeSlot = flow
-        held = [connection for connection in self.connections if connection.place is place]
+        held = [connection for connection in self.connections if connection.place is flow]
         if held:
             newest = max(held, key=lambda each: (each.streams, each.begun))
             what = "subscribe to the task to continue" if newest.streams else "the agent may have acted on this call"
@@ -315,8 +314,7 @@ class ConnectionPool:
 
     def dropped(self, connection: Connection) -> None:
         """Note an idle connection that was closed."""
-        if connection in self._resting:
-            del self._resting[connection]
+        self._resting.pop(connection, None)
 
     def gone(self, connection: Connection) -> None:
         """Note a connection that is down."""

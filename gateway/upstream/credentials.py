@@ -15,7 +15,6 @@ from gateway.upstream.upstream import Caller, IdentityNames, Treatment
 # Not the space, which HTTP drops at the ends of a value, and not the escape: two subjects must never look alike.
 _IDENTITY_SAFE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
-_NAMES = IdentityNames()
 EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
 
 
@@ -30,11 +29,10 @@ def extensions(headers: Iterable[tuple[bytes, bytes]], version: Version) -> Pair
 
 def credentials(treatment: Treatment, head: Head) -> Pairs:
     """Return the gateway's credentials, and the caller's own if it is forwarded."""
-    shown: Pairs = []
+    own = list(treatment.credentials)
     if treatment.forward_caller:
-        shown += [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")]
-    shown += treatment.credentials
-    return shown
+        return [pair for pair in head.headers if pair[0] in (b"authorization", b"x-api-key")] + own
+    return own
 
 
 def subject_of(head: Head, principal: Principal) -> Subject:
@@ -52,7 +50,7 @@ def subject_of(head: Head, principal: Principal) -> Subject:
     return Subject(shown[0].partition(b" ")[2].strip(b" ").decode("ascii"), float(expires))
 
 
-def identity(caller: Caller, names: IdentityNames = _NAMES) -> Pairs:
+def identity(caller: Caller, names: IdentityNames) -> Pairs:
     """Return the identity and address of the caller, in printable ASCII."""
     principal = caller.principal
     headers: Pairs = [(b"x-forwarded-for", caller.forwarded_for.encode("ascii", "replace"))]

@@ -207,9 +207,7 @@ class Dialects:
         return Dialect(self._binding or binding, self._version or version)
 
     def _overruled(self, dialect: Dialect) -> bool:
-        return (self._binding is not None and dialect.binding is not self._binding) or (
-            self._version is not None and dialect.version is not self._version
-        )
+        return self._binding not in (None, dialect.binding) or self._version not in (None, dialect.version)
 
     def _unspoken(self, wanted: Dialect, spoken: dict[Dialect, Interface]) -> Fault:
         words = ", ".join(f"A2A {dialect.version} over {dialect.binding}" for dialect in spoken) or "another dialect"

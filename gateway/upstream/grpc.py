@@ -61,14 +61,9 @@ class GrpcUpstream:
         self.timeouts = timeouts
         self._clock = clock
         self.treatment = treatment
-        dialects = Dialects(
+        self.dialects = Dialects(
             url=url, cards=cards, relayed=GRPC, tenant=treatment.tenant, binding=Binding.GRPC, version=version
         )
-        # As `HttpUpstream` does.
-        self.interfaces = dialects.interfaces
-        self.interface = dialects.interface
-        self.tenant = dialects.tenant
-        self.restores_tenant = dialects.restores_tenant
         self._scope_field = scope_field
         if len(_legal(treatment.credentials)) < len(treatment.credentials):
             raise ValueError("a credential is no metadata of gRPC")
@@ -106,7 +101,7 @@ class GrpcUpstream:
             DeadlinePassed: nothing is left of the client's time.
         """
         timeouts, version = self.timeouts, interface.dialect.version
-        tenant = self.tenant(call, interface)
+        tenant = self.dialects.tenant(call, interface)
         scoped = version is Version.V0_3 and tenant is not None
         path = method_of(call.operation, version, scoped=scoped).path
         message = self._message(call, tenant, path)

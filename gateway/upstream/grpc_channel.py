@@ -16,6 +16,7 @@ the gateway, and would be megabytes for each stream.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import urlsplit
 
 from gateway.a2a.fault import BodyTooLarge, Fault, UpstreamConnect
@@ -87,31 +88,29 @@ class GrpcChannel:
         # Without a name for the way to look it up, some hosts would be taken for one.
         self._address = f"{host}:{parts.port or _DEFAULT_PORT[parts.scheme]}"
         self._target = f"dns:///{self._address}"
-        named: list[tuple[str, str]] = []
-        if server_name or address is not None:
-            if parts.scheme == "grpcs":
-                # gRPC names the agent so in each call, too, and calls no agent without this name on its certificate.
-                named.append(("grpc.ssl_target_name_override", server_name or parts.hostname or ""))
-            else:
-                named.append(("grpc.default_authority", parts.netloc))
-        self._named = tuple(named)
+        self._named: tuple[tuple[str, str], ...] = ()
+        if (server_name or address is not None) and parts.scheme == "grpcs":
+            # gRPC names the agent so in each call, too, and calls no agent without this name on its certificate.
+            self._named = (("grpc.ssl_target_name_override", server_name or parts.hostname or ""),)
+        elif server_name or address is not None:
+            self._named = (("grpc.default_authority", parts.netloc),)
         self._shown = shown
         self._bounds = bounds
         self._connect = connect
         self._roots = roots if parts.scheme == "grpcs" else None
-        self._pipeline: _Line | None = None
+        self._line: _Line | None = None
         self._closed = False
         self._calls: set[aio.Call] = set()
 
     @property
     def active(self) -> int:
         """1 while the connection serves calls or is made for one, else 0."""
-        return int(len(self._calls) > 0)
+        return int(bool(self._calls))
 
     @property
     def idle(self) -> int:
         """1 while the connection stands and serves none, else 0."""
-        return int(not self.active and self._pipeline is not None and self._pipeline.channel.get_state() is _READY)
+        return int(not self.active and self._line is not None and self._line.channel.get_state() is _READY)
 
     async def unary(
         self,
@@ -182,7 +181,7 @@ class GrpcChannel:
         self._closed = True
         for call in tuple(self._calls):
             call.cancel()
-        line, self._pipeline = self._pipeline, None
+        line, self._line = self._line, None
         if line is not None:
             await line.channel.close()
 
@@ -191,14 +190,14 @@ class GrpcChannel:
             raise BodyTooLarge(f"body exceeds {self._bounds.request} bytes")
         if self._closed:
             raise closed()
-        line = self._pipeline
+        line = self._line
         if line is None or line.channel.get_state() is _FAILED:
-            line = self._pipeline = _Line(self._make())
+            line = self._line = _Line(self._make())
         return line
 
     def _let_go(self, line: "_Line") -> None:
-        if self._pipeline is line:
-            self._pipeline = None
+        if self._line is line:
+            self._line = None
 
     def _make(self) -> aio.Channel:
         if self._roots is None:
@@ -239,24 +238,12 @@ class _Line:
 
     Attributes:
         bare: As `GrpcReply`.
+        unary: Returns the method at a path, one of `grpc_method`.
+        stream: As `unary`, of a method whose answer is a stream.
     """
 
     def __init__(self, channel: aio.Channel) -> None:
         self.channel = channel
         self.bare: dict[object, object] = {}
-        self._unary: dict[str, aio.UnaryUnaryMultiCallable] = {}
-        self._stream: dict[str, aio.UnaryStreamMultiCallable] = {}
-
-    def unary(self, path: str) -> aio.UnaryUnaryMultiCallable:
-        """Return the method at a path, one of `grpc_method`."""
-        found = self._unary.get(path)
-        if found is None:
-            found = self._unary[path] = self.channel.unary_unary(path)
-        return found
-
-    def stream(self, path: str) -> aio.UnaryStreamMultiCallable:
-        """As `unary`, of a method whose answer is a stream."""
-        found = self._stream.get(path)
-        if found is None:
-            found = self._stream[path] = self.channel.unary_stream(path)
-        return found
+        self.unary = cache(channel.unary_unary)
+        self.stream = cache(channel.unary_stream)

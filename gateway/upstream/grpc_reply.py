@@ -54,7 +54,7 @@ class GrpcReply:
     Attributes:
         headers: The metadata in front, without what is binary: names in lower case, those of one name together.
         known: A cache for what is worked out from the headers of an answer that has none, as nearly all; or None.
-        status: The final status if it is not OK; None before the end and for OK.
+        failure: The final status if it is not OK; None before the end and for OK.
         metadata: The trailing metadata that names extensions.
         is_stream: Whether the call answers with a stream of messages.
         alone: True: the library tells the answers of one connection apart.
@@ -62,18 +62,9 @@ class GrpcReply:
     """
 
     __slots__ = (
-        "_call",
-        "_channel",
-        "_message",
-        "_over",
-        "address",
-        "headers",
-        "is_stream",
-        "known",
-        "metadata",
+        "_call", "_channel", "_message", "_over", "address", "failure", "headers", "is_stream", "known", "metadata",
         "received",
-        "status",
-    )
+    )  # fmt: skip
 
     alone = True
     fault = None
@@ -86,7 +77,7 @@ class GrpcReply:
         self.headers: Pairs = []
         self.is_stream = False
         self.known = bare
-        self.status: Status | None = None
+        self.failure: Status | None = None
         self.metadata: Pairs = []
         self._call = call
         self._channel = channel
@@ -101,17 +92,12 @@ class GrpcReply:
     @property
     def http_status(self) -> int:
         """The status in HTTP's numbers."""
-        return 200 if self.status is None else read_status(self.status, Version.V1_0).http_status
+        return 200 if self.failure is None else read_status(self.failure, Version.V1_0).http_status
 
     @property
     def is_failing(self) -> bool:
         """Whether the agent, or a server in front of it, is down."""
-        return self.status is not None and self.status.code == _UNAVAILABLE
-
-    @property
-    def failure(self) -> Status | None:
-        """The status that the agent ended the call with, other than OK."""
-        return self.status
+        return self.failure is not None and self.failure.code == _UNAVAILABLE
 
     async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ARG002, ASYNC109 - the message is there
         """Return the message of an answer that has one, and keep it no longer.
@@ -135,7 +121,7 @@ class GrpcReply:
         timeout: float,  # noqa: ASYNC109 - of silence
         lag: Callable[[int], None] = ignore_size,  # noqa: ARG002 - gRPC makes the agent wait
     ) -> None:
-        """Give the messages of a stream to `take` as they come, each in its frame; `status` tells how they ended.
+        """Give the messages of a stream to `take` as they come, each in its frame; `failure` tells how they ended.
 
         The headers are let go: a stream may last for hours. Where `take` answers False nothing more is given to it, nor
         asked of the agent, before `settle` was awaited.
@@ -210,7 +196,7 @@ class GrpcReply:
         """
         self.is_stream = True
         self._message = await self._next(timeout, late)
-        if self.status is None:
+        if self.failure is None:
             self.headers = _pairs(await self._call.initial_metadata())
         return self
 
@@ -249,7 +235,7 @@ class GrpcReply:
         return cast("bytes", message)  # nobody told gRPC to make anything else of it
 
     def _ended(self, error: aio.AioRpcError, expired: Callable[[], Fault] | None) -> None:
-        self.status = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)
+        self.failure = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)
         self.headers, self.known = _pairs(error.initial_metadata()), None
         self.metadata = _named(_pairs(error.trailing_metadata()))
 

@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from gateway.upstream.oauth2 import NoToken, TokenSource
 from gateway.upstream.outlier_detection import NotAccepted
 from gateway.upstream.replica import Target
 from gateway.upstream.request import request_head
-from gateway.upstream.response import late
+from gateway.upstream.upstream import AnswerTooLong
 
 if TYPE_CHECKING:
     # A configuration without such an agent never loads gRPC.
@@ -156,15 +157,11 @@ async def _check(
     # An idle connection may be about to be closed, which says nothing of the agent.
     response = await connections.request(head, b"", connect=timeout, first_byte=timeout, fresh=True)
     try:
-        status, left = response.status, _LONGEST
-        async with asyncio.timeout(timeout):
-            # `chunk` limits silence only, so its own timeout is never the first to end.
-            while left > 0 and (piece := await response.chunk(2 * timeout)):
-                left -= len(piece)
-    except TimeoutError as error:
-        raise late() from error
+        with suppress(AnswerTooLong):
+            await response.read(_LONGEST, timeout)
     finally:
         response.close()
+    status = response.status
     return "" if 200 <= status < 400 else f"{path} answers {status}", status == 401
 
 
@@ -175,8 +172,8 @@ async def _check_grpc(
 ) -> str:
     metadata = tuple((name.decode(), value.decode("latin-1")) for name, value in credentials)
     answer = await channel.unary(_CHECK, b"", metadata, timeout=timeout)
-    if answer.status is None:
+    if answer.failure is None:
         return "" if answer.whole() == _SERVING else "grpc.health.v1 says that it is not serving"
     # An agent without the service has answered all the same.
-    code = answer.status.code
+    code = answer.failure.code
     return "" if code == _UNIMPLEMENTED else f"grpc.health.v1 answers with status {code}"

@@ -49,7 +49,7 @@ class HttpUpstream:
         self.pool = pool
         self.timeouts = timeouts
         self.treatment = treatment
-        dialects = Dialects(
+        self.dialects = Dialects(
             url=url,
             cards=cards,
             relayed=HTTP,
@@ -58,11 +58,6 @@ class HttpUpstream:
             version=version,
             public_url=public_url,
         )
-        # Bound methods instead of calls to them, one hop less on each.
-        self.interfaces = dialects.interfaces
-        self.interface = dialects.interface
-        self.tenant = dialects.tenant
-        self.restores_tenant = dialects.restores_tenant
         self._host = urlsplit(url).netloc.encode("ascii")
         # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | {b"content-type"}
@@ -86,7 +81,7 @@ class HttpUpstream:
         Args:
             fresh: As in `ConnectionPool.request`, as are the faults.
         """
-        tenant = self.tenant(call, interface)
+        tenant = self.dialects.tenant(call, interface)
         body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
@@ -138,11 +133,9 @@ class HttpUpstream:
         return path.encode("ascii") + (b"?" + call.query if call.query else b"")
 
     def _headers(self, call: Call, body: bytes, head: Head, caller: Caller) -> Pairs:
-        headers: Pairs
+        headers: Pairs = pass_on(head.headers, self._allowed - _SPOKEN if call.verb else self._allowed)
         if call.verb:
-            headers = pass_on(head.headers, self._allowed - _SPOKEN) + _spoken(call, head)
-        else:
-            headers = pass_on(head.headers, self._allowed)
+            headers += _spoken(call, head)
         if caller.traceparent is not None:
             headers = without_parent(headers)
         if body:
@@ -165,14 +158,11 @@ def _spoken(call: Call, head: Head) -> Pairs:
     headers: Pairs = [(b"accept", b"text/event-stream" if call.operation.streams else b"application/json")]
     if version is Version.V0_1:
         return headers
-    headers.append((b"a2a-version", version.encode("ascii")))
-    return headers + extensions(head.headers, version)
+    return [*headers, (b"a2a-version", version.encode("ascii")), *extensions(head.headers, version)]
 
 
 def _body(call: Call, tenant: str | None) -> bytes:
-    if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
-        return call.body
-    if call.dialect.binding is Binding.REST and not call.in_body:
+    if not call.in_body and (tenant is None or call.dialect.binding is Binding.REST):
         # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.
         return call.body
     return with_tenant(call.params, call.body, tenant)

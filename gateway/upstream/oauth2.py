@@ -27,7 +27,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
@@ -101,11 +101,7 @@ class TokenSpec:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of the whole specification, for a name that gives nothing away."""
-        parts = [
-            self.token_url, self.client_id, self.client_secret, self.client_auth, self.scopes, self.audience,
-            self.resource, self.exchanges,
-        ]  # fmt: skip
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +114,6 @@ class Subject:
 
     token: str = field(repr=False)
     expires: float
-
-
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """One token request, and its result.
-
-    Attributes:
-        why: Why there is no token, for the log.
-        retry_after: Seconds until the next request may be made.
-    """
-
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    token: str = field(default="", repr=False)
-    why: str = ""
-    retry_after: float = _FIRST_PAUSE
 
 
 @dataclass(slots=True)
@@ -155,9 +136,6 @@ class _Pause:
         self.until = now + max(backoff, min(at_least, _LONGEST_PAUSE))
         self.why = why
 
-    def clear(self) -> None:
-        self.failures, self.until, self.why = 0, 0.0, ""
-
 
 @dataclass(slots=True, eq=False)
 class _Entry:
@@ -167,6 +145,7 @@ class _Entry:
         renew_at: When the next one is fetched in the background.
         ends_at: When it is not sent any more.
         refused_at: When the agent refused one last.
+        flight: The open token request; it results in the token, or in why there is none and when to ask again.
     """
 
     token: str = field(default="", repr=False)
@@ -174,7 +153,7 @@ class _Entry:
     ends_at: float = 0.0
     refused_at: float = -_ONCE
     pause: _Pause = field(default_factory=_Pause)
-    flight: _Flight | None = None
+    flight: "asyncio.Future[_Granted | _NoToken] | None" = None
 
 
 class _NoToken(Exception):  # noqa: N818 - it ends a request, it is no programming error
@@ -191,10 +170,11 @@ class _NoToken(Exception):  # noqa: N818 - it ends a request, it is no programmi
         self.retry_after = retry_after
 
 
-class _Granted(msgspec.Struct):
+@dataclass(slots=True)
+class _Granted:
     """A successful answer (RFC 6749 §5.1, RFC 8693 §2.2.1)."""
 
-    access_token: str
+    access_token: str = field(repr=False)
     token_type: str
     expires_in: int | float | str | None = None
 
@@ -299,10 +279,13 @@ class TokenSource:
             if now < blocked.until:
                 raise _failed(blocked.why, blocked.until - now)
             flight = self._begin(entry, subject)
-        await flight.over.wait()
-        if not flight.token:
-            raise _failed(flight.why, flight.retry_after)
-        return flight.token
+        # A caller that leaves must not cancel the request of the others.
+        await asyncio.wait((flight,))
+        # Not the entry's token: another caller may have had it refused by now.
+        found = flight.result()
+        if isinstance(found, _NoToken):
+            raise _failed(str(found), found.retry_after)
+        return found.access_token
 
     async def pair(self, subject: Subject | None = None) -> tuple[bytes, bytes]:
         """Return the header that shows a token; raises as `token`."""
@@ -334,13 +317,10 @@ class TokenSource:
             assert not self.spec.exchanges
             return self._own
         key = _key(subject)
-        entry = self._exchanged.get(key)
-        if entry is None:
-            entry = self._exchanged[key] = _Entry()
-            if len(self._exchanged) > MOST_KEPT:
-                self._exchanged.popitem(last=False)
-        else:
-            self._exchanged.move_to_end(key)
+        entry = self._exchanged.setdefault(key, _Entry())
+        self._exchanged.move_to_end(key)
+        if len(self._exchanged) > MOST_KEPT:
+            self._exchanged.popitem(last=False)
         return entry
 
     def _blocked(self, entry: _Entry) -> _Pause:
@@ -349,44 +329,43 @@ class TokenSource:
 
     # ---- One request ---------------------------------------------------------------------------------------------
 
-    def _begin(self, entry: _Entry, subject: Subject | None) -> _Flight:
+    def _begin(self, entry: _Entry, subject: Subject | None) -> "asyncio.Future[_Granted | _NoToken]":
         # A task of its own: the call that came first may be cancelled, and others wait for the same token.
-        flight = entry.flight = _Flight()
+        flight = entry.flight = asyncio.get_running_loop().create_future()
         self._requests.start("token request", partial(self._request, entry, flight, subject))
         return flight
 
-    async def _request(self, entry: _Entry, flight: _Flight, subject: Subject | None) -> None:
-        flight.why = "the gateway stops"
+    async def _request(
+        self, entry: _Entry, flight: "asyncio.Future[_Granted | _NoToken]", subject: Subject | None
+    ) -> None:
+        found: _Granted | _NoToken = _NoToken("the gateway stops", retry_after=_FIRST_PAUSE)
         try:
-            granted = await self._ask(subject)
-        except _NoToken as failure:
-            self._missed(entry, flight, failure)
+            granted = found = await self._ask(subject)
+        except _NoToken as error:
+            found = self._missed(entry, error)
         except Exception:
             # Raised on, it would have the request made again without an end.
             logger.exception("a token request failed")
-            self._missed(entry, flight, _NoToken("internal error", shared=True))
+            found = self._missed(entry, _NoToken("internal error", shared=True))
         else:
             self._keep(entry, granted, subject)
-            flight.token = granted.access_token
         finally:
             entry.flight = None
-            flight.over.set()
+            flight.set_result(found)
 
-    def _missed(self, entry: _Entry, flight: _Flight, failure: _NoToken) -> None:
-        pause = self._pause if failure.shared else entry.pause
-        flight.why = str(failure)
+    def _missed(self, entry: _Entry, failure: _NoToken) -> _NoToken:
+        """Begin a pause; return the failure with the seconds until the next request may be made."""
+        pause, why, now = self._pause if failure.shared else entry.pause, str(failure), self._clock()
         # A failure of one caller's token is in the access line of its own call.
-        if pause.why != flight.why and (failure.shared or entry is self._own):
-            logger.warning("no token from %s: %s", _place(self.spec.token_url), flight.why)
-        now = self._clock()
-        pause.begin(now, flight.why, failure.retry_after)
-        flight.retry_after = pause.until - now
+        if pause.why != why and (failure.shared or entry is self._own):
+            logger.warning("no token from %s: %s", _place(self.spec.token_url), why)
+        pause.begin(now, why, failure.retry_after)
+        return _NoToken(why, retry_after=pause.until - now)
 
     def _keep(self, entry: _Entry, granted: _Granted, subject: Subject | None) -> None:
         if self._pause.failures or (entry is self._own and entry.pause.failures):
             logger.info("%s gives tokens again", _place(self.spec.token_url))
-        self._pause.clear()
-        entry.pause.clear()
+        self._pause, entry.pause = _Pause(), _Pause()
         life = _life(granted.expires_in)
         if subject is not None:
             life = min(life, subject.expires - self._wall())
@@ -449,9 +428,11 @@ def _key(subject: Subject) -> bytes:
 
 
 def _form(spec: TokenSpec, subject: Subject | None) -> list[tuple[str, str]]:
-    form = [("grant_type", "client_credentials" if subject is None else _GRANT)]
-    if subject is not None:
-        form += [
+    if subject is None:
+        form = [("grant_type", "client_credentials")]
+    else:
+        form = [
+            ("grant_type", _GRANT),
             ("subject_token", subject.token),
             ("subject_token_type", _ACCESS_TOKEN),
             ("requested_token_type", _ACCESS_TOKEN),

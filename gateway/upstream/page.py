@@ -24,14 +24,14 @@ def refuse_page(reply: Reply) -> None:
     """
     status = reply.http_status
     after = retry_after(reply)
-    kind = UpstreamProtocol
-    if after is not None:
-        kind = {429: UpstreamLimited, 503: UpstreamBusy}.get(status, UpstreamProtocol)
     if status == 405 and (allowed := _allowed(reply)):
         # Clients then try the other method: for a subscription the specifications name two (protocol trap 1).
         raise WrongHttpMethod(f"the agent's path is for {', '.join(allowed)}", allowed=allowed)
     if status == 413:
         raise too_large("status 413")
+    kind = (
+        UpstreamProtocol if after is None else {429: UpstreamLimited, 503: UpstreamBusy}.get(status, UpstreamProtocol)
+    )
     raise kind(f"the agent answered with HTTP status {status}", detail=f"status {status}", retry_after=after)
 
 
@@ -41,10 +41,8 @@ def too_large(detail: str) -> BodyTooLarge:
 
 
 def _allowed(reply: Reply) -> tuple[str, ...]:
-    value = (_first(reply, b"allow") or b"").decode("latin-1").upper()
-    return tuple(
-        method for method in ("GET", "POST", "DELETE") if method in {each.strip() for each in value.split(",")}
-    )
+    named = {each.strip() for each in (_first(reply, b"allow") or b"").decode("latin-1").upper().split(",")}
+    return tuple(method for method in ("GET", "POST", "DELETE") if method in named)
 
 
 def refuse_challenge(reply: Reply) -> None:

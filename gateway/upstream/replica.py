@@ -35,14 +35,14 @@ class Condition:
         ejections: The number of times it was ejected.
     """
 
-    __slots__ = ("_since", "active", "down", "ejection", "ejections", "failed_probes", "gone", "good_probes")
+    __slots__ = ("_contrary_probes", "_since", "active", "down", "ejection", "ejections", "gone")
 
     def __init__(self, ejection: CircuitBreaker | None = None, since: float | None = None) -> None:
         self.ejection = CircuitBreaker(0, 1.0) if ejection is None else ejection
         self.active = 0
         self.down = ""
-        self.failed_probes = 0
-        self.good_probes = 0
+        # Health checks in a row that differ from `down`.
+        self._contrary_probes = 0
         self.gone = False
         self.ejections = 0
         self._since = since
@@ -78,18 +78,18 @@ class Condition:
             why: The reason of the failure; empty for a success.
         """
         was_down = self.down != ""
-        if why:
-            self.good_probes = 0
-            self.failed_probes += 1
-            if self.failed_probes >= fail_after or was_down:
-                self.down = why
-        else:
-            self.failed_probes = 0
-            self.good_probes += 1
-            if was_down and self.good_probes >= pass_after:
-                self.down = ""
-                self._since = now
-        return was_down != (self.down != "")
+        if was_down == (why != ""):
+            self.down = why
+            self._contrary_probes = 0
+            return False
+        self._contrary_probes += 1
+        if self._contrary_probes < (pass_after if was_down else fail_after):
+            return False
+        self.down = why
+        self._contrary_probes = 0
+        if was_down:
+            self._since = now
+        return True
 
     def state(self, now: float) -> str:
         """Describe it for operators."""

@@ -56,7 +56,7 @@ class Response:
         status: 200 to 599; redirects and errors are returned as they are. `http_status` is the same.
         headers: Names in lower case, in order.
         alone: Whether its connection has carried no call before this one.
-        known: A cache for what is worked out from the headers, as `ResponseReader.known`; None where nothing is kept.
+        known: A cache for what is worked out from the headers, as `ResponseParser.known`; None where nothing is kept.
         reader: The parser of this response; used by the connection, as are the following.
         sink: Takes the body as it arrives, while `flow` waits for more of it; else None.
         patience: Seconds of silence that are accepted while there is a sink.
@@ -149,39 +149,14 @@ class Response:
                 raise self.fault
             if reader.ended:
                 return bytes(gathered)
-            deadline = deadline or self._deadline(timeout)
+            deadline = deadline or self._carrier.loop.time() + timeout
             await self._more(deadline, late)
-
-    async def chunk(self, timeout: float) -> bytes:  # noqa: ASYNC109 - kept by the connection's one alarm
-        """Return the bytes of the body that have arrived since the last call, or b"" after the last ones.
-
-        What arrived before a fault is returned before the fault is raised.
-
-        Args:
-            timeout: Seconds of silence that are accepted; interim framing is silence.
-
-        Raises:
-            UpstreamIdle: nothing came for `timeout`.
-            UpstreamReset: the agent closed before the end.
-            UpstreamProtocol: what came is no HTTP.
-        """
-        reader = self.reader
-        deadline = 0.0
-        while True:
-            if reader.held:
-                return self._take()
-            if self.fault is not None:
-                raise self.fault
-            if reader.ended:
-                return b""
-            deadline = deadline or self._deadline(timeout)
-            await self._more(deadline, silent)
 
     async def flow(
         self,
         take: Callable[[bytes], bool],
         settle: Callable[[], Awaitable[None]],
-        timeout: float,  # noqa: ASYNC109 - as `chunk`
+        timeout: float,  # noqa: ASYNC109 - as `read`
         lag: Callable[[int], None] = ignore_size,
     ) -> None:
         """Push the body to `take` as it arrives, to its end.
@@ -221,7 +196,7 @@ class Response:
                     self._connection.resume_reading()
                 self.sink = take
                 try:
-                    await self._more(self._deadline(timeout), silent)
+                    await self._more(self._carrier.loop.time() + timeout, silent)
                 finally:
                     self.sink = None
                 if self._refused is not None:
@@ -330,13 +305,6 @@ class Response:
         finally:
             self._waiter = None
             connection.expect_nothing(self)
-
-    def _deadline(self, seconds: float) -> float:
-        return self._now() + seconds
-
-    def _now(self) -> float:
-        assert self._connection is not None
-        return self._connection.loop.time()
 
     def _pause(self) -> None:
         if self._connection is not None:

@@ -33,7 +33,8 @@ _SIZE_END = 9
 # A head that a parser is fed before the first chunk; the real head was read by another parser.
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 _EXCESS = "bytes after the end of the answer"
-_WATCHED = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
+_LENGTH = b"content-length"
+_WATCHED = frozenset({_LENGTH, b"transfer-encoding", b"content-encoding"})
 
 LENGTH_DIGITS = 15
 # RFC 9112 §4, §5: printable words behind the status; then names that are tokens, each with a colon at once.
@@ -43,7 +44,6 @@ _PLAIN = re.compile(
 _BODILESS = frozenset({204, 304})
 # They frame or code the body, or ask for another protocol. `Connection: keep-alive` changes nothing.
 _TELLING = frozenset({b"transfer-encoding", b"content-encoding", b"upgrade", b"proxy-connection"})
-_LENGTH = b"content-length"
 _LONGEST_KEPT = 2048
 
 
@@ -104,11 +104,17 @@ class ResponseParser(msgspec.Struct, eq=False):
             plain = self._plain
             if plain is not None and not self._head_size and (found := plain.read(data)) is not None:
                 head, digits, end = found
-                self._take_plain(head, digits, data[end:])
-                return
-            data = self._read_head(data)
-            if self.status == 0:
-                return
+                self.headers = headers = head.headers.copy()
+                headers[head.at] = (_LENGTH, digits)
+                self.known = head.known
+                self.reusable = True
+                self.status = head.status
+                self._left = int(digits)
+                data = data[end:]
+            else:
+                data = self._read_head(data)
+                if self.status == 0:
+                    return
         if self.ended:
             if data:
                 raise unusable(_EXCESS)
@@ -170,23 +176,6 @@ class ResponseParser(msgspec.Struct, eq=False):
 
     # ---- Head --------------------------------------------------------------------------------------------------
 
-    def _take_plain(self, head: "PlainHead", digits: bytes, body: bytes) -> None:
-        """Begin with a head that was read without the parser, and the bytes after it."""
-        self.headers = headers = head.headers.copy()
-        headers[head.at] = (b"content-length", digits)
-        self.known = head.known
-        self.reusable = True
-        self.status = head.status
-        left = int(digits)
-        if len(body) == left:
-            # All of it, in one read.
-            self.ended = True
-            if body:
-                self.keep(body)
-        else:
-            self._left = left
-            self._read_counted(body, left)
-
     def _read_head(self, data: bytes) -> bytes:
         """Read `data` up to the end of the head; return the rest."""
         parser = self._parser
@@ -220,9 +209,6 @@ class ResponseParser(msgspec.Struct, eq=False):
 
     def _head_end(self, data: bytes) -> int:
         """Return the position in `data` where the head ends, or -1."""
-        if not self._tail:
-            at = data.find(_HEAD_END)
-            return at if at < 0 else at + 4
         at = (self._tail + data).find(_HEAD_END)
         return at if at < 0 else at + 4 - len(self._tail)
 
@@ -250,16 +236,15 @@ class ResponseParser(msgspec.Struct, eq=False):
         self.reusable = self.reusable and version == "1.1"
         self.status = status
         self._parser = None
-        self._chunked = self.between = chunked
-        if status in (204, 304):
+        if status in _BODILESS:
             # No body, whatever the head says; but a head that says so may be followed by one all the same.
-            self._chunked = self.between = False
             self.reusable = self.reusable and not chunked and not length
             self.ended = True
+        elif chunked:
+            self._chunked = self.between = True
         elif length is not None:
             self._left = length
-            self.ended = length == 0
-        elif not chunked:
+        else:
             self.reusable = False
 
     def _lengths(self) -> tuple[int | None, bool]:
@@ -269,7 +254,7 @@ class ResponseParser(msgspec.Struct, eq=False):
         for name, value in self.headers:
             if name not in _WATCHED:
                 continue
-            if name == b"content-length":
+            if name == _LENGTH:
                 # llhttp refuses a second one too, but not in every version.
                 if length is not None or not value.isdigit() or len(value) > LENGTH_DIGITS:
                     raise unusable("Content-Length is no one number")
@@ -291,8 +276,8 @@ class ResponseParser(msgspec.Struct, eq=False):
             raise unusable(_EXCESS)
         if data:
             self.keep(data)
-            self._left = left - len(data)
-            self.ended = self._left == 0
+        self._left = left - len(data)
+        self.ended = self._left == 0
 
     def _read_chunks(self, data: bytes) -> None:
         if not data:
@@ -374,7 +359,7 @@ class PlainHead(msgspec.Struct, frozen=True, eq=False):
     """One head, reused for following heads that differ from it only in the length of the body.
 
     Attributes:
-        headers: As `ResponseReader` has them.
+        headers: As `ResponseParser` has them.
         at: The index of the length in `headers`.
         before: The bytes in front of the digits of the length.
         after: The bytes behind them.
@@ -433,8 +418,7 @@ def _read_plain(raw: bytes, most: int) -> PlainHead | None:
     found = _PLAIN.fullmatch(raw)
     if found is None or int(found[1]) in _BODILESS:
         return None
-    lines = raw[found.end(1) : -4].split(b"\r\n")
-    del lines[0]
+    words, *lines = raw[found.end(1) : -4].split(b"\r\n")
     if len(lines) > most:
         return None
     headers: Pairs = []
@@ -451,7 +435,6 @@ def _read_plain(raw: bytes, most: int) -> PlainHead | None:
         headers.append((name, value))
     if at < 0:
         return None
-    # The index of the first digit of the length.
-    start = found.end(1) + raw[found.end(1) :].index(b"\r\n") + 2
-    start += sum(len(line) + 2 for line in lines[: at + 1]) - 2 - len(headers[at][1])
-    return PlainHead(int(found[1]), headers, at, raw[:start], raw[start + len(headers[at][1]) :], {})
+    # The index behind the digits of the length.
+    end = found.end(1) + len(words) + sum(len(line) + 2 for line in lines[: at + 1])
+    return PlainHead(int(found[1]), headers, at, raw[: end - len(headers[at][1])], raw[end:], {})

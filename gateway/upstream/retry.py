@@ -149,10 +149,11 @@ def _names_config(call: Call) -> bool:
     """Return whether the client named the push configuration, so that a second one replaces the first."""
     if call.dialect.binding is Binding.GRPC:
         return False
-    places = [call.params.members, *(way[-1][1] for way in call.params.pushes)]
-    if any("pushNotificationConfig" in each or "push_notification_config" in each for each in places[:1]):
+    outer = call.params.members
+    places = [way[-1][1] for way in call.params.pushes]
+    if "pushNotificationConfig" not in outer and "push_notification_config" not in outer:
         # In 0.3 the outer `id` is the task's.
-        places = places[1:]
+        places.append(outer)
     return any(bytes(each["id"]) not in (b"null", b'""') for each in places if "id" in each)
 
 
@@ -250,30 +251,25 @@ class Ownership(Protocol):
 
 
 class Record(Protocol):
-    """The request context, as far as a call to an agent reads and fills it."""
+    """The request context, as far as a call to an agent reads and fills it.
+
+    Attributes:
+        head: The head of the client's request.
+        call: The client's call.
+        sent: The time of the first try.
+        span: The span above those of the tries; None without tracing.
+    """
 
     attempts: int
     backend: str | None
-
-    @property
-    def head(self) -> Head:
-        """The head of the client's request."""
-
-    @property
-    def call(self) -> Call | None:
-        """The client's call."""
+    head: Head
+    call: Call | None
+    sent: float | None
+    span: "ExchangeSpan | None"
 
     @property
     def ownership(self) -> Ownership | None:
         """The ownership of its tasks."""
-
-    @property
-    def sent(self) -> float | None:
-        """The time of the first try."""
-
-    @property
-    def span(self) -> "ExchangeSpan | None":
-        """The span above those of the tries; None without tracing."""
 
 
 class Attempt:
@@ -295,21 +291,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "_binds",
-        "_caller",
-        "_clock",
-        "_failing_since",
-        "_is_reported",
-        "_pauses",
-        "_retries",
-        "_span",
-        "_trials",
-        "_tried",
-        "_unreached",
-        "backend",
-        "interface",
-        "replica",
-        "request",
+        "_binds", "_caller", "_clock", "_failing_since", "_is_reported", "_pauses", "_retries", "_span", "_trials",
+        "_tried", "_unreached", "backend", "interface", "replica", "request",
     )  # fmt: skip
 
     def __init__(
@@ -340,12 +323,10 @@ class Attempt:
         self._pauses = 0
         self._trials: tuple[bool, bool] | None = None
         self._span: AttemptSpan | None = None
-        only = backend.balancer.only
-        if replica is None:
-            assert only is not None
-            replica = only
+        replica = replica or backend.balancer.only
+        assert replica is not None
         self.replica = replica
-        if call is not None and only is None:
+        if call is not None and backend.balancer.only is None:
             # Ownership was checked since the replica was chosen: another call may be the trial by now.
             backend.balancer.admit()
             if not binds and not replica.condition.is_available(clock()):
@@ -445,22 +426,21 @@ class Attempt:
     def broke_off(self, reply: Reply, fault: Fault) -> None:
         """Report an answer that broke off, or was none."""
         self._end_span(fault)
-        if counts(fault) or self._is_not_http(reply.fault):
-            self._failed(_describe(fault))
-        elif not tells_nothing(fault):
+        if not self._report(fault, reply.fault) and not tells_nothing(fault):
             self.answered(reply)
 
-    def _report_unanswered(self, fault: Fault) -> None:
-        """Report a try that got no answer."""
-        self._end_span(fault)
-        if counts(fault) or self._is_not_http(fault):
-            self._failed(_describe(fault))
-        if isinstance(fault, UpstreamReset | UpstreamConnect):
-            self._unreached |= {self.replica.name}
+    def _report(self, fault: Fault, cause: Fault | None) -> bool:
+        """Report a fault that counts against the replica; return whether it does.
 
-    def _is_not_http(self, fault: Fault | None) -> bool:
-        """Return whether the bytes were no HTTP. Over gRPC such an error may be about this one caller."""
-        return isinstance(fault, UpstreamProtocol) and isinstance(self.replica.upstream, HttpUpstream)
+        Args:
+            cause: A fault of the transport. Bytes that are no HTTP count; over gRPC such an error may be about this one
+                caller.
+        """
+        is_not_http = isinstance(cause, UpstreamProtocol) and isinstance(self.replica.upstream, HttpUpstream)
+        if not is_not_http and not counts(fault):
+            return False
+        self._failed(f"{fault.message}: {fault.detail}" if fault.detail else fault.message)
+        return True
 
     def _failed(self, why: str) -> None:
         if not self._is_reported:
@@ -482,7 +462,10 @@ class Attempt:
             self._failing_since = self._clock()
         lost: UpstreamReset | None = None
         while True:
-            self._report_unanswered(fault)
+            self._end_span(fault)
+            self._report(fault, fault)
+            if isinstance(fault, UpstreamReset | UpstreamConnect):
+                self._unreached |= {self.replica.name}
             reason = retry_reason(fault)
             # If all connections are taken only another replica helps.
             may_stay = not isinstance(fault, Overloaded)
@@ -632,13 +615,10 @@ class Attempt:
             return None
         # The call is written in one dialect, with one tenant.
         with suppress(VersionUnsupported, MethodNotAllowed, BadParams):
-            interface = found.upstream.interface(call, (self.interface.dialect,))
-            tenant = self.replica.upstream.tenant(call, self.interface)
-            if interface.dialect == self.interface.dialect and found.upstream.tenant(call, interface) == tenant:
+            theirs, mine = found.upstream.dialects, self.interface
+            interface = theirs.interface(call, (mine.dialect,))
+            tenant = self.replica.upstream.dialects.tenant(call, mine)
+            if interface.dialect == mine.dialect and theirs.tenant(call, interface) == tenant:
                 self.interface = interface
                 return found
         return None
-
-
-def _describe(fault: Fault) -> str:
-    return f"{fault.message}: {fault.detail}" if fault.detail else fault.message

@@ -8,11 +8,10 @@ import msgspec
 
 from gateway.a2a.bindings.grpc_status import Status
 from gateway.a2a.call import Call, Head
-from gateway.a2a.dialect import Dialect
 from gateway.a2a.fault import Fault, UpstreamProtocol
 from gateway.a2a.headers import Pairs
 from gateway.principal import Principal
-from gateway.upstream.dialects import Interface
+from gateway.upstream.dialects import Dialects, Interface
 from gateway.upstream.oauth2 import NoToken, TokenSource
 
 
@@ -98,14 +97,6 @@ class Prepared(Generic[_T]):
             self._made.clear()
         self._made[key] = (head.headers, caller.principal, caller.forwarded_for, made)
 
-    def get(self, key: tuple[object, ...], head: Head, caller: "Caller", make: Callable[[], _T]) -> _T:
-        """Return what was made before, or make and keep it."""
-        made = self.find(key, head, caller)
-        if made is None:
-            made = make()
-            self.keep(key, head, caller, made)
-        return made
-
     def clear(self) -> None:
         """Drop everything."""
         self._made.clear()
@@ -149,10 +140,12 @@ class Upstream(Protocol):
     Attributes:
         backend: The key of the backend in metrics and logs.
         url: The URL in the configuration.
+        dialects: The dialects that the agent supports.
     """
 
     backend: str
     url: str
+    dialects: Dialects
     timeouts: Timeouts
     treatment: Treatment
 
@@ -163,18 +156,6 @@ class Upstream(Protocol):
     @property
     def idle(self) -> int:
         """Return the number of idle connections."""
-
-    def interfaces(self) -> dict[Dialect, Interface]:
-        """As `Dialects.interfaces`."""
-
-    def interface(self, call: Call, meant: tuple[Dialect, ...], /) -> Interface:
-        """As `Dialects.interface`."""
-
-    def tenant(self, call: Call, interface: Interface, /) -> str | None:
-        """As `Dialects.tenant`."""
-
-    def restores_tenant(self, call: Call, interface: Interface, /) -> bool:
-        """As `Dialects.restores_tenant`."""
 
     def send(
         self, call: Call, interface: Interface, head: Head, caller: Caller, *, fresh: bool = False

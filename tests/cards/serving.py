@@ -56,7 +56,7 @@ class Cards:
             version=more.pop("version", None),
         )
         settings: dict[str, Any] = {"schemes": (), **more}
-        self.cards = ServedCards(self.source, upstream, PublicUrl.parse(public), **settings)
+        self.cards = ServedCards(self.source, upstream.dialects, PublicUrl.parse(public), **settings)
 
     def learn(self, raw: bytes) -> None:
         card = parse_card(raw)

@@ -43,7 +43,7 @@ async def test_a_card_that_is_written_is_the_agents_and_no_customers(tmp_path: P
     async with compiled(text, path=tmp_path / "gateway.yaml") as snapshot:
         products = {key: each.product for key, each in snapshot.backends.items()}
         assert products == {"file": True, "elsewhere": True, "none": False}
-        spoken = over_grpc(snapshot, "file").interfaces()
+        spoken = over_grpc(snapshot, "file").dialects.interfaces()
         assert [str(dialect.version) for dialect in spoken] == ["0.3", "1.0"]
         assert spoken[Dialect(Binding.GRPC, Version.V1_0)].tenants == ("inside",)
 

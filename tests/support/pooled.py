@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from gateway.upstream.connection_pool import DEFAULT_LIMITS, ConnectionPool, Origin, PoolLimits
@@ -54,6 +54,26 @@ async def send(
     """
     head = request_head(b"POST", b"/rpc", pool.origin.authority.encode(), [], len(body))
     return await pool.request(head, body, connect=connect, first_byte=first_byte, fresh=fresh, **whose)
+
+
+async def flow(response: Response, taken: list[bytes], most: int) -> None:
+    """Push the body to a list until it has so many pieces."""
+
+    def take(data: bytes) -> bool:
+        taken.append(data)
+        if len(taken) == most:
+            raise _EnoughError
+        return True
+
+    async def settle() -> None:
+        raise AssertionError("everything is taken")
+
+    with suppress(_EnoughError):
+        await response.flow(take, settle, WAIT)
+
+
+class _EnoughError(Exception):
+    pass
 
 
 async def ask(pool: ConnectionPool, body: bytes = b"{}") -> bytes:

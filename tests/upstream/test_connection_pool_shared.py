@@ -12,7 +12,7 @@ from gateway.upstream.connection_pool import ConnectionPool, PoolLimits
 from gateway.upstream.outlier_detection import Reclaimed
 from gateway.upstream.response import Response
 from gateway.upstream.retry import retry_reason
-from tests.support.pooled import pooled, send
+from tests.support.pooled import flow, pooled, send
 from tests.support.scripted import WAIT, ScriptedBackend, Wire, chunk, head, whole
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,9 @@ async def limited(connections: int, **more: Any) -> AsyncIterator[tuple[Scripted
 
 async def stream(pool: ConnectionPool, tenant: str, **more: Any) -> Response:
     response = await send(pool, b"stream", tenant=tenant, streams=True, **more)
-    assert await response.chunk(WAIT) == b"1"
+    taken: list[bytes] = []
+    await flow(response, taken, 1)
+    assert taken == [b"1"]
     return response
 
 
@@ -73,7 +75,7 @@ async def test_a_plain_call_of_another_tenant_gets_through_and_ends_the_newest_s
         assert await plain(pool, "globex") == b"ok"
         assert open_ones(streams) == [True, True, True, False]
         with pytest.raises(Reclaimed, match="subscribe") as ended:
-            await streams[3].chunk(WAIT)
+            await streams[3].read(10, WAIT)
         assert ended.value.reason == "overloaded"
         assert retry_reason(ended.value) is None  # the agent has begun: it is never sent again
         # What is free now is had without ending another.

@@ -92,7 +92,7 @@ def either(message: bytes, scope: str | None, number: int = SCOPE_FIELD) -> tupl
 
 async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER, **more: Any) -> dict[str, Any]:
     agent = upstream(**more)
-    interface = agent.interface(call, spellings(call))
+    interface = agent.dialects.interface(call, spellings(call))
     await agent.send(call, interface, head or Head("POST", b"/"), caller)
     channel: Any = agent.channel
     asked: dict[str, Any] = channel.asked
@@ -129,13 +129,13 @@ async def test_the_agent_is_told_what_is_left_of_the_callers_time_with_each_try_
             channel = Channel()
             called = upstream(channel, clock=lambda waited=waited: now + waited)
             call = replace(get_task(), operation=operation)
-            await called.send(call, called.interface(call, (GRPC,)), head, caller)
+            await called.send(call, called.dialects.interface(call, (GRPC,)), head, caller)
             told.append(channel.asked["timeout"])
         assert told == pytest.approx([10, 6, 0.5])
         channel = Channel()
         called = upstream(channel, clock=lambda: now + 10)
         with pytest.raises(DeadlinePassed):
-            await called.send(call, called.interface(call, (GRPC,)), head, caller)
+            await called.send(call, called.dialects.interface(call, (GRPC,)), head, caller)
         assert channel.asked == {}
 
 
@@ -197,7 +197,7 @@ async def test_the_agent_gets_allowed_metadata_and_the_gateways_own_and_no_other
     )
     async with grpc_agent(says(b"one")) as agent, real(agent, treatment=treatment) as called:
         call = get_task()
-        await called.send(call, called.interface(call, (GRPC,)), head, CALLER)
+        await called.send(call, called.dialects.interface(call, (GRPC,)), head, CALLER)
         [asked] = agent.asked
     told = {name: value for name, value in asked.metadata if name != "user-agent"}
     assert len(told) == len(asked.metadata) - 1
@@ -262,7 +262,7 @@ async def test_what_was_worked_out_for_one_head_holds_for_no_other_caller() -> N
     channel: Any = agent.channel
     for call in (get_task(), old_get_task(), get_task()):
         for caller in (*callers, *callers):
-            await agent.send(call, agent.interface(call, (call.dialect,)), head, caller)
+            await agent.send(call, agent.dialects.interface(call, (call.dialect,)), head, caller)
             fresh = Head("POST", b"/", headers=head.headers)
             assert channel.asked == await sent(call, fresh, caller=caller)
             assert len(caller.prepared.metadata) <= 16

@@ -92,12 +92,12 @@ def restful(
 async def sent(call: Call, head: Head | None = None, *, caller: Caller = CALLER, **more: Any) -> Pool:
     pool = Pool()
     agent = upstream(pool=pool, **more)
-    await agent.send(call, agent.interface(call, spellings(call)), head or Head("POST", b"/"), caller)
+    await agent.send(call, agent.dialects.interface(call, spellings(call)), head or Head("POST", b"/"), caller)
     return pool
 
 
 def where(agent: HttpUpstream, call: Call) -> Interface:
-    return agent.interface(call, spellings(call))
+    return agent.dialects.interface(call, spellings(call))
 
 
 # ---- The request -----------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ async def test_an_agent_gets_the_tenant_that_the_file_or_its_card_asks_for(
         pool = await sent(call, **more)
         assert json.loads(pool.body)["params"].get("tenant") == gets
         agent = upstream(cards, treatment=Treatment(treatment))
-        assert agent.restores_tenant(call, where(agent, call)) == (told != gets)
+        assert agent.dialects.restores_tenant(call, where(agent, call)) == (told != gets)
     base = "/base" if cards is None else "/base/rest"
     segment = "" if gets is None else f"/{gets}"
     for path, body, query in (

@@ -44,7 +44,6 @@ _END_TOGETHER = 0.2
 EXTENDED = "extended"
 PRINTED = "printed"
 NONE = "none"
-_CARD_METHODS = {Version.V1_0: "GetExtendedAgentCard", Version.V0_3: "agent/getAuthenticatedExtendedCard"}
 _NO_SUCH_METHOD = frozenset({-32601, -32600, -32700})
 _NULL = msgspec.Raw(b"null")
 
@@ -182,21 +181,18 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
     """
     if card == NONE:
         return Handshake(query=query)
-    asked = (query.version,) if query.version is not None else (Version.V1_0, Version.V0_3)
-    if card != EXTENDED:
-        asked = asked[:1]
+    asked = (Version.V1_0, Version.V0_3) if query.version is None else (query.version,)
     versions: list[Version] = []
-    for version in asked:
-        # 0.1 has no such method; any answer to that of 0.3 shows that the agent is there.
-        method = _CARD_METHODS.get(version, _CARD_METHODS[Version.V0_3]) if card == EXTENDED else card
+    for version in asked if card == EXTENDED else asked[:1]:
+        method = card
+        if card == EXTENDED:
+            # 0.1 has no such method; any answer to that of 0.3 shows that the agent is there.
+            is_newest = version is Version.V1_0
+            method = "GetExtendedAgentCard" if is_newest else "agent/getAuthenticatedExtendedCard"
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
         progress = read_progress(answer)
-        if (
-            card == EXTENDED
-            and progress is not None
-            and (progress.error is None or progress.error not in _NO_SUCH_METHOD)
-        ):
+        if card == EXTENDED and progress is not None and progress.error not in _NO_SUCH_METHOD:
             versions.append(version)
         received = read_message(answer)
         result = _NULL if received is None else received.members.get("result", _NULL)
@@ -331,7 +327,9 @@ class Runner:
                 # An exit and the ends of the pipes come in any order.
                 await asyncio.wait((process.exited, rpc.broken, errors.ended), timeout=_END_TOGETHER)
             status = process.exited.result() if process.exited.done() else None
-            self._note(why if status is None else _exit(status))
+            if status is not None:
+                why = f"it was ended by signal {-status}" if status < 0 else f"it exited with code {status}"
+            self._note(why)
         finally:
             ready = 0.0 if ready_at is None else loop.time() - ready_at
             await self._end(process, rpc)
@@ -391,10 +389,6 @@ class Runner:
     def _become(self, state: State) -> None:
         self.state = state
         self._pool.notice()
-
-
-def _exit(status: int) -> str:
-    return f"it was ended by signal {-status}" if status < 0 else f"it exited with code {status}"
 
 
 def _ending() -> Fault:

@@ -94,7 +94,7 @@ class Process:
         exited: Done with the exit code when it was reaped; negative for a signal.
 
     Raises:
-        StartFailed: it cannot be started.
+        ProcessStartFailed: it cannot be started.
     """
 
     def __init__(self, command: Command) -> None:
@@ -222,11 +222,10 @@ def _reason(error: Exception, command: Command) -> str:
 
 def _spawn(command: Command) -> "subprocess.Popen[bytes]":
     """Fork and exec; the loop stands still for some milliseconds."""
-    group = None
+    group = command.uid
     if command.uid is not None:
         with suppress(KeyError):
             group = pwd.getpwuid(command.uid).pw_gid
-        group = command.uid if group is None else group
     return subprocess.Popen(  # noqa: S603 - the words are the operator's, and no shell reads them
         command.words,
         bufsize=0,
@@ -243,7 +242,7 @@ def _spawn(command: Command) -> "subprocess.Popen[bytes]":
     )
 
 
-def _prepare(gateway: int, limits: tuple[tuple[int, tuple[int, int]], ...]) -> None:
+def _prepare(gateway: int, limits: list[tuple[int, tuple[int, int]]]) -> None:
     """Run in the child between fork and exec, after the change of user: that would clear the signal."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -254,7 +253,7 @@ def _prepare(gateway: int, limits: tuple[tuple[int, tuple[int, int]], ...]) -> N
         resource.setrlimit(limit, bounds)
 
 
-def _limits(command: Command) -> tuple[tuple[int, tuple[int, int]], ...]:
+def _limits(command: Command) -> list[tuple[int, tuple[int, int]]]:
     """Return the limits to set, none above the gateway's own."""
     wanted = {
         resource.RLIMIT_DATA: command.memory,
@@ -267,7 +266,7 @@ def _limits(command: Command) -> tuple[tuple[int, tuple[int, int]], ...]:
             _, hard = resource.getrlimit(limit)
             bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
             found.append((limit, (bound, bound)))
-    return tuple(found)
+    return found
 
 
 def _signal_group(group: int, number: int) -> bool:
@@ -306,7 +305,7 @@ class ErrorLog(asyncio.Protocol):
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._rate = Bucket(_LINES_PER_SECOND, _LINES_AT_ONCE)
         self._transport: asyncio.ReadTransport | None = None
-        self._pipeline = b""
+        self._rest = b""
         self._skipped = 0
         self._told = -math.inf
 
@@ -316,8 +315,8 @@ class ErrorLog(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Log whole lines, and keep the rest as far as it would be logged."""
-        *lines, rest = (self._pipeline + data).split(b"\n")
-        self._pipeline = rest[:LONGEST_LINE]
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:LONGEST_LINE]
         skipped = self._skipped
         for line in lines:
             self._log(line)
@@ -327,7 +326,7 @@ class ErrorLog(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
         """Log the rest."""
-        self._log(self._pipeline)
+        self._log(self._rest)
         self._log_skipped()
         if not self.ended.done():
             self.ended.set_result(None)

@@ -118,7 +118,7 @@ class Rpc(asyncio.Protocol):
         self._strays = 0
         self._first: asyncio.Future[bytes] | None = None
         self._closed: Fault | None = None
-        self._stall: asyncio.TimerHandle | None = None
+        self._stall = Deadline(self.loop, self._on_stall)
 
     @property
     def calls(self) -> int:
@@ -174,8 +174,7 @@ class Rpc(asyncio.Protocol):
         if self._closed is not None:
             return
         self._closed = fault
-        if self._stall is not None:
-            self._stall.cancel()
+        self._stall.stop()
         if self._first is not None and not self._first.done():
             self._first.cancel()
         for call in list(self._calls.values()):
@@ -207,12 +206,10 @@ class Rpc(asyncio.Protocol):
         if self._decoder.refused is not None:
             self._break(f"it wrote an invalid frame: {self._decoder.refused}")
             return
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
         if self._decoder.midway:
-            why = f"it stopped for {STALL:g} s in the middle of a frame"
-            self._stall = self.loop.call_later(STALL, self._break, why)
+            self._stall.within(STALL)
+        else:
+            self._stall.lift()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason is the same for all
         """Standard output was closed; a last line without its end is still an answer."""
@@ -252,7 +249,10 @@ class Rpc(asyncio.Protocol):
             return
         received = read_message(frame.content)
         if received is None:
-            self._fail_addressee(frame.content)
+            call = self._calls.get(addressee(frame.content))
+            if call is not None:
+                # There will be no other answer.
+                call.fail(UpstreamProtocol("the agent's answer is no JSON"))
             self._stray()
         elif received.method:
             self._receive_request(received)
@@ -275,12 +275,6 @@ class Rpc(asyncio.Protocol):
             self._pipe.write(whole(refusal(received.id), self._framing, b""))
         self._stray()
 
-    def _fail_addressee(self, content: bytes) -> None:
-        """Fail the call whose answer is not JSON: there will be no other answer."""
-        call = self._calls.get(addressee(content))
-        if call is not None:
-            call.fail(UpstreamProtocol("the agent's answer is no JSON"))
-
     def _stray(self) -> None:
         self._dropped["stray"] += 1
         self._strays += 1
@@ -293,6 +287,9 @@ class Rpc(asyncio.Protocol):
         """Return whether an id was given to a call."""
         number = identity[3:-1]
         return identity[:3] == b'"g-' and number.isdigit() and len(number) <= 18 and int(number) <= self._last_id
+
+    def _on_stall(self) -> None:
+        self._break(f"it stopped for {STALL:g} s in the middle of a frame")
 
     def _break(self, why: str) -> None:
         if not self.broken.done():
@@ -422,8 +419,7 @@ class RpcCall:
     def pause_reading(self) -> None:
         """Do nothing: the pipe is never held up."""
 
-    def resume_reading(self) -> None:
-        """Do nothing, likewise."""
+    resume_reading = pause_reading
 
     def expect(self, deadline: float, expired: Callable[[], Fault]) -> "asyncio.Future[None]":
         """Return what to wait for; at `deadline` the call fails with `expired()`."""

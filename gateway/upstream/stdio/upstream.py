@@ -51,7 +51,7 @@ class StdioUpstream:
         self.agent = agent
         self.timeouts = timeouts
         self.treatment = treatment
-        dialects = Dialects(
+        self.dialects = Dialects(
             url=url,
             cards=cards,
             relayed=(Binding.JSONRPC,),
@@ -59,11 +59,6 @@ class StdioUpstream:
             binding=Binding.JSONRPC,
             version=version,
         )
-        # As in `HttpUpstream`.
-        self.interfaces = dialects.interfaces
-        self.interface = dialects.interface
-        self.tenant = dialects.tenant
-        self.restores_tenant = dialects.restores_tenant
         # A client adds nothing to what the gateway sets.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own
@@ -95,7 +90,7 @@ class StdioUpstream:
             UpstreamTimeout, UpstreamReset, Overloaded, Draining: there is no answer.
         """
         version = interface.dialect.version
-        tenant = self.tenant(call, interface)
+        tenant = self.dialects.tenant(call, interface)
         body = call.body
         if not (call.told and tenant == call.tenant) and (tenant is not None or call.in_body):
             body = with_tenant(call.params, call.body, tenant)
@@ -142,9 +137,11 @@ class StdioUpstream:
         own += session(call, caller, self.treatment.identity)
         if caller.traceparent is not None:
             own.append((b"traceparent", caller.traceparent))
-        shared = caller.prepared.lines.get(
-            (self, version), head, caller, lambda: self._shared_fields(version, head, caller)
-        )
+        key = (self, version)
+        shared = caller.prepared.lines.find(key, head, caller)
+        if shared is None:
+            shared = self._shared_fields(version, head, caller)
+            caller.prepared.lines.keep(key, head, caller, shared)
         return shared + header_lines(own)
 
     def _shared_fields(self, version: Version, head: Head, caller: Caller) -> bytes:

@@ -64,7 +64,7 @@ def sending(text: str, *, tenant: str | None = None) -> Call:
 
 
 async def told(made: StdioUpstream, call: Call, head: Head) -> Any:
-    interface = made.interface(call, (DIALECT,))
+    interface = made.dialects.interface(call, (DIALECT,))
     response = await made.send(call, interface, head, CALLER)
     tree = json.loads(await response.read(100_000, 30))
     assert tree["id"] == "mine"
@@ -115,7 +115,7 @@ async def test_with_tracing_the_agent_gets_the_context_of_the_attempt_and_not_th
     call = sending("headers")
     async with upstream(spec()) as made:
         traced = replace(CALLER, traceparent=own, prepared=PreparedHeaders())
-        response = await made.send(call, made.interface(call, (DIALECT,)), HEAD, traced)
+        response = await made.send(call, made.dialects.interface(call, (DIALECT,)), HEAD, traced)
         headers = json.loads(await response.read(100_000, 30))["result"]["message"]["parts"][1]["data"]["headers"]
     assert headers["traceparent"] == own.decode() != TRACE.decode()
 
