@@ -49,47 +49,35 @@ _GZIP = 1
 
 
 class ManagedGateway(Protocol):
-    """The gateway, as the admin listener needs it."""
+    """The gateway, as the admin listener needs it.
+
+    Attributes:
+        metrics: The metrics of the process.
+        started: Whether the gateway has begun to accept requests.
+        draining: Whether it is shutting down.
+        public_url: The URL for clients.
+        reloader: None if the configuration comes from no file.
+        limits: The limits and their use.
+        recent: The last requests of this process.
+        serve: Answers one request of a client.
+    """
+
+    metrics: Metrics
+    started: bool
+    draining: bool
+    public_url: str
+    reloader: Reloader | None
+    limits: Limits
+    recent: RecentRequests
+    serve: Serve
 
     @property
     def snapshot(self) -> Snapshot:
         """Return the active snapshot."""
 
     @property
-    def metrics(self) -> Metrics:
-        """Return the metrics of the process."""
-
-    @property
-    def started(self) -> bool:
-        """Return whether the gateway has begun to accept requests."""
-
-    @property
-    def draining(self) -> bool:
-        """Return whether it is shutting down."""
-
-    @property
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used; empty for none."""
-
-    @property
-    def public_url(self) -> str:
-        """Return the URL for clients."""
-
-    @property
-    def reloader(self) -> Reloader | None:
-        """Return the reloader; None if the configuration comes from no file."""
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits and their use."""
-
-    @property
-    def recent(self) -> RecentRequests:
-        """Return the last requests of this process."""
-
-    @property
-    def serve(self) -> Serve:
-        """Return the function that answers one request of a client."""
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload the other workers; return the result of each, and the number without an answer in time."""
