@@ -405,9 +405,8 @@ class _HostedCall:
             return
         if self.streams:
             await self._client.write(message.get("body", b""))
-            self.complete = not message.get("more_body", False)
-            return
-        self.parts.append(message.get("body", b""))
+        else:
+            self.parts.append(message.get("body", b""))
         self.complete = not message.get("more_body", False)
 
     async def end(self) -> None:
