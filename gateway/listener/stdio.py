@@ -459,7 +459,7 @@ def _ends_stream(received: StdioMessage, content: bytes, version: Version) -> bo
 def _method(received: StdioMessage) -> str | None:
     try:
         return msgspec.json.decode(received.members.get("method", b""), type=str)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
