@@ -205,7 +205,13 @@ class AsgiResponder:
             more = message.get("more_body", False)
             part = message.get("body", b"")
             check_length(len(body) + len(part), limit)
-            body = body + part if body else part
+            if not body:
+                body = part
+                continue
+            # Adding to `bytes` copies all of them for each part, and a client may send many small ones.
+            if isinstance(body, bytes):
+                body = bytearray(body)
+            body += part
         self._watch()
         return bytes(body)
 
