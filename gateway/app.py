@@ -27,7 +27,6 @@ from gateway.config.yaml import Marks
 from gateway.listener.admin import admin_app
 from gateway.listener.asgi import AsgiListener
 from gateway.listener.callbacks import Callbacks
-from gateway.listener.catalog_page import Serve
 from gateway.listener.server import ListenFailed
 from gateway.network.address import UNIX
 from gateway.policy.limits import Limits
@@ -88,7 +87,6 @@ class Gateway:
         limits: The limits and their use.
         recent: The last requests of this process.
         pipeline: The order of steps that every request takes.
-        serve: Answers one request of a client.
         outgoing: Snapshots that were replaced and still have calls.
         ledger: The store of owners; None if tasks have none.
         drains_since: Monotonic time at which draining began.
@@ -152,7 +150,6 @@ class Gateway:
             limits=self.limits,
             overload=self._overload,
         )
-        self.serve: Serve = self.pipeline.serve
         self.listeners = Listeners(
             {} if worker is None else worker.sockets,
             self.pipeline,

@@ -27,9 +27,10 @@ from gateway.backend.backend import Backend
 from gateway.cards.fetch import CardReport, CardSource
 from gateway.catalog.render import ASSETS
 from gateway.listener.admin_access import HEALTH_PATHS, guarded, sign_out
-from gateway.listener.catalog_page import FILES, CatalogPage, Serve, TryIt, TryItMessage
+from gateway.listener.catalog_page import FILES, CatalogPage, TryIt, TryItMessage
 from gateway.listener.http_limits import HttpLimits
 from gateway.policy.limits import Limits
+from gateway.proxy.pipeline import Pipeline
 from gateway.reload import Reloader, ReloadResult, Trigger
 from gateway.routing.explain import Inquiry
 from gateway.snapshot import Snapshot
@@ -49,47 +50,35 @@ _GZIP = 1
 
 
 class ManagedGateway(Protocol):
-    """The gateway, as the admin listener needs it."""
+    """The gateway, as the admin listener needs it.
+
+    Attributes:
+        metrics: The metrics of the process.
+        started: Whether the gateway has begun to accept requests.
+        draining: Whether it is shutting down.
+        public_url: The URL for clients.
+        reloader: None if the configuration comes from no file.
+        limits: The limits and their use.
+        recent: The last requests of this process.
+        pipeline: Answers the requests of clients.
+    """
+
+    metrics: Metrics
+    started: bool
+    draining: bool
+    public_url: str
+    reloader: Reloader | None
+    limits: Limits
+    recent: RecentRequests
+    pipeline: Pipeline
 
     @property
     def snapshot(self) -> Snapshot:
         """Return the active snapshot."""
 
     @property
-    def metrics(self) -> Metrics:
-        """Return the metrics of the process."""
-
-    @property
-    def started(self) -> bool:
-        """Return whether the gateway has begun to accept requests."""
-
-    @property
-    def draining(self) -> bool:
-        """Return whether it is shutting down."""
-
-    @property
     def state_trouble(self) -> str:
         """Return the reason why the ledger cannot be used; empty for none."""
-
-    @property
-    def public_url(self) -> str:
-        """Return the URL for clients."""
-
-    @property
-    def reloader(self) -> Reloader | None:
-        """Return the reloader; None if the configuration comes from no file."""
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits and their use."""
-
-    @property
-    def recent(self) -> RecentRequests:
-        """Return the last requests of this process."""
-
-    @property
-    def serve(self) -> Serve:
-        """Return the function that answers one request of a client."""
 
     async def reload_others(self) -> dict[str, Any]:
         """Reload the other workers; return the result of each, and the number without an answer in time."""
@@ -129,7 +118,7 @@ def admin_app(
         may_act_as=may_act_as,
         signs_out=token is not None,
     )
-    try_it = TryIt(lambda: gateway.snapshot, gateway.serve, limits, may_act_as=may_act_as)
+    try_it = TryIt(lambda: gateway.snapshot, gateway.pipeline, limits, may_act_as=may_act_as)
     handlers = {**pages.handlers(), **catalog.handlers(), "try_it": try_it, "sign_out": sign_out}
     routes = [Route(each.path, handlers[each.name], methods=[each.method]) for each in OPERATIONS]
     return _Audited(guarded(Starlette(routes=routes), token, certified=certified), audit)
@@ -522,10 +511,9 @@ def document() -> bytes:
 
 
 def _operation(each: AdminOperation) -> dict[str, Any]:
-    answers = {str(status): {"description": words} for status, words in each.answers.items()}
+    answers: dict[str, dict[str, Any]] = {str(status): {"description": words} for status, words in each.answers.items()}
     schema = {"$ref": _SCHEMA.format(name=each.answer.__name__)} if each.answer is not None else {}
-    first = answers[str(next(iter(each.answers)))]
-    described: dict[str, Any] = {**first, "content": {each.media: {"schema": schema}}}
+    answers[str(next(iter(each.answers)))]["content"] = {each.media: {"schema": schema}}
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "query", "description": words, "schema": {"type": "string"}}
         for name, words in (each.query or {}).items()
@@ -535,12 +523,12 @@ def _operation(each: AdminOperation) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": each.name if each.name != "asset" else f"asset_{each.path[1:]}",
         "summary": each.summary,
-        "responses": {**answers, str(next(iter(each.answers))): described},
+        "responses": answers,
     }
-    if not each.is_open:
-        found["responses"]["401"] = {"description": "Show the admin token, or a certificate where one is required."}
-    else:
+    if each.is_open:
         found["security"] = []
+    else:
+        answers["401"] = {"description": "Show the admin token, or a certificate where one is required."}
     if parameters:
         found["parameters"] = parameters
     if each.body is not None:

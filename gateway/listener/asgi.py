@@ -205,7 +205,13 @@ class AsgiResponder:
             more = message.get("more_body", False)
             part = message.get("body", b"")
             check_length(len(body) + len(part), limit)
-            body = body + part if body else part
+            if not body:
+                body = part
+                continue
+            # Adding to `bytes` copies all of them for each part, and a client may send many small ones.
+            if isinstance(body, bytes):
+                body = bytearray(body)
+            body += part
         self._watch()
         return bytes(body)
 
@@ -366,10 +372,7 @@ class HostedApplication:
             await self._app(_scope(head), call.receive, call.send)
         finally:
             # Starlette has sent status 500 before it raises.
-            if call.streams:
-                await call.end()
-            elif call.complete:
-                await client.answer(call.status, call.headers, b"".join(call.parts))
+            await call.finish()
 
 
 class _HostedCall:
@@ -381,11 +384,11 @@ class _HostedCall:
         self._was_read = False
         self._gone = asyncio.Event()
         client.when_gone(self._gone.set)
-        self.status = 500
-        self.headers: Pairs = []
-        self.parts: list[bytes] = []
-        self.complete = False
-        self.streams = False
+        self._status = 500
+        self._headers: Pairs = []
+        self._parts: list[bytes] = []
+        self._is_complete = False
+        self._streams = False
 
     async def receive(self) -> Message:
         if self._was_read:
@@ -396,25 +399,26 @@ class _HostedCall:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self._status = message["status"]
             # The responder writes the length of the body, also for HEAD.
-            self.headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
-            self.streams = any(name == b"content-type" and value.startswith(_EVENTS) for name, value in self.headers)
-            if self.streams:
-                self._client.open(self.status, self.headers)
+            self._headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"content-length"]
+            self._streams = any(name == b"content-type" and value.startswith(_EVENTS) for name, value in self._headers)
+            if self._streams:
+                self._client.open(self._status, self._headers)
             return
-        if self.streams:
+        if self._streams:
             await self._client.write(message.get("body", b""))
-            self.complete = not message.get("more_body", False)
-            return
-        self.parts.append(message.get("body", b""))
-        self.complete = not message.get("more_body", False)
-
-    async def end(self) -> None:
-        """End a stream, cleanly only if the application has ended it."""
-        if self.complete:
-            await self._client.close()
         else:
+            self._parts.append(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+
+    async def finish(self) -> None:
+        """Send the answer, or end the stream: cleanly only if the application has ended it."""
+        if self._is_complete and self._streams:
+            await self._client.close()
+        elif self._is_complete:
+            await self._client.answer(self._status, self._headers, b"".join(self._parts))
+        elif self._streams:
             self._client.cut()
 
 

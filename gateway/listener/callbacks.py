@@ -103,8 +103,7 @@ class Callbacks:
         try:
             answer = await self._answer(head, client)
         except Fault as fault:
-            again = (_COME_AGAIN,) if fault.http_status == 503 else ()
-            answer = _Answer(fault.http_status, headers=again, outcome=fault.outcome, reason=fault.reason)
+            answer = _refusal(fault)
         headers: Pairs = [(b"x-request-id", request_id.encode("ascii")), (b"cache-control", b"no-store")]
         try:
             await client.answer(answer.status, [*headers, *answer.headers], answer.body)
@@ -136,8 +135,7 @@ class Callbacks:
         except TimeoutError:
             status = 503
         except Fault as fault:
-            again = (_COME_AGAIN,) if fault.http_status == 503 else ()
-            return _Answer(fault.http_status, b"", again, subscription, len(body), fault.outcome, fault.reason)
+            return _refusal(fault, subscription, len(body))
         if status == 503:
             return _Answer(status, b"", (_COME_AGAIN,), subscription, len(body), "limited")
         return _Answer(status, subscription=subscription, bytes_in=len(body))
@@ -192,6 +190,11 @@ class Callbacks:
             line |= {"agent": subscription.agent, "backend": subscription.scope, "tenant": owner.tenant}
             line |= {"principal": owner.principal or None, "task_id": task or None}
         self._access.write(line)
+
+
+def _refusal(fault: Fault, subscription: Subscription | None = None, bytes_in: int = 0) -> _Answer:
+    again = (_COME_AGAIN,) if fault.http_status == 503 else ()
+    return _Answer(fault.http_status, b"", again, subscription, bytes_in, fault.outcome, fault.reason)
 
 
 async def _keys(service: PushService | None, card_keys: Iterable[SigningKeys], head: Head) -> _Answer:

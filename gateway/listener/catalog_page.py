@@ -14,9 +14,9 @@ A task of an operator who acts as a tenant belongs to the tenant. Where tasks ar
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -34,7 +34,7 @@ from gateway.listener.http_limits import HttpLimits
 from gateway.policy.limits import Limits
 from gateway.principal import Principal
 from gateway.proxy import catalog_view as view
-from gateway.proxy.responder import Responder
+from gateway.proxy.pipeline import Pipeline
 from gateway.routing.explain import Inquiry
 from gateway.snapshot import Snapshot
 from gateway.telemetry.access_log import RecentRequests
@@ -136,24 +136,17 @@ class CatalogPage:
         entry = view.entry_of(snapshot, name)
         addresses = view.addresses(snapshot, name)
         rule, first = view.rules_of(snapshot, name)[0], next(iter(backends.values()))
-        signs_in = snapshot.config.auth is not None
+        card = view.served_card(first, addresses[0], rule, tenant=rule.tenant)
         # The directory is read on the loop, which changes it.
-        values: dict[str, Any] = {
-            "entry": entry,
-            "addresses": addresses,
-            "card": view.served_card(first, addresses[0], rule, tenant=rule.tenant),
-            "sanitized": first.source.sanitized,
+        values = view.agent_values(snapshot, entry, first.source.sanitized, addresses, card)
+        values |= {
             "backends": [self._describe(key, each) for key, each in backends.items()],
             "usage": view.usage_of(self._limits, list(backends), entry.tenants, time.monotonic()),
             "routes": view.routes_to(snapshot, name, entry.tenants, addresses[0]),
-            "ranks": view.ranks_of(snapshot, name, entry.skills),
-            "calls": view.snippets(addresses[0], signs_in=signs_in),
-            "with_message": view.with_message,
-            "example": next((text for skill in entry.skills for text in skill.examples), "Hello"),
+            "ranks": view.ranks_of(snapshot, name, entry.text.skills),
             "tenants": [tenant for tenant in snapshot.table.reach if tenant not in ("*", "anonymous")],
             "may_act_as": self._may_act_as,
-            "signs_in": signs_in,
-            "requests": [view.row(each) for each in self._filtered({"agent": name})][:10],
+            "requests": self._rows({"agent": name})[:10],
         }
         return await asyncio.to_thread(partial(self._render, "agent.html", here="agents", **values))
 
@@ -181,20 +174,24 @@ class CatalogPage:
     async def live(self, request: Request) -> Response:
         """Show the last requests."""
         query = {name: request.query_params.get(name, "") for name in ("agent", "tenant", "status")}
-        rows = [view.row(each) for each in self._filtered(query)]
         snapshot = self._current()
         tenants = [tenant for tenant in snapshot.table.reach if tenant != "*"]
         return self._render(
-            "live.html", here="live", rows=rows, query=query, agents=sorted(snapshot.table.agents), tenants=tenants
+            "live.html",
+            here="live",
+            rows=self._rows(query),
+            query=query,
+            agents=sorted(snapshot.table.agents),
+            tenants=tenants,
         )
 
     async def requests(self, request: Request) -> Response:
         """Return the last requests, the newest first, as JSON."""
-        rows = [view.row(each) for each in self._filtered(request.query_params)]
-        return JSONResponse({"requests": rows}, headers={"Cache-Control": "no-store"})
+        return JSONResponse({"requests": self._rows(request.query_params)}, headers={"Cache-Control": "no-store"})
 
-    def _filtered(self, query: Mapping[str, str]) -> list[Any]:
-        return [each for each in reversed(self._recent.since()) if view.matches(each, query)]
+    def _rows(self, query: Mapping[str, str]) -> list[dict[str, object]]:
+        """Return the last requests that are filtered for, the newest first."""
+        return [view.row(each) for each in reversed(self._recent.since()) if view.matches(each, query)]
 
     async def tail(self, request: Request) -> Response:
         """Follow the requests as server-sent events, from now on, or behind the `since` of the query."""
@@ -252,13 +249,6 @@ def _inquiry(written: Mapping[str, str]) -> Inquiry:
 # ---- Trying an agent -----------------------------------------------------------------------------------------------
 
 
-class Serve(Protocol):
-    """`Pipeline.serve`."""
-
-    def __call__(self, head: Head, client: Responder, *, caller: Principal | None = None) -> Coroutine[Any, Any, None]:
-        """Answer one request."""
-
-
 class TryItMessage(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A message to be sent.
 
@@ -283,15 +273,16 @@ class TryIt:
 
     Args:
         current: Returns the active snapshot.
-        serve: Answers one request.
         limits: Deadlines of an answer.
         may_act_as: Whether an operator may act as a tenant.
     """
 
-    def __init__(self, current: Callable[[], Snapshot], serve: Serve, limits: HttpLimits, *, may_act_as: bool) -> None:
+    def __init__(
+        self, current: Callable[[], Snapshot], pipeline: Pipeline, limits: HttpLimits, *, may_act_as: bool
+    ) -> None:
         self._current = current
+        self._pipeline = pipeline
         self._limits = limits
-        self._serve = serve
         self._may_act_as = may_act_as
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -316,7 +307,7 @@ class TryIt:
         head = Head("POST", quote(address.path).encode(), host=address.host, headers=tuple(headers), peer=peer)
         responder = AsgiResponder(_replay(body, receive), _filter(send), head, len(body), self._limits)
         try:
-            await self._serve(head, responder, caller=caller)
+            await self._pipeline.serve(head, responder, caller=caller)
         finally:
             await responder.finish()
 

@@ -533,21 +533,8 @@ class GrpcResponder:
     """
 
     __slots__ = (
-        "_context",
-        "_drained",
-        "_ended",
-        "_gone",
-        "_limits",
-        "_lost",
-        "_opening",
-        "_out",
-        "_size",
-        "_status",
-        "_streams",
-        "_trailing",
-        "_written",
-        "extra",
-        "opened",
+        "_context", "_drained", "_ended", "_gone", "_limits", "_lost", "_opening", "_out", "_size", "_status",
+        "_streams", "_trailing", "_written", "extra", "opened",
     )  # fmt: skip
 
     def __init__(self, context: aio.ServicerContext, limits: HttpLimits, *, streams: bool) -> None:
@@ -648,19 +635,16 @@ class GrpcResponder:
         if not self._over:
             await self._end(trailers or [])
 
-    def fail(self, code: str, words: str) -> None:
-        """End the answer with the status of this name, after the written messages."""
-        if not self._over:
-            self._status = status_trailers(Status(CODES[code], words))
-            if not self.opened:
-                self._trailing = _split_status(self.extra)[0]
-            self.opened = True
-            self._wake()
-
     def cut(self) -> None:
-        """End an answer that is incomplete."""
-        self.fail("UNAVAILABLE", "the answer broke off")
+        """End an answer that is incomplete, after the written messages."""
         self._gone = None
+        if self._over:
+            return
+        self._status = _unavailable("the answer broke off")
+        if not self.opened:
+            self._trailing = _split_status(self.extra)[0]
+        self.opened = True
+        self._wake()
 
     @property
     def _over(self) -> bool:
@@ -689,7 +673,13 @@ class GrpcResponder:
     async def send(self) -> bytes:
         """Send written messages until the end; return the last message of a unary answer."""
         try:
-            return await self._send()
+            while self._status is None:
+                await self._send_written()
+                if self._status is None:
+                    self._written = asyncio.get_running_loop().create_future()
+                    await self._written
+            await self._send_written()
+            return await self._send_status(self._status)
         except aio.AbortError:
             # The status was sent.
             raise
@@ -718,15 +708,6 @@ class GrpcResponder:
                 waiter.set_result(None)
         self._drained = None
 
-    async def _send(self) -> bytes:
-        while self._status is None:
-            await self._send_written()
-            if self._status is None:
-                self._written = asyncio.get_running_loop().create_future()
-                await self._written
-        await self._send_written()
-        return await self._send_status(self._status)
-
     async def _send_written(self) -> None:
         if not self._streams:
             return
@@ -742,7 +723,7 @@ class GrpcResponder:
             except TimeoutError:
                 # grpc.aio cannot reset a call: the client finds this status behind the unread messages.
                 self.lost()
-                await self._send_status(status_trailers(Status(CODES["UNAVAILABLE"], "the client reads too slowly")))
+                await self._send_status(_unavailable("the client reads too slowly"))
             self._size -= len(message)
             if self._drained is not None and self._size <= FULL:
                 self._drained.set_result(None)
@@ -768,6 +749,10 @@ class GrpcResponder:
             self._written.set_result(None)
 
 
+def _unavailable(words: str) -> Pairs:
+    return status_trailers(Status(CODES["UNAVAILABLE"], words))
+
+
 def _split_status(headers: Pairs) -> tuple[Metadata, Pairs]:
     """Return headers as metadata, without those of the status, and the headers of the status.
 
@@ -776,13 +761,12 @@ def _split_status(headers: Pairs) -> tuple[Metadata, Pairs]:
     """
     front: list[tuple[str, str | bytes]] = []
     status: Pairs = []
-    for pair in headers:
-        name, value = pair
+    for name, value in headers:
         text = value.decode("latin-1")
         if not text.isascii() or not text.isprintable():
             raise ValueError(f"{name.decode('latin-1')} cannot be metadata of gRPC")
         if name.startswith(b"grpc-"):
-            status.append(pair)
+            status.append((name, value))
         elif name != b"content-type":
             front.append(_metadatum(name, text))
     return tuple(front), status

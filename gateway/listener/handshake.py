@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.listener.http1 import THIS_MACHINE, ClientConnection, ListenerState
-from gateway.network.certificate import ServerTls
 from gateway.proxy.client_address import Network, is_trusted
 
 _PAUSE = 0.25
@@ -36,25 +35,21 @@ class Handshakes:
     """Accepts connections that begin with TLS or with a PROXY header, on one listening socket.
 
     Args:
+        state: It has the TLS context for the next handshakes; a new certificate is another context.
         connection: Returns the connection of the client at an address.
         proxies: Networks whose connections begin with a PROXY header.
-
-    Attributes:
-        tls: The TLS context for the next handshakes, None for plain http; a new certificate is another context.
     """
 
     def __init__(
         self,
         listener: socket.socket,
-        tls: ServerTls | None,
-        listener_state: ListenerState,
+        state: ListenerState,
         connection: Callable[[str], ClientConnection],
         proxies: Sequence[Network] = (),
     ) -> None:
         self._proxies = proxies
         self._listener = listener
-        self.tls = tls
-        self.listener_state = listener_state
+        self._state = state
         self._connection = connection
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -77,45 +72,45 @@ class Handshakes:
                 task.cancel()
 
     def _accept(self, client: socket.socket, peer: str) -> None:
-        listener_state = self.listener_state
-        if not listener_state.connection_limit.enter(peer):
-            listener_state.connection_limit.leave(peer)
+        state = self._state
+        if not state.connection_limit.enter(peer):
+            state.connection_limit.leave(peer)
             client.close()
             # Before its handshake, a client cannot be sent an answer.
-            listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+            state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
             return
         task = asyncio.get_running_loop().create_task(self._complete(client, peer))
         self._tasks.add(task)
         task.add_done_callback(self._completed)
 
     async def _complete(self, client: socket.socket, peer: str) -> None:
-        limits, counted = self.listener_state.limits, peer
+        state, limits, counted = self._state, self._state.limits, peer
         connection: ClientConnection | None = None
         over_tls = {"ssl_handshake_timeout": limits.tls_handshake, "ssl_shutdown_timeout": limits.write_stall}
         try:
             if self._proxies and is_trusted(peer, self._proxies):
                 peer = await read_client(client, limits.header_timeout) or peer
-                self.listener_state.connection_limit.leave(counted)
-                counted, fits = peer, self.listener_state.connection_limit.enter(peer)
+                state.connection_limit.leave(counted)
+                counted, fits = peer, state.connection_limit.enter(peer)
                 if not fits:
-                    self.listener_state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
+                    state.refused(peer, secrets.token_hex(8), 503, "there are too many connections")
                     return
             connection = made = self._connection(peer)
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: made, client, ssl=self.tls, **({} if self.tls is None else over_tls)
+                lambda: made, client, ssl=state.tls, **({} if state.tls is None else over_tls)
             )
-            if made.made and self.tls is not None and not made.tls_session.outlives(self.tls):
+            if made.made and state.tls is not None and not made.tls_session.outlives(state.tls):
                 # The trusted authorities have changed during the handshake.
                 made.shutdown()
         except HeaderRefused as refused:
-            self.listener_state.refused(peer, secrets.token_hex(8), 400, str(refused))
+            state.refused(peer, secrets.token_hex(8), 400, str(refused))
         except OSError as error:
             logger.debug("no TLS with %s: %s", peer, error)
             if fact := _certificate_error(error):
-                self.listener_state.distrusted(peer, secrets.token_hex(8), fact)
+                state.distrusted(peer, secrets.token_hex(8), fact)
         finally:
             if connection is None or not connection.made:
-                self.listener_state.connection_limit.leave(counted)
+                state.connection_limit.leave(counted)
                 client.close()
 
     def _completed(self, task: "asyncio.Task[Any]") -> None:

@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server side of a client's connection, as an asyncio protocol that uvicorn's server runs.
+"""The HTTP/1.1 server side of a client's connection, as an asyncio protocol.
 
     RESTING     no byte of a request is there            → QUEUED, HEAD, or closed after `keep_alive`
     QUEUED      bytes are there, and others come first   → HEAD (`turn`)
@@ -157,21 +157,6 @@ _MOST_STARTS = 64
 _LONGEST_START = 1024
 
 
-@dataclass(slots=True)
-class ServerState:
-    """The connections and requests of one server.
-
-    Attributes:
-        default_headers: Of every answer; another list when one of them changes.
-        tasks: Of the requests that are served.
-    """
-
-    default_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    connections: set["ClientConnection"] = field(default_factory=set)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    total_requests: int = 0
-
-
 class ConnectionLimit:
     """Counts connections by client address; in IPv6 by /64 network.
 
@@ -213,7 +198,7 @@ class ConnectionLimit:
 
 @dataclass(slots=True)
 class ListenerState:
-    """State and settings that the connections of one listener share.
+    """The connections and requests of one listener, and the state and settings that they share.
 
     Attributes:
         serve: Answers one request; each protocol gives it a responder of its own kind.
@@ -225,6 +210,8 @@ class ListenerState:
         closing: Whether connections end with the answer that they are waiting for.
         connection_limit: The connections there are.
         request_queue: The order in which requests begin.
+        tasks: Of the requests that are served.
+        common_lines: The header lines that every answer has.
     """
 
     serve: Callable[[Head, Any], Coroutine[Any, Any, None]]
@@ -236,34 +223,29 @@ class ListenerState:
     closing: bool = False
     connection_limit: ConnectionLimit = field(init=False)
     request_queue: RequestQueue = field(default_factory=RequestQueue)
-    _common: tuple[list[tuple[bytes, bytes]], bytes] = field(default_factory=lambda: ([], b""))
+    connections: set["ClientConnection"] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    common_lines: bytes = b""
     _starts: dict[tuple[int, tuple[tuple[bytes, bytes], ...]], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.connection_limit = ConnectionLimit(self.limits.connections, self.limits.connections_per_peer, self.shares)
 
-    def common_lines(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the lines of the headers that every answer has; rendered again for a new list, once a second."""
-        known, lines = self._common
-        if known is not headers:
-            lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
-            self._common = (headers, lines)
-            self._starts.clear()
-        return lines
+    def set_date(self, date: str) -> None:
+        """Use this date in the answers from now on."""
+        self.common_lines = b"date: %b\r\n" % date.encode("ascii")
+        self._starts.clear()
 
-    def answer_start(
-        self, common: list[tuple[bytes, bytes]], status: int, headers: tuple[tuple[bytes, bytes], ...]
-    ) -> bytes:
-        """Return the beginning of an answer: status line, the common headers of all answers, and its own.
+    def answer_start(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+        """Return the beginning of an answer: status line, the headers of all answers, and its own.
 
         Raises:
             ValueError: as `header_lines`.
         """
-        if self._common[0] is common:
-            known = self._starts.get((status, headers))
-            if known is not None:
-                return known
-        start = b"".join((status_line(status), self.common_lines(common), header_lines(headers)))
+        known = self._starts.get((status, headers))
+        if known is not None:
+            return known
+        start = b"".join((_STATUS[status], self.common_lines, header_lines(headers)))
         if len(self._starts) < _MOST_STARTS and len(start) <= _LONGEST_START:
             self._starts[status, headers] = start
         return start
@@ -274,11 +256,6 @@ _SLICE = 64 * 1024
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 # An agent may answer with any of them; one that has no name has none here either (RFC 9112 §4).
 _STATUS = {status: b"HTTP/1.1 %d %b\r\n" % (status, _PHRASES.get(status, b"")) for status in range(100, 600)}
-
-
-def status_line(status: int) -> bytes:
-    """Return the first line of an answer."""
-    return _STATUS[status]
 
 
 def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -504,10 +481,6 @@ class ClientResponder(msgspec.Struct, eq=False):
         if gone is not None:
             gone()
 
-    def abandoned(self) -> None:
-        """End an incomplete answer: nothing serves the request any more."""
-        self.cut()
-
     # ---- The bytes of an answer ----------------------------------------------------------------------------------
 
     def _head(self, status: int, headers: Pairs, length: int | None) -> bytes:
@@ -523,10 +496,11 @@ class ClientResponder(msgspec.Struct, eq=False):
         pairs = [*headers, *self.extra] if self.extra else headers
         if pairs and pairs[-1][0] == b"x-request-id" and pairs[-1][1].isalnum():
             # Many answers share all headers before it.
-            start = connection.answer_start(status, tuple(pairs[:-1]))
+            start = connection.listener_state.answer_start(status, tuple(pairs[:-1]))
             head = b"%bx-request-id: %b\r\n%b%b" % (start, pairs[-1][1], framing, end)
         else:
-            head = b"".join((connection.answer_start(status, ()), header_lines(pairs), framing, end))
+            start = connection.listener_state.answer_start(status, ())
+            head = b"".join((start, header_lines(pairs), framing, end))
         self.opened = True
         return head
 
@@ -573,10 +547,10 @@ class ClientConnection(asyncio.Protocol):
     """One connection of a client.
 
     Args:
-        listener_state: State that it shares with the other connections.
         peer: The client's address where the connection has been counted already.
 
     Attributes:
+        listener_state: State that it shares with the other connections of its listener.
         tls_session: Its TLS handshake.
         keeps: Whether the connection may last beyond this answer.
         paused: Whether what was written waits for the client to read.
@@ -584,36 +558,13 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_backlog",
-        "_client",
-        "_deadline",
-        "_early",
-        "_entered",
-        "_heads",
-        "_incoming",
-        "_listener_state",
-        "_loop",
-        "_peer",
-        "_state",
-        "dropped",
-        "keeps",
-        "paused",
-        "server_state",
-        "tls_session",
-        "transport",
+        "_backlog", "_client", "_deadline", "_early", "_entered", "_heads", "_incoming", "_loop", "_peer", "_state",
+        "dropped", "keeps", "listener_state", "paused", "tls_session", "transport",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        listener_state: ListenerState,
-        *,
-        server_state: ServerState,
-        peer: str | None = None,
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        self._listener_state = listener_state
-        self._loop = _loop or asyncio.get_running_loop()
-        self.server_state = server_state
+    def __init__(self, listener_state: ListenerState, peer: str | None = None) -> None:
+        self.listener_state = listener_state
+        self._loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)  # until the connection is made
         self._peer = peer or ""
         self._entered = peer is not None
@@ -650,9 +601,9 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
         self.transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from asyncio's
-        listener_state, limits = self._listener_state, self._listener_state.limits
+        listener_state, limits = self.listener_state, self.listener_state.limits
         self.tls_session = read_tls_session(transport, listener_state.tls)
-        self.server_state.connections.add(self)
+        listener_state.connections.add(self)
         self.transport.set_write_buffer_limits(high=max(limits.write_buffer - _PIECE, limits.write_buffer // 2))
         if not self._entered:
             peer = transport.get_extra_info("peername")
@@ -665,8 +616,8 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Tell the task that serves a request here."""
-        self.server_state.connections.discard(self)
-        self._listener_state.connection_limit.leave(self._peer)
+        self.listener_state.connections.discard(self)
+        self.listener_state.connection_limit.leave(self._peer)
         self._state = _CLOSING
         self._deadline.close()
         self._heads.drop()
@@ -690,7 +641,7 @@ class ClientConnection(asyncio.Protocol):
         self.paused = True
         self._backlog.has_moved(self.transport)
         if self._state is not _CLOSING:
-            self._deadline.within(self._listener_state.limits.write_stall)
+            self._deadline.within(self.listener_state.limits.write_stall)
 
     def resume_writing(self) -> None:
         """Let writers continue: the client has read."""
@@ -733,12 +684,12 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_or_queue(self, data: bytes) -> None:
         """Read on in a head now, or when those that came before have been heard."""
-        request_queue = self._listener_state.request_queue
+        request_queue = self.listener_state.request_queue
         if request_queue.take(self._loop):
             self._read_head(data)
             return
         if self._state is _RESTING:
-            self._deadline.within(self._listener_state.limits.header_timeout)
+            self._deadline.within(self.listener_state.limits.header_timeout)
         self._heads.received += data
         self._state = _QUEUED
         request_queue.wait(self._on_turn)
@@ -761,10 +712,10 @@ class ClientConnection(asyncio.Protocol):
             self._begin(*found)
         elif self._state is _RESTING:
             self._state = _HEAD
-            self._deadline.within(self._listener_state.limits.header_timeout)
+            self._deadline.within(self.listener_state.limits.header_timeout)
 
     def _begin(self, read: RequestHead, rest: bytes) -> None:
-        listener_state = self._listener_state
+        listener_state = self.listener_state
         self.keeps = self.keeps and read.keeps and not listener_state.closing
         self._deadline.lift()
         length = None if read.chunked else read.length
@@ -785,19 +736,18 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self._deadline.within(listener_state.limits.body_idle)
         task = self._loop.create_task(self._serve(read.head, client))
-        tasks = self.server_state.tasks
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        listener_state.tasks.add(task)
+        task.add_done_callback(listener_state.tasks.discard)
 
     async def _serve(self, head: Head, client: ClientResponder) -> None:
         try:
-            await self._listener_state.serve(head, client)
+            await self.listener_state.serve(head, client)
         except Exception:
             logger.exception("a request could not be served")
             if not client.opened:
                 await client.answer(500, [(b"content-type", b"text/plain; charset=utf-8")], b"internal error\n")
         finally:
-            client.abandoned()
+            client.cut()
 
     def _read_body(self, data: bytes) -> None:
         client, incoming = self._client, self._incoming
@@ -822,17 +772,17 @@ class ClientConnection(asyncio.Protocol):
             self.transport.pause_reading()
             # A body without a reader is not waited for.
             self._deadline.lift()
-        elif incoming.is_slow(self._loop.time(), self._listener_state.limits.body_rate):
+        elif incoming.is_slow(self._loop.time(), self.listener_state.limits.body_rate):
             client.give_up_body()
         else:
-            self._deadline.within(self._listener_state.limits.body_idle)
+            self._deadline.within(self.listener_state.limits.body_idle)
 
     def reads(self) -> None:
         """Somebody reads the body from now on."""
         if self._incoming is not None:
             self.transport.resume_reading()
             self._incoming.count_from(self._loop.time())
-            self._deadline.within(self._listener_state.limits.body_idle)
+            self._deadline.within(self.listener_state.limits.body_idle)
 
     def send_continue(self) -> None:
         """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
@@ -857,10 +807,6 @@ class ClientConnection(asyncio.Protocol):
             self._set_write_deadline()
             self.transport.resume_reading()
 
-    def answer_start(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-        """Return the beginning of an answer: status line, the headers of every answer, and these."""
-        return self._listener_state.answer_start(self.server_state.default_headers, status, headers)
-
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of an answer."""
         if self._state is _ANSWERING:
@@ -878,7 +824,6 @@ class ClientConnection(asyncio.Protocol):
             keep: Whether the client was told that the connection lasts.
         """
         self._client = None
-        self.server_state.total_requests += 1
         if self._state is not _ANSWERING:
             return
         if self._early:
@@ -925,9 +870,8 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        common = self._listener_state.common_lines(self.server_state.default_headers)
-        self.transport.write(refusal(status, words, request_id, common))
-        self._listener_state.refused(self._peer, request_id, status, words)
+        self.transport.write(refusal(status, words, request_id, self.listener_state.common_lines))
+        self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
         else:
@@ -941,7 +885,7 @@ class ClientConnection(asyncio.Protocol):
         self.dropped = 0
         transport = self.transport
         transport.resume_reading()
-        self._deadline.within(self._listener_state.limits.write_stall if self.paused else DRAIN_TIME)
+        self._deadline.within(self.listener_state.limits.write_stall if self.paused else DRAIN_TIME)
         if not end_writing(transport):
             self._close()
 
@@ -952,7 +896,7 @@ class ClientConnection(asyncio.Protocol):
         self._heads.drop()
         self._backlog.has_moved(self.transport)
         # Over TLS the client has to say goodbye, too.
-        self._deadline.within(self._listener_state.limits.write_stall)
+        self._deadline.within(self.listener_state.limits.write_stall)
         self.transport.close()
 
     # ---- Time ----------------------------------------------------------------------------------------------------
@@ -960,13 +904,13 @@ class ClientConnection(asyncio.Protocol):
     def _set_write_deadline(self) -> None:
         """Expect nothing of the client but that it reads what waits for it."""
         if self.paused:
-            self._deadline.within(self._listener_state.limits.write_stall)
+            self._deadline.within(self.listener_state.limits.write_stall)
         else:
             self._deadline.lift()
 
     def _rest(self) -> None:
         """Wait for the next request."""
-        patience = self._listener_state.limits.keep_alive
+        patience = self.listener_state.limits.keep_alive
         self._deadline.within(min(_KEPT_FOR, patience) if self._heads.has_known_head else patience)
 
     def _late(self) -> None:
@@ -974,15 +918,15 @@ class ClientConnection(asyncio.Protocol):
         if self.paused or state is _CLOSING:
             # It may read, slowly.
             if self._backlog.has_moved(self.transport):
-                self._deadline.within(self._listener_state.limits.write_stall)
+                self._deadline.within(self.listener_state.limits.write_stall)
             else:
                 self.abort()
         elif state in (_HEAD, _QUEUED):
             self._refuse(408, "the headers took too long")
         elif state is _BODY and self._client is not None:
             self._client.give_up_body()
-        elif state is _RESTING and self._heads.has_known_head and self._listener_state.limits.keep_alive > _KEPT_FOR:
+        elif state is _RESTING and self._heads.has_known_head and self.listener_state.limits.keep_alive > _KEPT_FOR:
             self._heads.forget()
-            self._deadline.within(self._listener_state.limits.keep_alive - _KEPT_FOR)
+            self._deadline.within(self.listener_state.limits.keep_alive - _KEPT_FOR)
         elif state is not _ANSWERING:
             self._close()

@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway.background import Background
 from gateway.listener.handshake import Handshakes
-from gateway.listener.http1 import ClientConnection, ListenerState, ServerState
+from gateway.listener.http1 import ClientConnection, ListenerState
 from gateway.listener.http_limits import HttpLimits
 from gateway.network.address import UNIX
 from gateway.network.certificate import CertificateUnusable, ServerTls, server_context
@@ -204,31 +204,27 @@ class HttpServer:
     """One listening socket, and its connections.
 
     Args:
-        listener_state: State that its connections share.
+        state: Its connections, and the state that they share.
         tls: From `server_tls`, or None for plain http.
         proxies: Networks whose connections begin with a PROXY header.
         owned: Whether this process removes the file of a Unix socket.
-
-    Attributes:
-        state: The connections and tasks of uvicorn.
     """
 
     def __init__(
         self,
         listener: socket.socket,
-        listener_state: ListenerState,
+        state: ListenerState,
         *,
         tls: ServerTls | None = None,
         proxies: Sequence[Network] = (),
         owned: bool = True,
     ) -> None:
-        _tune(listener, listener_state.limits)
+        _tune(listener, state.limits)
         self._proxies = proxies
         self._owned = owned
         self._listener = listener
-        self.listener_state = listener_state
-        listener_state.tls = self._tls = tls
-        self.state = ServerState()
+        self.state = state
+        state.tls = tls
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
         self._tasks: list[asyncio.Task[Any]] = []
@@ -252,23 +248,21 @@ class HttpServer:
 
     async def start(self, background: Background, name: str) -> None:
         """Accept connections from now on."""
-        connection = partial(ClientConnection, self.listener_state, server_state=self.state)
-        if self._tls is None and not self._proxies:
+        connection = partial(ClientConnection, self.state)
+        if self.state.tls is None and not self._proxies:
             loop = asyncio.get_running_loop()
             if self._listener.family == socket.AF_UNIX:
                 self._server = await loop.create_unix_server(connection, sock=self._listener, backlog=_BACKLOG)
             else:
                 self._server = await loop.create_server(connection, sock=self._listener, backlog=_BACKLOG)
         else:
-            self._handshakes = Handshakes(
-                self._listener, self._tls, self.listener_state, lambda peer: connection(peer=peer), self._proxies
-            )
+            self._handshakes = Handshakes(self._listener, self.state, connection, self._proxies)
             self._tasks.append(background.start(f"{name} handshakes", self._handshakes.run))
         self._tasks.append(background.start(f"{name} clock", self._update_date))
 
     async def _update_date(self) -> None:
         while True:
-            self.state.default_headers = [(b"date", formatdate(usegmt=True).encode("ascii"))]
+            self.state.set_date(formatdate(usegmt=True))
             await asyncio.sleep(1)
 
     def renew(self, tls: ServerTls) -> None:
@@ -278,7 +272,7 @@ class HttpServer:
         certificate and now need one. Such a connection closes after its current request.
         """
         if self._handshakes is not None:
-            self.listener_state.tls = self._tls = self._handshakes.tls = tls
+            self.state.tls = tls
             for connection in list(self.state.connections):
                 if not connection.tls_session.outlives(tls):
                     connection.shutdown()
@@ -286,15 +280,15 @@ class HttpServer:
     def close_after_answers(self) -> None:
         """Accept connections, but close them after their next answer, so that clients move to other instances."""
         self._winding_down = True
-        self.listener_state.closing = True
+        self.state.closing = True
 
     def set_overloaded(self, short: bool) -> None:  # noqa: FBT001 - a callback with one argument
         """Close connections after their next answer while open files are short."""
-        self.listener_state.closing = short or self._winding_down
+        self.state.closing = short or self._winding_down
 
     def stop_accepting(self) -> None:
         """Close the socket and idle connections; the others close after their answer."""
-        self._winding_down = self.listener_state.closing = True
+        self._winding_down = self.state.closing = True
         if self._stopped:
             return
         self._stopped = True

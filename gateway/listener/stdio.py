@@ -301,7 +301,7 @@ class StdioResponder:
             content = _content(event)
             if content is not None:
                 received = read_message(content)
-                self._ended = received is not None and _is_last(received, content, self._version)
+                self._ended = received is not None and _ends_stream(received, content, self._version)
                 goes_on = self._put(self._addressed(content, received))
         return goes_on
 
@@ -371,7 +371,8 @@ class StdioClient:
             if (last := decoder.last) is not None:
                 self._take(last, background)
         except BadFrame as error:
-            self._write(jsonrpc.write_error(_NO_ID, _PARSE_ERROR, f"this is no frame: {error}"))
+            refusal = jsonrpc.write_error(_NO_ID, _PARSE_ERROR, f"this is no frame: {error}")
+            self.pipes.write(encode(refusal, self.framing))
             raise
 
     async def ended(self, timeout: float) -> None:  # noqa: ASYNC109 - a call may last for hours
@@ -386,7 +387,7 @@ class StdioClient:
 
     def _take(self, frame: Frame, background: Background) -> None:
         received = read_message(frame.content)
-        method = None if received is None else _text(received.members.get("method"))
+        method = None if received is None else _method(received)
         if received is not None and method is not None and not received.id:
             self._notified(method, received.members.get("params"))
             return
@@ -423,7 +424,7 @@ class StdioClient:
             logger.warning("the host sent a notification, of which A2A has none")
             return
         try:
-            wanted = _cancel.decode(params or b"").id
+            wanted = msgspec.json.decode(params or b"", type=_Cancel).id
         except msgspec.DecodeError:
             logger.warning("%s without an id", CANCEL)
             return
@@ -431,15 +432,9 @@ class StdioClient:
         if responder is not None:
             responder.cancel()
 
-    def _write(self, content: bytes) -> None:
-        self.pipes.write(encode(content, self.framing))
-
 
 class _Cancel(msgspec.Struct):
     id: msgspec.Raw
-
-
-_cancel = msgspec.json.Decoder(_Cancel)
 
 
 def _content(event: Event) -> bytes | None:
@@ -456,19 +451,16 @@ def _identity(received: StdioMessage, content: bytes) -> bytes:
     return received.id if is_one and not strict_json.has_twins(content, received.members) else _NO_ID
 
 
-def _is_last(received: StdioMessage, content: bytes, version: Version) -> bool:
+def _ends_stream(received: StdioMessage, content: bytes, version: Version) -> bool:
     """Return whether an event ends its stream by itself."""
     return course(received.members, jsonrpc.read_progress(content), version) is Course.ENDS
 
 
-def _text(raw: msgspec.Raw | None) -> str | None:
+def _method(received: StdioMessage) -> str | None:
     try:
-        return None if raw is None else _string.decode(raw)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(received.members.get("method", b""), type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-_string = msgspec.json.Decoder(str)
 
 
 def _key(identity: bytes | msgspec.Raw) -> object:

@@ -109,25 +109,11 @@ def _page(snapshot: Snapshot, request: RequestContext, name: str) -> tuple[int, 
     if name == LIST:
         found = view.find(view.entries_for(snapshot, principal), view.Search.read(query, FACETS), FACETS)
         body = page("list.html", {"found": found, "facets": FACETS})
-    elif (seen := view.agent_for(snapshot, principal, query.get("name", ""))) is None:
+    elif (values := view.agent_for(snapshot, principal, query.get("name", ""))) is None:
         # One that the caller may not see looks like one that is not there.
         status, body = 404, page("message.html", {"title": "No such agent", "text": query.get("name", "")})
     else:
-        signs_in = snapshot.config.auth is not None
-        example = next((text for skill in seen.entry.skills for text in skill.examples), "Hello")
-        body = page(
-            "agent.html",
-            {
-                "entry": seen.entry,
-                "sanitized": seen.sanitized,
-                "addresses": [seen.address],
-                "card": seen.card,
-                "calls": view.snippets(seen.address, signs_in=signs_in),
-                "with_message": view.with_message,
-                "example": example,
-                "signs_in": signs_in,
-            },
-        )
+        body = page("agent.html", values)
     headers: Pairs = [
         (b"content-type", HTML.encode("ascii")),
         (b"cache-control", b"no-store"),

@@ -16,7 +16,6 @@ from gateway.a2a.fault import Fault
 from gateway.a2a.paths import fits_path
 from gateway.a2a.sanitized_card import SanitizedCard
 from gateway.backend.backend import Backend
-from gateway.cards.serve import PublicUrl
 from gateway.catalog.directory import NO_TEXT, CardText, Seen, Skill
 from gateway.catalog.feeds import rule_for
 from gateway.policy.limits import Limits
@@ -43,6 +42,7 @@ class CatalogEntry:
     Attributes:
         name: Its name in the file.
         title: Its name on the card.
+        text: The text of its card and of its skills.
         health: `up`, `degraded` (some replicas are down, or there is no current card) or `down`.
         tenants: The tenants that may call it; `*` for all others.
     """
@@ -55,21 +55,6 @@ class CatalogEntry:
     health: str = ""
     replicas: int = 0
     replicas_up: int = 0
-
-    @property
-    def description(self) -> str:
-        """Return what its card says of it."""
-        return self.text.description
-
-    @property
-    def skills(self) -> tuple[Skill, ...]:
-        """Return the skills of its card."""
-        return self.text.skills
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Return the tags of its skills."""
-        return self.text.tags
 
     def values(self, facet: str) -> Sequence[str]:
         """Return its values of a facet."""
@@ -247,10 +232,9 @@ def rules_of(snapshot: Snapshot, agent: str) -> list[Rule]:
 
 
 def _address(snapshot: Snapshot, rule: Rule) -> Address:
-    public: PublicUrl = snapshot.public
     # Any host fits a wildcard.
     host = rule.host.replace("*", "any", 1) if rule.host is not None else None
-    url = public.at(host, rule.path)
+    url = snapshot.public.at(host, rule.path)
     below = f"/{rule.tenant}" if rule.tenant is not None and fits_path(rule.tenant) else ""
     card = f"{url.rstrip('/')}{below}/.well-known/agent-card.json"
     path = "/" + "/".join((*snapshot.prefix, *rule.path))
@@ -287,18 +271,30 @@ def served_card(
     return ServedView(json.dumps(tree, indent=2, ensure_ascii=False), "", tree.get("supportedInterfaces") or ())
 
 
-@dataclass(frozen=True, slots=True)
-class SeenAgent:
-    """One agent as a caller may see it."""
+def agent_values(
+    snapshot: Snapshot, entry: CatalogEntry, sanitized: SanitizedCard | None, found: Sequence[Address], card: ServedView
+) -> dict[str, Any]:
+    """Return the values of the page of an agent.
 
-    entry: CatalogEntry
-    sanitized: SanitizedCard | None
-    address: Address
-    card: ServedView
+    Args:
+        found: Its addresses; the first one is called in the examples.
+        card: The card that it has there.
+    """
+    signs_in = snapshot.config.auth is not None
+    return {
+        "entry": entry,
+        "sanitized": sanitized,
+        "addresses": found,
+        "card": card,
+        "calls": snippets(found[0], signs_in=signs_in),
+        "with_message": with_message,
+        "example": next((text for skill in entry.text.skills for text in skill.examples), "Hello"),
+        "signs_in": signs_in,
+    }
 
 
-def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> SeenAgent | None:
-    """Return one agent as a caller may see it, or None where it may not, or there is none."""
+def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> dict[str, Any] | None:
+    """Return the values of the page of an agent that a caller may see; None where it may not, or there is none."""
     seen = next((each for each in _seen(snapshot, principal) if each.agent == name), None)
     rule = None if seen is None else rule_for(snapshot.table, seen, principal)
     if seen is None or rule is None:
@@ -309,7 +305,7 @@ def agent_for(snapshot: Snapshot, principal: Principal | None, name: str) -> See
     card = served_card(
         snapshot.backends[seen.listing.backend], address, rule, tenant=own or rule.tenant, bare=not seen.tells
     )
-    return SeenAgent(_seen_entry(snapshot, seen), seen.sanitized, address, card)
+    return agent_values(snapshot, _seen_entry(snapshot, seen), seen.sanitized, [address], card)
 
 
 def routes_to(snapshot: Snapshot, agent: str, tenants: Sequence[str], address: Address) -> list[dict[str, Any]]:
@@ -355,7 +351,7 @@ def snippets(address: Address, *, signs_in: bool) -> dict[str, str]:
     The credential is read from the environment variable `A2A_TOKEN`; it is never part of the text.
     """
     card_base = address.card_url.removesuffix(".well-known/agent-card.json")
-    tenant = "" if address.tenant is None else f'"tenant":{_json(address.tenant)},'
+    tenant = "" if address.tenant is None else f'"tenant":{json.dumps(address.tenant)},'
     message = f'{{"messageId":"1","role":"ROLE_USER","parts":[{{"text":{MARK}}}]}}'
     body = f'{{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{{{tenant}"message":{message}}}}}'
     credential = ' \\\n  -H "Authorization: Bearer $A2A_TOKEN"' if signs_in else ""
@@ -373,7 +369,7 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
 from a2a.types import Role, SendMessageRequest
 
-URL = {_json(card_base)}
+URL = {json.dumps(card_base)}
 HEADERS = {'{"Authorization": "Bearer " + os.environ["A2A_TOKEN"]}' if signs_in else "{}"}
 
 
@@ -390,7 +386,7 @@ asyncio.run(main())
         "javascript": f"""\
 import {{ ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory }} from "@a2a-js/sdk/client";
 
-const url = {_json(card_base)};
+const url = {json.dumps(card_base)};
 const headers = {"{ Authorization: `Bearer ${process.env.A2A_TOKEN}` }" if signs_in else "{}"};
 const fetchImpl = (input, init = {{}}) =>
   fetch(input, {{ ...init, headers: {{ ...Object.fromEntries(new Headers(init.headers)), ...headers }} }});
@@ -411,13 +407,9 @@ for await (const event of client.sendMessageStream({{ message }})) {{
 
 def with_message(language: str, text: str, message: str) -> str:
     """Return the text of a call with its message."""
-    literal = _json(message)
-    return text.replace(MARK, literal.replace("'", "'\\''") if language == "curl" else literal)
-
-
-def _json(value: str) -> str:
     # A JSON string is a string of Python and of JavaScript, too.
-    return json.dumps(value)
+    literal = json.dumps(message)
+    return text.replace(MARK, literal.replace("'", "'\\''") if language == "curl" else literal)
 
 
 def _shell(text: str) -> str:

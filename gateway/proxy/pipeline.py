@@ -30,7 +30,7 @@ from gateway.proxy.error_response import refuse
 from gateway.proxy.forward import Forwarder
 from gateway.proxy.locate import called_path, locate
 from gateway.proxy.overload import AnswerMemory, Overload
-from gateway.proxy.request import RequestContext, request_ids, settle_webhook, unread_line, untrusted_line
+from gateway.proxy.request import RequestContext, headless_line, request_ids, settle_webhook
 from gateway.proxy.responder import Responder
 from gateway.proxy.revocation import revoked
 from gateway.proxy.selection import follow_task, refuse_outsiders, select
@@ -243,13 +243,14 @@ class Pipeline:
 
     def unreadable(self, peer: str, request_id: str, status: int, words: str) -> None:
         """Count and log a request whose head could not be read."""
-        self._access.write(line := unread_line(peer, request_id, status, words))
-        self._current().strangers.rejected(line["reason"])
+        kind = faults.Overloaded if status == 503 else faults.BadRequest
+        self._access.write(headless_line(peer, request_id, kind, words, status))
+        self._current().strangers.rejected(kind.reason)
 
     def distrusted(self, peer: str, request_id: str, why: str) -> None:
         """Count and log a client whose certificate was refused in the handshake."""
         self._count_auth("mtls", "", "invalid")
         self._current().strangers.rejected(faults.AuthInvalid.reason)
-        line = untrusted_line(peer, request_id, why)
+        line = headless_line(peer, request_id, faults.AuthInvalid, why)
         self._access.write(line)
         self._audit(AuditEvent.IDENTITY_REFUSED, line)

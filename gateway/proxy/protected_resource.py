@@ -6,6 +6,7 @@ that the agent requires.
 """
 
 from collections.abc import Callable
+from itertools import chain
 
 import msgspec
 
@@ -79,8 +80,9 @@ async def show(
         "authorization_servers": [url for url in dict.fromkeys(issuers) if url.startswith(("https://", "http://"))],
         "bearer_methods_supported": ["header"],
     }
-    scopes = _scopes(snapshot, endpoint)
-    if scopes:
+    agents = [snapshot.table.agents[name] for name in (() if endpoint is None else endpoint.agents)]
+    required = [each.requirement.scopes for each in agents if each.public and each.requirement is not None]
+    if scopes := sorted(set(chain.from_iterable(required))):
         metadata["scopes_supported"] = scopes
     body = msgspec.json.encode(metadata)
     request.status = 200
@@ -116,13 +118,3 @@ def _public_endpoint(snapshot: Snapshot, host: str, path: tuple[str, ...]) -> En
             return None
         path = path[: len(endpoint.path) - 1]
     return None
-
-
-def _scopes(snapshot: Snapshot, endpoint: Endpoint | None) -> list[str]:
-    """Return the scopes that the public agents of an endpoint require."""
-    found: set[str] = set()
-    for name in () if endpoint is None else endpoint.agents:
-        agent = snapshot.table.agents[name]
-        if agent.public and agent.requirement is not None:
-            found.update(agent.requirement.scopes)
-    return sorted(found)

@@ -14,7 +14,7 @@ import msgspec
 from gateway.a2a.bindings import jsonrpc
 from gateway.a2a.call import Call, Head
 from gateway.a2a.dialect import Binding, Version
-from gateway.a2a.fault import AuthInvalid, BadRequest, ClientGone, Fault, Overloaded, StateUnavailable, UpstreamConnect
+from gateway.a2a.fault import ClientGone, Fault, StateUnavailable, UpstreamConnect
 from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.progress import NOTHING, Progress
 from gateway.policy.limits import Permit
@@ -286,10 +286,8 @@ class RequestContext(msgspec.Struct, eq=False):
         line["events"] = self.events
         line["closed_by"] = self.closed_by
         line["upstream_address"] = self.upstream_address
-        # Only tracing gives a request one.
-        span = getattr(self, "span_id", None)
-        if span is not None:
-            line["span_id"] = span
+        if self.span_id is not None:
+            line["span_id"] = self.span_id
         return line
 
     def _log_fields(self) -> LogFields:
@@ -301,11 +299,10 @@ class RequestContext(msgspec.Struct, eq=False):
             return known
         named = (rule,) if rule is not None else self.contenders[:_MOST_NAMED]
         agent = head.first(b"user-agent") or self.user_agent
+        # Of a refused request the agents that it may have meant.
+        meant = ", ".join(dict.fromkeys(each.agent for each in named)) or None
         values = {
-            # Of a refused request the agents that it may have meant.
-            "agent": self.agent
-            if self.agent != NO_AGENT
-            else ", ".join(dict.fromkeys(each.agent for each in named)) or None,
+            "agent": self.agent if self.agent != NO_AGENT else meant,
             "backend": self.backend,
             "match_line": ", ".join(str(each.place) for each in named) or None,
             "tenant": None if principal is None else principal.tenant,
@@ -378,23 +375,15 @@ async def settle_webhook(request: RequestContext, pushing: CallWebhooks) -> None
             await pushing.answered()
 
 
-def untrusted_line(peer: str, request_id: str, why: str) -> dict[str, Any]:
-    """Return the line of a client whose certificate was refused in the handshake."""
-    return _bare_line(peer, request_id, AuthInvalid, why)
-
-
-def unread_line(peer: str, request_id: str, status: int, words: str) -> dict[str, Any]:
-    """Return the line of a request whose head could not be read.
+def headless_line(peer: str, request_id: str, kind: type[Fault], why: str, status: int | None = None) -> dict[str, Any]:
+    """Return the line of a client that was refused before it had sent a head.
 
     Args:
-        words: The text of the answer.
+        status: Of the answer, if there was one.
     """
-    return _bare_line(peer, request_id, Overloaded if status == 503 else BadRequest, words) | {"status": status}
-
-
-def _bare_line(peer: str, request_id: str, kind: type[Fault], why: str) -> dict[str, Any]:
     return dict.fromkeys(FIELDS) | {
         "request_id": request_id,
+        "status": status,
         "outcome": kind.outcome,
         "reason": kind.reason,
         "detail": why,

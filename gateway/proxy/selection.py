@@ -3,7 +3,7 @@
 The table of routes decides (`routing/table.py`). Refusals that must look alike have the same words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from gateway.principal import Principal
 from gateway.proxy.connection_cache import Location, RouteDecision
 from gateway.proxy.request import RequestContext
 from gateway.routing.endpoint import explain_conflict
-from gateway.routing.route import Requirement, RoutingInput, Rule, Verdict, read_backend_key
+from gateway.routing.route import Requirement, RoutingInput, Verdict, read_backend_key
 from gateway.routing.skills import choose
 from gateway.snapshot import Snapshot
 from gateway.tasks.affinity import SkillCall
@@ -38,7 +38,7 @@ def refuse_outsiders(snapshot: Snapshot, request: RequestContext, location: Loca
     if kind is not None:
         if location.endpoint is not None:
             request.contenders = location.endpoint.rules
-        raise _refusal(kind)
+        raise kind(_WORDS[kind])
 
 
 def select(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
@@ -67,34 +67,28 @@ def select(snapshot: Snapshot, request: RequestContext, location: Location, tena
             requirement = snapshot.table.agents[rule.agent].requirement
             assert requirement is not None
             raise _insufficient(requirement, request.principal)
-        raise _refusal(kind, verdict.contenders)
+        # The rules of a conflict are only those that the caller may know of.
+        raise kind(explain_conflict(verdict.contenders) if kind is faults.RouteConflict else _WORDS[kind])
     backend = snapshot.backends[verdict.route.backend]
     request.agent, request.backend, request.meter = backend.agent, verdict.route.backend, backend.meter
     return verdict
 
 
 def _resolve(snapshot: Snapshot, request: RequestContext, location: Location, tenant: str | None) -> Verdict:
-    table, principal = snapshot.table, request.principal
-    routing_input = RoutingInput((), request.head.host, tenant, principal, location.skill)
-    if location.endpoint is not None and location.endpoint.skills:
-        return _by_skill(snapshot, request, location, routing_input)
-    if location.reads_card:
-        return table.resolve_card(location.endpoint, routing_input)
-    verdict = table.resolve(location.endpoint, routing_input)
-    if verdict.route is not None and principal is not None:
+    table, principal, endpoint, is_card = snapshot.table, request.principal, location.endpoint, location.reads_card
+    asked = RoutingInput((), request.head.host, tenant, principal, location.skill)
+    resolve = table.resolve_card if is_card else table.resolve
+    if endpoint is not None and endpoint.skills:
+        known = request.by_skill
+        maker, partner = ("", "") if known is None else (known.maker, known.partner)
+        asked = choose(table, snapshot.directory, endpoint, asked, card=is_card, maker=maker, partner=partner)
+        verdict = resolve(endpoint, asked)
+        # Never cached, for ranks and health change.
+        return verdict if verdict.rule is None else replace(verdict, rule=verdict.rule.at(location.skill))
+    verdict = resolve(endpoint, asked)
+    if verdict.route is not None and principal is not None and not is_card:
         request.cache.decision = RouteDecision(principal, tenant, verdict)
     return verdict
-
-
-def _by_skill(snapshot: Snapshot, request: RequestContext, location: Location, asked: RoutingInput) -> Verdict:
-    """Return the route where skills pick agents; never cached, for ranks and health change."""
-    known = request.by_skill
-    maker, partner = ("", "") if known is None else (known.maker, known.partner)
-    table, endpoint, is_card = snapshot.table, location.endpoint, location.reads_card
-    if endpoint is not None and endpoint.skills:
-        asked = choose(table, snapshot.directory, endpoint, asked, card=is_card, maker=maker, partner=partner)
-    verdict = (table.resolve_card if is_card else table.resolve)(endpoint, asked)
-    return verdict if verdict.rule is None else replace(verdict, rule=verdict.rule.at(location.skill))
 
 
 async def follow_task(snapshot: Snapshot, request: RequestContext, location: Location, call: Call) -> None:
@@ -118,15 +112,6 @@ async def follow_task(snapshot: Snapshot, request: RequestContext, location: Loc
         found.maker = read_backend_key(await affinity.of_task(principal.tenant, about))[0]
     if named.context and not found.maker:
         found.partner = read_backend_key(await affinity.of_context(principal.tenant, skill, named.context))[0]
-
-
-def _refusal(kind: type[Fault], contenders: Sequence[Rule] = ()) -> Fault:
-    """Return the refusal of a request that no agent answers.
-
-    Args:
-        contenders: The rules of a conflict that the caller may know of.
-    """
-    return kind(explain_conflict(contenders) if kind is faults.RouteConflict else _WORDS[kind])
 
 
 def _insufficient(requirement: Requirement, principal: Principal) -> Fault:

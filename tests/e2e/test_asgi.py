@@ -198,6 +198,19 @@ async def test_a_client_that_does_nothing_is_not_waited_for(
     assert line.get("reason") == reason
 
 
+async def test_a_body_in_many_parts_costs_as_much_as_one_in_few(tmp_path: Path) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(20_000):
+            yield b" " * 256
+        yield CALL
+
+    async with ScriptedBackend(answers(whole(RESULT))) as backend:
+        app = create_app(written(backend.url, tmp_path), access_stream=BytesIO())
+        async with app, transport(app) as client, asyncio.timeout(WAIT):
+            answer = await client.post("/echo", content=parts(), headers=JSON)
+        assert answer.json() == json.loads(RESULT)
+
+
 # ---- What it is made from, and listens to itself ---------------------------------------------------------------------
 
 MISTAKE = "version: 1\nagents: { echo: { backnd: http://127.0.0.1:9 } }\n"

@@ -11,7 +11,7 @@ import httptools
 
 from gateway.a2a.call import Head
 from gateway.a2a.fault import ClientGone
-from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState, ServerState
+from gateway.listener.http1 import ClientConnection, ClientResponder, ListenerState
 from tests.fuzz.driver import run
 from tests.listener.front import limited
 
@@ -87,9 +87,8 @@ class _Client:
     def __init__(self) -> None:
         self.asked: list[Request] = []
         self.refused: list[int] = []
-        self.state = ServerState()
-        edge = ListenerState(self._serve, LIMITS, lambda _peer, _id, status, _words: self.refused.append(status))
-        self.connection = ClientConnection(edge, server_state=self.state)
+        self.state = ListenerState(self._serve, LIMITS, lambda _peer, _id, status, _words: self.refused.append(status))
+        self.connection = ClientConnection(self.state)
         self.transport = _Transport()
         self.connection.connection_made(self.transport)
 

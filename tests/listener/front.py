@@ -88,10 +88,6 @@ class Front:
 
     @property
     def edge(self) -> ListenerState:
-        return self.server.listener_state
-
-    @property
-    def state(self) -> Any:
         return self.server.state
 
     @property
@@ -146,7 +142,7 @@ class Front:
     async def rested(self) -> None:
         """Wait until no connection is left, and see that nobody counts one that is not there."""
         connection_limit = self.edge.connection_limit
-        await self.until(lambda: not self.state.connections and not self.state.tasks and not connection_limit.size)
+        await self.until(lambda: not self.edge.connections and not self.edge.tasks and not connection_limit.size)
         assert connection_limit.networks == {}
 
 

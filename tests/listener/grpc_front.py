@@ -9,6 +9,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]  # grpcio has no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
 
+from gateway.a2a.bindings.grpc_status import CODES, Status, trailers
 from gateway.a2a.call import Head
 from gateway.a2a.fault import Fault
 from gateway.a2a.framing.grpc import frame
@@ -95,7 +96,7 @@ class Front:
             await self.serve_one(self, head, wire)
         except Fault as fault:
             self.faults.append(fault)
-            wire.fail(fault.grpc_status, fault.message)
+            await wire.answer(200, trailers(Status(CODES[fault.grpc_status], fault.message)), b"")
         finally:
             self.open -= 1
 

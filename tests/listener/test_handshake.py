@@ -123,7 +123,7 @@ async def test_a_client_that_leaves_over_tls_ends_its_request(tls: Tls, serve: A
                 client.writer.close()
             else:
                 client.leave()
-            await front.until(lambda: not front.state.tasks)
+            await front.until(lambda: not front.edge.tasks)
             assert (front.gone, front.cancelled) == (1, 1)
             await front.rested()
 

@@ -23,7 +23,7 @@ POST = request("POST", "/", b"hello")
 
 async def test_every_answer_has_a_date_and_names_no_server() -> None:
     async with fronting() as front:
-        await front.until(lambda: bool(front.state.default_headers))
+        await front.until(lambda: bool(front.edge.common_lines))
         said = (await front.says(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))).lower()
         assert b"\r\ndate: " in said
         assert b"server" not in said
@@ -220,8 +220,8 @@ async def leaves_after(front: Front, sent: bytes, *, half: bool) -> None:
         client.writer.write_eof()
     else:
         client.leave()
-    await front.until(lambda: not front.state.connections)
-    await front.until(lambda: not front.state.tasks)
+    await front.until(lambda: not front.edge.connections)
+    await front.until(lambda: not front.edge.tasks)
 
 
 @for_each("half", [True, False])
@@ -256,9 +256,9 @@ async def test_a_client_that_left_before_anybody_asked_is_gone_to_whoever_asks_l
         await client.send(GET)
         await entered.wait()
         client.leave()
-        await front.until(lambda: not front.state.connections)
+        await front.until(lambda: not front.edge.connections)
         front.go.set()
-        await front.until(lambda: not front.state.tasks)
+        await front.until(lambda: not front.edge.tasks)
         assert late.gone == 1
 
 
@@ -282,7 +282,7 @@ async def test_what_is_written_for_a_client_that_left_goes_nowhere() -> None:
         await client.send(GET)
         await client.head()
         client.leave()
-        await front.until(lambda: not front.state.connections)
+        await front.until(lambda: not front.edge.connections)
         front.go.set()
         await front.until(done.is_set)
 

@@ -194,7 +194,7 @@ async def test_what_waits_for_a_client_that_never_reads_is_bounded_and_its_conne
                 await asyncio.sleep(0.01)
             # One piece beside the buffer.
             assert 0 < most <= 3 * limits.write_buffer
-        await front.until(lambda: not front.state.tasks)
+        await front.until(lambda: not front.edge.tasks)
         assert (front.gone, front.cancelled) == (1, 1)
 
 

@@ -316,6 +316,22 @@ async def test_the_last_line_needs_no_end() -> None:
         assert (await host.answer(queue))["result"]["params"] == {}
 
 
+async def test_text_that_is_not_utf_8_does_not_end_the_reading() -> None:
+    async def serve(_head: Head, wire: Responder) -> None:
+        await wire.answer(200, [], b'{"jsonrpc":"2.0","id":1,"result":null}')
+
+    async with served(serve) as (host, _):
+        queue = host.expect(1)
+        for content in (
+            b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
+            b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":"\xff"}}',
+            b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"\xff":1}}',
+            b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}',
+        ):
+            await host.write(frame(content))
+        assert [(await host.answer(queue))["id"] for _ in range(2)] == [1, 1]
+
+
 async def test_what_is_no_frame_is_told_and_ends_the_reading() -> None:
     source, says = os.pipe()
     hears, target = os.pipe()
