@@ -32,7 +32,7 @@ from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
 from typing import Final, Literal, cast
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx
 import msgspec
@@ -472,7 +472,8 @@ def _code(body: bytes) -> str:
 
 def _place(url: str) -> str:
     """Return the host of the endpoint: a path or query may hold what is nobody's business."""
-    return httpx.URL(url).host
+    # Not httpx's own reading, which raises for hosts that it cannot encode.
+    return urlsplit(url).hostname or ""
 
 
 def _failed(why: str, retry_after: float) -> UpstreamAuthFailed:
