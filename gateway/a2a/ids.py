@@ -165,7 +165,7 @@ def _names_config(operation: Operation, version: Version, params: Parameters) ->
 
 
 def _texts_of(members: Members, names: tuple[str, ...]) -> list[str]:
-    return [said for name in names if name in members and (said := strict_json.text(members, name)) is not None]
+    return [text for name in names if name in members and (text := strict_json.text(members, name)) is not None]
 
 
 def _ids_of(members: Members, *names: str) -> list[str]:

@@ -221,20 +221,20 @@ MAX_PARTS = 20_000
 """Most members, and most elements, of a tree: each costs the reader time."""
 
 
-def on_one_line(told: Any) -> Any:  # noqa: ANN401 - any JSON
+def on_one_line(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Return a tree as it is, and raw JSON on one line, as an event needs it.
 
     Raises:
         UpstreamProtocol: it is nested too deeply.
     """
-    if isinstance(told, msgspec.Raw):
-        written = bytes(told)
+    if isinstance(value, msgspec.Raw):
+        written = bytes(value)
         if b"\n" in written or b"\r" in written:
             try:
                 return msgspec.Raw(msgspec.json.format(written, indent=-1))
             except RecursionError as error:
                 raise UpstreamProtocol("the agent's event is nested too deeply") from error
-    return told
+    return value
 
 
 def parse_tree(raw: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Tree:

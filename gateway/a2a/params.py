@@ -58,7 +58,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
     def says(self, tenant: str | None) -> bool:
         """Return whether every place for a tenant holds this one; for None, whether there is no such place."""
-        return not self.tenants if tenant is None else all(told == tenant for told in self.tenants)
+        return not self.tenants if tenant is None else all(each == tenant for each in self.tenants)
 
 
 NO_PARAMS = Parameters({}, {}, ())

@@ -66,7 +66,7 @@ class Translation:
         message_id: An id for a message that has none, as those of 0.1.
         new_id: An id for a task that an agent of 0.1 wants its client to name.
         alias: The known names of the task that a client of 0.1 names.
-        met: Called with the client's and the agent's name of a task, where they differ and once both are known.
+        record: Called with the client's and the agent's name of a task, where they differ and once both are known.
         push: Replaces the push configuration of the call, in the hub's words.
 
     Attributes:
@@ -92,7 +92,7 @@ class Translation:
         message_id: str = "",
         new_id: str = "",
         alias: Alias | None = None,
-        met: Callable[[str, Alias], None] | None = None,
+        record: Callable[[str, Alias], None] | None = None,
         push: Tree | None = None,
     ) -> None:
         self._push = push
@@ -112,7 +112,7 @@ class Translation:
         # Later calls about the task may not show their version by themselves.
         mixed = call.is_mixed and call.operation.sends
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
-            self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
+            self._naming = Naming(alias, record, newer=newer or mixed, mixed=mixed)
         self.stream_error: AgentError | None = None
         # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
@@ -372,10 +372,10 @@ class Translation:
         return self.held(last=self._held.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
-        told = self._their_codec.read_result(self.call, data, event=True)
-        if told is None:
+        result = self._their_codec.read_result(self.call, data, event=True)
+        if result is None:
             raise Misfit("", "an event without a result")
-        event = self._theirs.lift_event(told, self._memo)
+        event = self._theirs.lift_event(result, self._memo)
         kind = next((kind for kind in _EVENTS if kind in event), None)
         if kind is None:
             raise Misfit("", "an event that tells nothing")

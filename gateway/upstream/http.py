@@ -87,7 +87,7 @@ class HttpUpstream:
             fresh: As in `ConnectionPool.request`, as are the faults.
         """
         tenant = self.tenant(call, interface)
-        body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
+        body = call.body if call.tenant_written and tenant == call.tenant else _body(call, tenant)
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
         is_fixed = is_jsonrpc and not call.query and not call.path.legacy_card
@@ -170,7 +170,7 @@ def _spoken(call: Call, head: Head) -> Pairs:
 
 
 def _body(call: Call, tenant: str | None) -> bytes:
-    if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
+    if (call.tenant_written and tenant == call.tenant) or (tenant is None and not call.in_body):
         return call.body
     if call.dialect.binding is Binding.REST and not call.in_body:
         # An HTTP+JSON agent reads the tenant from the path; a body with a tenant must agree.

@@ -70,7 +70,7 @@ def read_call(
     request = _parsed(method, message, bounds)
     operation, version = method.operation, method.version
     task_id = context_id = None
-    tenant, told = read_tenant(method, message, request, scope_field)
+    tenant, tenant_written = read_tenant(method, message, request, scope_field)
     refuse_unknown(method, request, scope_field)
     path = path_of(method, request)
     if operation.sends:
@@ -89,7 +89,7 @@ def read_call(
         context_id=context_id,
         body=message,
         in_body=tenant is not None,
-        told=told,
+        tenant_written=tenant_written,
         path=path,
     )
 
@@ -241,15 +241,15 @@ def read_error(_call: Call, _status: int, _frame: bytes) -> AgentError | None:
     return None
 
 
-def answer(call: Call, told: object) -> bytes:
+def answer(call: Call, result: object) -> bytes:
     """As `Codec.answer`."""
-    tree = strict_json.read(told) if isinstance(told, msgspec.Raw) else told
+    tree = strict_json.read(result) if isinstance(result, msgspec.Raw) else result
     return frame_of(write_answer(call.operation, call.dialect.version, tree))
 
 
-def event(call: Call, told: object) -> bytes:
+def event(call: Call, result: object) -> bytes:
     """As `Codec.event`."""
-    return frame_of(write_answer(_EVENTS, call.dialect.version, told))
+    return frame_of(write_answer(_EVENTS, call.dialect.version, result))
 
 
 def restore_tenant(operation: Operation, version: Version, message: bytes, tenant: str | None) -> bytes:

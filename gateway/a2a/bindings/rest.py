@@ -85,7 +85,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
         body=body if operation in _MAY_HAVE_BODY else b"",
         query=passed,
         in_body=bool(params.tenants),
-        told=params.says(tenant) if params.tenants else True,
+        tenant_written=params.says(tenant) if params.tenants else True,
         params=params,
         path=path,
     )
@@ -151,8 +151,8 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
     for members in (params.members, *(way[-1][1] for way in params.pushes)):
         agreed("taskId", task_id, text_of(members, "taskId", "task_id"))
         for name in ("name", "parent"):
-            said = strict_json.text(members, name) if name in members else None
-            if said is not None and not is_resource_of(said, task_id):
+            resource = strict_json.text(members, name) if name in members else None
+            if resource is not None and not is_resource_of(resource, task_id):
                 raise BadParams(f"{name} names another task than the path", field=name)
     if operation is Operation.CANCEL_TASK or params.pushes:
         # Without a wrapper, `id` is the configuration's own.
@@ -220,14 +220,14 @@ def read_error(call: Call, status: int, frame: bytes) -> AgentError | None:
     return read_rest(status, frame, call.dialect.version) if status >= 400 else None
 
 
-def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+def answer(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """As `Codec.answer`."""
-    return write_answer(call.operation, told)
+    return write_answer(call.operation, result)
 
 
-def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+def event(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """As `Codec.event`."""
-    return sse.encode(write_answer(call.operation, strict_json.on_one_line(told)))
+    return sse.encode(write_answer(call.operation, strict_json.on_one_line(result)))
 
 
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
@@ -271,19 +271,19 @@ def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
         BadParams: a value is not of its parameter's type, or differs under two names of one parameter.
     """
     known = _IN_QUERY.get(operation, ())
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for pair in query.split(b"&") if query and known else ():
-        said, _, raw = pair.decode("ascii").partition("=")
-        name = _NAMES.get(said)
+        key, _, raw = pair.decode("ascii").partition("=")
+        name = _NAMES.get(key)
         if name not in known or not raw:
             continue
         read, words = _PARAMETERS[name]
         value = read(unquote_plus(raw))
         if value is None:
-            raise BadParams(f"{said} {words}", field=said)
-        if value != "" and found.setdefault(name, value) != value:
-            raise BadParams(f"{said} is another name of {name}, which says something else", field=said)
-    return found
+            raise BadParams(f"{key} {words}", field=key)
+        if value != "" and params.setdefault(name, value) != value:
+            raise BadParams(f"{key} is another name of {name}, which says something else", field=key)
+    return params
 
 
 def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:
