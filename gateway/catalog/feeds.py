@@ -168,10 +168,10 @@ def _entry(public: PublicUrl, seen: Seen, rule: Rule) -> _Entry:
 
 
 def _ai_catalog(public: PublicUrl, entries: Sequence[_Entry]) -> Any:  # noqa: ANN401 - JSON
-    found = []
+    items = []
     for seen, _, card in entries:
         sanitized = seen.sanitized
-        told = {
+        members = {
             "identifier": f"{public.at(None, (AI_CATALOG,))}#{seen.agent}",
             "displayName": (sanitized and sanitized.name) or seen.agent,
             "type": "application/a2a-agent-card+json",
@@ -179,9 +179,9 @@ def _ai_catalog(public: PublicUrl, entries: Sequence[_Entry]) -> Any:  # noqa: A
             "description": sanitized and sanitized.description,
             "tags": list(dict.fromkeys(str(tag) for skill in seen.skills for tag in skill["tags"])),
         }
-        found.append({name: value for name, value in told.items() if value})
+        items.append({name: value for name, value in members.items() if value})
     host = {"displayName": urlsplit(public.origin).hostname or public.origin}
-    return {"specVersion": "1.0", "host": host, "entries": found}
+    return {"specVersion": "1.0", "host": host, "entries": items}
 
 
 def _api_catalog(own: str, entries: Sequence[_Entry]) -> Any:  # noqa: ANN401 - JSON

@@ -30,8 +30,8 @@ class Differences:
             return "Nothing differs."
         parts = [[str(change) for change in self.changed], [], [str(each) for each in self.waiting]]
         for tenant, (gained, lost) in self.reached.items():
-            told = [f"{word} {', '.join(names)}" for word, names in (("gains", gained), ("loses", lost)) if names]
-            parts[1].append(f"tenant {tenant} {' and '.join(told)}")
+            phrases = [f"{word} {', '.join(names)}" for word, names in (("gains", gained), ("loses", lost)) if names]
+            parts[1].append(f"tenant {tenant} {' and '.join(phrases)}")
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     def as_json(self) -> dict[str, Any]:

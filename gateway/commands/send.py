@@ -75,13 +75,13 @@ def render(result: Tree) -> Shown:
         return Shown(_lines(event.get("artifact")), "", of_task, context)
     status: Tree = event["status"] if isinstance(event.get("status"), dict) else {}
     state = _state(status.get("state"))
-    said = _lines(status.get("message") or status.get("update"))
+    message = _lines(status.get("message") or status.get("update"))
     if kind == "statusUpdate":
-        return Shown(f"[{state}] {said}" if said else f"[{state}]\n", state, of_task, context)
+        return Shown(f"[{state}] {message}" if message else f"[{state}]\n", state, of_task, context)
     if kind != "task":
         return Shown("(an event of an unknown kind)\n")
     artifacts = event.get("artifacts")
-    text = f"task {_word(event.get('id'))}\n" + (f"[{state}] {said}" if said else f"[{state}]\n")
+    text = f"task {_word(event.get('id'))}\n" + (f"[{state}] {message}" if message else f"[{state}]\n")
     text += "".join(_lines(artifact) for artifact in (artifacts if isinstance(artifacts, list) else ()))
     return Shown(text, state, _word(event.get("id")), context)
 

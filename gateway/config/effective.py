@@ -206,10 +206,10 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     names: dict[str, object] = {}
     for key, usual in USUAL_HEADERS.items():
         # A name alone has the usual value, not that of `defaults`.
-        said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
-        if key in said.claims:
-            claims[key] = said.claims[key]
-            own = getattr(said, key)
+        source = next(part for part in written if key in part.claims or getattr(part, key) is not None)
+        if key in source.claims:
+            claims[key] = source.claims[key]
+            own = getattr(source, key)
             names[key] = getattr(found, key) or usual if own is None else own
     return found.model_copy(update={**names, "claims": claims})
 

@@ -235,9 +235,9 @@ def _validated(tree: dict[str, Value], marks: Marks) -> tuple[Config | None, lis
     try:
         config = Config.model_validate(tree)
     except ValidationError as refused:
-        told = {problem.path for problem in problems}
+        paths = {problem.path for problem in problems}
         found = [_explained(error, marks) for error in refused.errors(include_url=False)[:_MOST_ERRORS]]
-        problems += [problem for problem in found if problem.path not in told]
+        problems += [problem for problem in found if problem.path not in paths]
         return None, problems
     return None if problems else config, problems
 
@@ -316,8 +316,8 @@ def _explained(error: ErrorDetails, marks: Marks) -> Problem:
         close = nearest(str(error["input"]), choices.split(", "))
         return Problem(place, path, f"{shown} is none of: {choices}", close or f"write one of: {choices}")
     if kind == "value_error":
-        told = error.get("ctx", {}).get("error")
-        fact, remedy, *choices_of = told.args if isinstance(told, ValueError) and len(told.args) > 1 else _NOT_VALID
+        cause = error.get("ctx", {}).get("error")
+        fact, remedy, *choices_of = cause.args if isinstance(cause, ValueError) and len(cause.args) > 1 else _NOT_VALID
         remedy = nearest(str(error["input"]), choices_of) or remedy
         subject = "this" if isinstance(error["input"], dict | list | tuple) else shown
         return Problem(place, path, f"{subject} {fact}", remedy)

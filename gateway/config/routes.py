@@ -296,12 +296,12 @@ def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
         elif not _is_expected(test, verdict):
             at = ("tests", number, "expect")
-            wanted = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
-            expected = test.expect.reason or wanted
+            target = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
+            expected = test.expect.reason or target
             fact = f"the test {printable(test.name)!r} fails: expected {expected}, got {_describe(verdict)}"
-            told = "; ".join(f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4])
+            candidates = "; ".join(f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4])
             none = "no agent is found at this path; `a2a-gateway route --explain` shows all"
-            remedy = advice(config, request.path) or told or none
+            remedy = advice(config, request.path) or candidates or none
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
 
 

@@ -111,8 +111,8 @@ class _Agent:
             elif isinstance(entry, dict):
                 self.found.unavailable[at] = fact
                 entry["upstream_auth"] = {"bearer": UNAVAILABLE}
-                told = f"calls of tenant {tenant!r} fail, for its credential cannot be read: {fact}"
-                self._problem(path, told, remedy, "warning")
+                warning = f"calls of tenant {tenant!r} fail, for its credential cannot be read: {fact}"
+                self._problem(path, warning, remedy, "warning")
         for url in _urls(entry):
             found = _URL.fullmatch(str(url))
             if found is not None and any(len(label) > _LONGEST_LABEL for label in found["host"].split(".")):

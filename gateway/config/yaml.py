@@ -394,10 +394,12 @@ class _Reader:
             self._problem(node, path, f"{'this' if hidden else printable(word)} is {what}", remedy)
 
     def _refuse_surprise(self, node: yaml.Node, path: KeyPath) -> None:
-        told = surprise(node.value)
-        if told is not None:
-            fact = f"{printable(node.value)!r} is text here and {told[0]} to other YAML tools"
-            self._problem(node, path, fact, told[1])
+        found = surprise(node.value)
+        if found is None:
+            return
+        meaning, remedy = found
+        fact = f"{printable(node.value)!r} is text here and {meaning} to other YAML tools"
+        self._problem(node, path, fact, remedy)
 
     def _problem(self, node: yaml.Node, path: KeyPath, fact: str, remedy: str) -> None:
         self.problems.append(Problem(Place(*self._at(node)), path, fact, remedy))
@@ -514,18 +516,18 @@ def _explain(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[int, in
     """Return line and column (from 1), fact and remedy of a syntax error."""
     line, column = _position(error.problem_mark or error.context_mark)
     line = min(line, len(lines))
-    said = error.problem or ""
-    if "cannot start any token" in said:
+    problem = error.problem or ""
+    if "cannot start any token" in problem:
         return line, column, *_odd_start(lines[line - 1][column - 1 : column])
     fact, remedy = next(
-        ((fact, remedy) for part, fact, remedy in _SYNTAX_ERRORS if part in said),
+        ((fact, remedy) for part, fact, remedy in _SYNTAX_ERRORS if part in problem),
         ("this is no YAML", "look at this line and the one above"),
     )
     # In { } and [ ] a brace ends a plain word, so that ${VAR} falls apart.
     above = lines[max(line - 2, 0) : line]
     if any("${" in one and ("{" in one.replace("${", "") or "[" in one) for one in above):
         remedy = 'inside { } and [ ] a reference needs quotes: "${VAR}"'
-    elif "unexpected end of stream" in said and error.context_mark is not None:
+    elif "unexpected end of stream" in problem and error.context_mark is not None:
         line, column = _position(error.context_mark)
         line, fact = min(line, len(lines)), "the quote that opens here never closes"
     return line, column, fact, remedy

@@ -281,8 +281,8 @@ class Clients:
             shown = ", ".join(printable(name.subject) for name in telling[:_MOST_SHOWN])
             raise UnknownClient(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
         if len(found) > 1:
-            told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_SHOWN])
-            raise UnknownClient(f"the names on the certificate match several clients: {told}")
+            clients = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_SHOWN])
+            raise UnknownClient(f"the names on the certificate match several clients: {clients}")
         (client, tenant), mine = next(iter(found.items()))
         entry = self._clients[client]
         # The order may differ on the next certificate of the same client.

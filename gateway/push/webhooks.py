@@ -99,18 +99,18 @@ class CallWebhooks:
             raise BadParams(str(misfit), field=misfit.field) from misfit
         config = push_config.asked(call.operation, params)
         # One that would reach the agent as the client wrote it, as only one is replaced.
-        found = tuple(hook.url for hook in self._webhooks)
-        if found and (config is None or found != (config.get("url") or "",)):
+        urls = tuple(hook.url for hook in self._webhooks)
+        if urls and (config is None or urls != (config.get("url") or "",)):
             raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
         ownership = self._ownership
         self._config_id = str(params.get("id") or "")
         if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
             task = await self._continued_task(call.task_id or "", theirs)
         else:
-            told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
+            task_id = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
             if alias is not None and not alias.newer:
-                told = alias.task_id
-            task = await ownership.authorize_task(told, theirs.version) if told else None
+                task_id = alias.task_id
+            task = await ownership.authorize_task(task_id, theirs.version) if task_id else None
         self._task = task or ""
         if config is None:
             return

@@ -118,11 +118,11 @@ class RedisStore:
         task, context = _short(observed.task), _short(observed.context)
         if not task and not context:
             return RecordedOwners()
-        told = (
+        args = (
             _closed(scope), task, context, owner.tenant, owner.principal,
             observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.prefixed,
         )  # fmt: skip
-        found = await self._run(scripts.RECORD, self._keys(owner.tenant), told)
+        found = await self._run(scripts.RECORD, self._keys(owner.tenant), args)
         if found == 1:
             return RecordedOwners(owner if task else None, owner if context else None)
         # False is Lua's nil.
@@ -175,9 +175,9 @@ class RedisStore:
     async def _keep(self, note: Note, *, once: bool) -> Reply:
         due = max(1, _micros(note.due)) if note.due > 0 else 0
         meta = (note.tenant, note.group, due, min(max(note.until, 0), _LATEST))
-        told = _pack((_named(note.kind, note.key), meta, self._wall(), once))
+        packed = _pack((_named(note.kind, note.key), meta, self._wall(), once))
         large = len(note.value) >= _LARGE
-        return await self.client.run(scripts.KEEP, self._notes, (told, note.value), large=large)
+        return await self.client.run(scripts.KEEP, self._notes, (packed, note.value), large=large)
 
     async def drop(self, kind: str, key: str) -> bool:
         """As `Store.drop`."""
@@ -192,8 +192,8 @@ class RedisStore:
 
     async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         """As `Store.due`."""
-        told = (_closed(kind), _micros(now), most, _micros(now + lease), self._wall())
-        found = await self._run(scripts.DUE, self._notes, told)
+        args = (_closed(kind), _micros(now), most, _micros(now + lease), self._wall())
+        found = await self._run(scripts.DUE, self._notes, args)
         return [(key.decode(), value) for key, value in _grouped(2, found)]
 
     # ---- Retention ---------------------------------------------------------------------------------------------------
@@ -266,8 +266,8 @@ class RedisStore:
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
         """As `Store.notes`."""
         start = "k" + _named(*after) if after != ("", "") else ""
-        told = _pack((start, most, self._wall(), _PAGE))
-        found = await self.client.run(scripts.LIST, self._notes, (told,), large=True)
+        packed = _pack((start, most, self._wall(), _PAGE))
+        found = await self.client.run(scripts.LIST, self._notes, (packed,), large=True)
         notes = []
         for name, value, kept in _grouped(3, found):
             tenant, group, due, until = _decoded(_meta, kept)
@@ -280,15 +280,20 @@ class RedisStore:
         """Return the keys of the scripts on tasks."""
         return (*self._shared, *chain.from_iterable(map(self._own_keys, tenants)))
 
-    async def _run(self, script: str, keys: Sequence[bytes], told: Sequence[object]) -> Reply:
-        return await self.client.run(script, keys, (_pack(told),))
+    async def _run(self, script: str, keys: Sequence[bytes], args: Sequence[object]) -> Reply:
+        return await self.client.run(script, keys, (_pack(args),))
 
-    async def _all(self, script: str, keys: Sequence[bytes], told: Sequence[object], most: int = sys.maxsize) -> int:
-        """Run a script that is told last how many entries it may forget, until it finds no more; gives how many."""
+    async def _all(self, script: str, keys: Sequence[bytes], args: Sequence[object], most: int = sys.maxsize) -> int:
+        """Run a script until it finds no more entries to forget, and return their number.
+
+        Args:
+            args: Its arguments but the last, which is the most entries that one run forgets.
+            most: The most entries that all runs forget.
+        """
         forgotten = 0
         while forgotten < most:
             few = min(most - forgotten, _AT_ONCE)
-            took = _as(int, await self._run(script, keys, (*told, few)))
+            took = _as(int, await self._run(script, keys, (*args, few)))
             forgotten += took
             if took < few:
                 break

@@ -218,8 +218,8 @@ def read_redis(url: str) -> RedisAddress:
     """
     scheme = _SCHEME.match(url)
     if scheme is None or scheme[0] not in _REDIS:
-        told = f"starts with {scheme[0]}:, and there is no such store" if scheme is not None else "names no store"
-        raise ValueError(told, _REMEDY)
+        fact = f"starts with {scheme[0]}:, and there is no such store" if scheme is not None else "names no store"
+        raise ValueError(fact, _REMEDY)
     if _URL.fullmatch(url) is None or "#" in url:
         raise ValueError("has a character that must be written as %XX", _REDIS_REMEDY)
     try:

@@ -28,13 +28,13 @@ LONGEST_ID = 1024
 """The most characters of an id that is kept; a longer one has no owner."""
 
 
-def later_state(known: str, told: str) -> str:
+def later_state(known: str, state: str) -> str:
     """Return the state of a task after a frame: a task that has ended stays so after a late frame.
 
     Args:
-        told: The state in the frame; empty if it tells none.
+        state: The state in the frame; empty if it tells none.
     """
-    return told if told and (known in OPEN or told not in OPEN) else known
+    return state if state and (known in OPEN or state not in OPEN) else known
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):

@@ -751,9 +751,11 @@ def _is_reserved(name: str) -> bool:
 
 
 def _check_header_names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
-    for told, claim in headers.claims.items():
+    for header, claim in headers.claims.items():
         if not claim:
-            findings.error((*at, told), "no claim is named", "write claim: and the name of a claim, such as claim:sid")
+            findings.error(
+                (*at, header), "no claim is named", "write claim: and the name of a claim, such as claim:sid"
+            )
     for key in headers.model_fields_set:
         name = getattr(headers, key) if key != "claims" else ""
         if not name:

@@ -356,9 +356,9 @@ def _check_disclosure(
     for tenant, may in reached.items():
         for agent in may.agents:
             callers.setdefault(agent, set()).add(tenant)
-    told = set()
+    disclosing = set()
     for rule, at, hidden in _disclosing_rules(config, written, callers, reached):
-        told.add(rule.agent)
+        disclosing.add(rule.agent)
         findings.warning(at, _disclosure_fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
     if config.gateway.listen_grpc is None:
         return
@@ -366,7 +366,7 @@ def _check_disclosure(
     paths = dict(written)
     found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
     for rule, at, hidden in _disclosing_rules(config, found, callers, reached):
-        if agents[rule.agent].tenanted and rule.agent not in told:
+        if agents[rule.agent].tenanted and rule.agent not in disclosing:
             findings.warning(at, f"over gRPC {_disclosure_fact(hidden)}", "give this agent a `key` or `claim`")
 
 
