@@ -219,7 +219,7 @@ def _made(
         message=_cut(message or known.words),
         details=bounded(details if info is None else [info, *details]),
         http_status=known.http_status,
-        data=msgspec.UNSET if version is Version.V1_0 else _given(data),
+        data=msgspec.UNSET if version is Version.V1_0 else _data_of(data),
         challenges=known.challenges or status in (401, 407),
     )
 
@@ -283,11 +283,11 @@ def read_details(raw: msgspec.Raw) -> list[Tree]:
     typed: list[Tree] = []
     loose: list[object] = []
     for element in elements[:_MOST_READ]:
-        found = _value(element)
-        if isinstance(found, dict) and found.get("@type") and isinstance(found["@type"], str):
-            typed.append(found)
-        elif found not in (msgspec.UNSET, None, "", [], {}):
-            loose.append(found)
+        value = _value(element)
+        if isinstance(value, dict) and value.get("@type") and isinstance(value["@type"], str):
+            typed.append(value)
+        elif value not in (msgspec.UNSET, None, "", [], {}):
+            loose.append(value)
     if loose:
         only = loose[0] if len(loose) == 1 else None
         typed.append({"@type": STRUCT, "value": only if isinstance(only, dict) else {"value": loose}})
@@ -336,18 +336,18 @@ def _violations(raw: msgspec.Raw) -> list[Tree]:
     errors = _value(raw)
     if not isinstance(errors, list):
         return []
-    found = [
+    violations = [
         {"field": error["field"], "description": error["message"]}
         for error in errors
         if isinstance(error, dict) and isinstance(error.get("field"), str) and isinstance(error.get("message"), str)
     ]
-    return [{"@type": BAD_REQUEST, "fieldViolations": found}] if found else []
+    return [{"@type": BAD_REQUEST, "fieldViolations": violations}] if violations else []
 
 
-def _given(raw: msgspec.Raw) -> object:
-    """Return what `data` holds, for readers of older generations; UNSET where it is nothing, too long or too deep."""
-    found = _value(raw)
-    return msgspec.UNSET if found is None else found
+def _data_of(raw: msgspec.Raw) -> object:
+    """Return the value of `data`, for readers of older generations; UNSET where it is null or cannot be read."""
+    value = _value(raw)
+    return msgspec.UNSET if value is None else value
 
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
@@ -382,10 +382,10 @@ def _value(raw: msgspec.Raw) -> object:
     if len(raw) > LONGEST_DETAILS:
         return msgspec.UNSET
     try:
-        found: object = _any.decode(raw)
+        value: object = _any.decode(raw)
     except (*UNREADABLE, ArithmeticError):
         return msgspec.UNSET
-    return msgspec.UNSET if _is_deeper(found, DEEPEST_DETAIL) else found
+    return msgspec.UNSET if _is_deeper(value, DEEPEST_DETAIL) else value
 
 
 def _is_deeper(value: object, levels: int) -> bool:

@@ -22,7 +22,7 @@ _TWO_WAYS = "the agent's answer can be read in two ways"
 
 
 def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progress:
-    """Return what an answer tells, which may be an error in an envelope.
+    """Return the progress that an answer reports; it may be an error in an envelope.
 
     Args:
         call: The call as the agent got it.
@@ -54,7 +54,7 @@ def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progres
 
 
 def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress | None:
-    """Return what the body of an HTTP error status tells; None if it is no answer of A2A, like an error page.
+    """Return the progress in the body of an HTTP error status; None if it is no answer of A2A, like an error page.
 
     Raises:
         UpstreamProtocol: a member stands twice where ids are looked for.

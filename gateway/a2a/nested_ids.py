@@ -80,12 +80,12 @@ class _Message(msgspec.Struct, rename="camel", gc=False):
 def nested_ids(
     messages: Iterable[msgspec.Raw], references: Iterable[msgspec.Raw], task: str | None, context: str | None
 ) -> NestedIds | None:
-    """Return what messages name beside a task and a context; None if they name nothing else.
+    """Return the ids that messages name beside a task and a context; None if they name no others.
 
     Args:
         messages: Each one message or a list of them, such as a history; or empty.
         references: The references of a message that is itself the answer; or empty.
-        task: The task that the frame is about, as far as it says so.
+        task: The task that the frame is about, if it names one.
     """
     ids: list[MessageIds] = []
     for raw in messages:
@@ -96,7 +96,7 @@ def nested_ids(
 
 
 def nested_in(messages: Iterable[MessageIds], task: str | None, context: str | None) -> NestedIds | None:
-    """Return the same of messages that have been read."""
+    """Return the same, from the ids of each message."""
     tasks: dict[str, None] = {}
     contexts: dict[str, None] = {}
     for task_id, context_id, references in messages:
@@ -162,7 +162,7 @@ def nested_in_details(details: Iterable[object]) -> NestedIds | None:
 
 
 def _in_messages(raw: msgspec.Raw, task: str | None, context: str | None) -> Iterable[MessageIds]:
-    """Return what a message, or each of a list, names, unless that is only the task and the context."""
+    """Return the ids of a message, or of each in a list; none of one that names only the task and the context."""
     is_list = memoryview(raw)[0] == _BRACKET
     try:
         messages = _list.decode(raw) if is_list else (_one.decode(raw),)
@@ -217,10 +217,10 @@ def _value(raw: msgspec.Raw, decode: Callable[[msgspec.Raw], object] = msgspec.j
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise Ambiguous
-    return found
+    return members
 
 
 def _id(value: object) -> str | None:

@@ -123,7 +123,7 @@ def sanitize(card: Tree, discretion: Discretion) -> SanitizedCard:
 
 def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
     """Return the hosts, with and without port, of the card's own interfaces: upstream hosts like the file's."""
-    found: dict[str, None] = {}
+    hosts: dict[str, None] = {}
     for place in authorities(card):
         host, port = _split(place)
         # A URL that cannot be dialled is no address.
@@ -131,11 +131,11 @@ def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
             continue
         # The gateway's own stay, or a rebuilt card would lose them; behind its host another port is an agent's.
         if not _is_own(host, None, own):
-            found[host] = None
+            hosts[host] = None
         # A host with a dot is found with every port.
-        if port is not None and (host not in found or "." not in host.rstrip(".")) and not _is_own(host, port, own):
-            found[place] = None
-    return list(found)
+        if port is not None and (host not in hosts or "." not in host.rstrip(".")) and not _is_own(host, port, own):
+            hosts[place] = None
+    return list(hosts)
 
 
 def _is_own(host: str, port: str | None, own: tuple[str, ...]) -> bool:

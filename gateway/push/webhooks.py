@@ -97,7 +97,7 @@ class CallWebhooks:
             params = FORMS[call.dialect].lift_params(call.operation, binding.of(call.dialect).read_params(call), Memo())
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
-        config = push_config.asked(call.operation, params)
+        config = push_config.in_call(call.operation, params)
         # One that would reach the agent as the client wrote it, as only one is replaced.
         urls = tuple(hook.url for hook in self._webhooks)
         if urls and (config is None or urls != (config.get("url") or "",)):
@@ -171,7 +171,7 @@ class CallWebhooks:
             await self._relay.forget(ownership.isolation.scope, self._task, self._config_id)
             return
         restored = []
-        for config in push_config.answered(operation, result):
+        for config in push_config.in_answer(operation, result):
             restorable = await self._relay.restore(
                 config,
                 ownership.owner,
@@ -183,7 +183,7 @@ class CallWebhooks:
                 restored.append(ownership.prefix.remove_from_tree(restorable))
         if operation is Operation.GET_PUSH_CONFIG and not restored:
             raise TaskNotFound("the task has no push configuration")
-        push_config.replace_answered(operation, result, restored)
+        push_config.replace_in_answer(operation, result, restored)
         self._bound = True
 
     async def answered(self) -> None:

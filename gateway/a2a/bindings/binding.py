@@ -32,7 +32,7 @@ class Codec(Protocol):
     def make_call(
         self,
         call: Call,
-        asked: Operation,
+        operation: Operation,
         theirs: Dialect,
         params: Tree,
         *,

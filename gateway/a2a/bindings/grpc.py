@@ -102,25 +102,25 @@ def read_params(call: Call) -> Tree:
     """
     request = request_class(BY_PATH[call.method]).FromString(call.body)
     try:
-        found = to_tree(request)
+        params = to_tree(request)
     except Misfit as misfit:
         raise BadParams(str(misfit), field=misfit.field) from misfit
     if call.dialect.version is Version.V1_0:
-        found.pop("tenant", None)
+        params.pop("tenant", None)
         if call.operation.sends:
-            found.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
-        return found
+            params.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
+        return params
     if call.operation in BY_NAME or call.operation in BY_PARENT:
         # The ids are what they say.
-        found.pop("name", None)
-        found.pop("parent", None)
+        params.pop("name", None)
+        params.pop("parent", None)
         task, config = call.path.task_id, call.path.config_id
         push = call.operation.kind is Kind.PUSH
         if task is not None:
-            found["taskId" if push else "id"] = task
+            params["taskId" if push else "id"] = task
         if config is not None:
-            found["id"] = config
-    return found
+            params["id"] = config
+    return params
 
 
 def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> bytes:
@@ -143,7 +143,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
 
 def make_call(
     call: Call,
-    asked: Operation,
+    operation: Operation,
     theirs: Dialect,
     params: Tree,
     *,
@@ -156,13 +156,13 @@ def make_call(
     if tenant is not None and version is Version.V1_0:
         params["tenant"] = tenant
     return Call(
-        asked,
+        operation,
         theirs,
-        method_of(asked, version).path,
+        method_of(operation, version).path,
         tenant=tenant,
         task_id=call.task_id,
         context_id=context_id,
-        body=write_call(asked, version, params),
+        body=write_call(operation, version, params),
         in_body=tenant is not None,
         verb="POST",
     )
@@ -192,8 +192,8 @@ def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
     Raises:
         UpstreamProtocol: it is no such message.
     """
-    found = _read(result_class(operation, version), message)
-    return {"tasks": [], **_PAGE, **found} if operation is Operation.LIST_TASKS else found
+    result = _read(result_class(operation, version), message)
+    return {"tasks": [], **_PAGE, **result} if operation is Operation.LIST_TASKS else result
 
 
 def write_answer(operation: Operation, version: Version, result: object) -> bytes:

@@ -361,7 +361,7 @@ _CONFIGS = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 
 def read_progress(operation: Operation, version: Version, message: bytes) -> Progress | None:
-    """Return the progress that an answer or an event tells; None for no such message, or one of too many fields.
+    """Return the progress that an answer or an event reports; None for no such message, or one of too many fields.
 
     Args:
         operation: The operation of the call; if it streams, this is an event.
@@ -415,12 +415,12 @@ def _ids_of(message: Message) -> tuple[str, str, Sequence[str]]:
     return message.task_id, message.context_id, getattr(message, "reference_task_ids", ())
 
 
-def _of_configs(operation: Operation, version: Version, found: Message) -> Progress:
+def _of_configs(operation: Operation, version: Version, message: Message) -> Progress:
     """Return the one task of a push configuration, or of a list of them."""
     if operation is Operation.LIST_PUSH_CONFIGS:
-        configs = found.configs
+        configs = message.configs
     elif operation in _CONFIGS:
-        configs = (found,)
+        configs = (message,)
     else:
         return NOTHING
     tasks = {

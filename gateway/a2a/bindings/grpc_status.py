@@ -237,12 +237,12 @@ def _details(raw: bytes) -> tuple[Tree, ...]:
         rpc_status = protobuf.Status.FromString(raw)
     except protobuf.DecodeError:
         return ()
-    found = [
+    details = [
         _read_info(packed) if packed.Is(protobuf.ErrorInfo.DESCRIPTOR) else _unpacked(packed)
         for packed in rpc_status.details[:_MOST_READ]
         if packed.type_url and len(packed.value) <= LONGEST_DETAILS
     ]
-    return bounded(sorted((each for each in found if each is not None), key=_is_own, reverse=True))
+    return bounded(sorted((each for each in details if each is not None), key=_is_own, reverse=True))
 
 
 def _read_info(packed: Any) -> Tree | None:  # noqa: ANN401 - protobuf ships no types

@@ -20,8 +20,8 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
     agreed,
-    given_params,
     open_params,
+    params_without_tenant,
     refuse_strays,
     split_query,
     task_and_context,
@@ -143,12 +143,12 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
 
 def read_params(call: Call) -> Tree:
     """As `Codec.read_params`."""
-    return given_params(call.params)
+    return params_without_tenant(call.params)
 
 
 def make_call(
     call: Call,
-    asked: Operation,
+    operation: Operation,
     theirs: Dialect,
     params: Tree,
     *,
@@ -160,12 +160,21 @@ def make_call(
     if tenant is not None:
         params["tenant"] = tenant
     identity = b'"%b"' % id.encode("ascii")
-    method = _NAMES[asked, theirs.version]
+    method = _NAMES[operation, theirs.version]
     # The older generations' only operation without parameters has no such member.
     member = b',"params":' + strict_json.write(params) if params or theirs.version is Version.V1_0 else b""
     body = b'{"jsonrpc":"2.0","id":%b,"method":"%b"%b}' % (identity, method.encode("ascii"), member)
     return Call(
-        asked, theirs, method, identity, tenant, call.task_id, context_id, body, in_body=tenant is not None, verb="POST"
+        operation,
+        theirs,
+        method,
+        identity,
+        tenant,
+        call.task_id,
+        context_id,
+        body,
+        in_body=tenant is not None,
+        verb="POST",
     )
 
 
