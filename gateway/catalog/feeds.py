@@ -61,12 +61,12 @@ class Filters:
             BadParams: a parameter stands twice, is too long, or is no number.
         """
         try:
-            found = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
+            pairs = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
         except ValueError as error:
             raise BadParams("the query cannot be read") from error
         texts: dict[str, str] = {}
         for name in ("skill", "tag", "q", "cursor", "limit"):
-            values = found.get(name, [""])
+            values = pairs.get(name, [""])
             if len(values) > 1 or len(values[0]) > _LONGEST:
                 raise BadParams(f"the query parameter {name!r} stands twice or is too long")
             texts[name] = values[0]
@@ -114,8 +114,8 @@ def feed(
     Raises:
         BadParams: the cursor is not of this list.
     """
-    found = directory.search(principal, skill=filters.skill, tag=filters.tag, text=filters.q)
-    seen = _behind(found, filters)
+    agents = directory.search(principal, skill=filters.skill, tag=filters.tag, text=filters.q)
+    seen = _behind(agents, filters)
     entries = []
     for each in seen:
         if each.listing.sanitized is None or (rule := rule_for(table, each, principal)) is None:
@@ -150,12 +150,12 @@ def rule_for(table: Table, seen: Seen, principal: Principal | None) -> Rule | No
 
     An agent that only a skill picks has no address of its own. A stranger is not told of one that a credential picks.
     """
-    found = []
+    rules = []
     for rule in table.agents[seen.agent].rules:
-        asked = RoutingInput((), "", rule.tenant, principal)
-        if not rule.by_skill and not (rule.host or "").startswith("*.") and unmet(rule, asked) is None:
-            found.append(rule)
-    return min(found, key=lambda rule: len(rule.conditions), default=None)
+        request = RoutingInput((), "", rule.tenant, principal)
+        if not rule.by_skill and not (rule.host or "").startswith("*.") and unmet(rule, request) is None:
+            rules.append(rule)
+    return min(rules, key=lambda rule: len(rule.conditions), default=None)
 
 
 def _entry(public: PublicUrl, seen: Seen, rule: Rule) -> _Entry:

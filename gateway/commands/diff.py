@@ -59,7 +59,7 @@ def compare(old: Examined, new: Examined) -> Differences:
     reached = {}
     for tenant in sorted({*before, *after}):
         # A tenant that is not named has what `*` has.
-        had, has = (found.get(tenant, found.get("*", frozenset())) for found in (before, after))
+        had, has = (agents.get(tenant, agents.get("*", frozenset())) for agents in (before, after))
         if had != has:
             reached[tenant] = sorted(has - had), sorted(had - has)
     return Differences(changes(old.config, new.config), reached, waiting)

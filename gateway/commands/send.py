@@ -275,7 +275,7 @@ def _request(
         "Content-Type": "application/json",
     }
     if dialect.binding is Binding.JSONRPC:
-        method = next(name for name, meant in METHODS.items() if meant == (operation, dialect.version))
+        method = next(name for name, known in METHODS.items() if known == (operation, dialect.version))
         frame = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
     url = interface.url.rstrip("/")

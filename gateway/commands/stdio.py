@@ -124,8 +124,8 @@ def served_path(found: FoundAgent) -> str:
     """
     typed = urlsplit(found.url)
     base = next((typed.path.removesuffix(name) for name in WELL_KNOWN if typed.path.endswith(name)), "")
-    given = _segments(base)
-    if not given:
+    segments = _segments(base)
+    if not segments:
         return ""
     for interface in spoken(found.card):
         try:
@@ -133,10 +133,10 @@ def served_path(found: FoundAgent) -> str:
         except ValueError:
             continue
         advertised = _segments(offered.path) if is_clean_path(offered.path) else []
-        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _is_prefix(advertised, given):
+        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _is_prefix(advertised, segments):
             continue
         for start in range(1, len(advertised)):
-            if _is_prefix(advertised[start:], given):
+            if _is_prefix(advertised[start:], segments):
                 return "/" + "/".join(advertised[start:])
     return ""
 

@@ -150,7 +150,7 @@ def _included(path: Path, main: Source, problems: list[Problem], unmatched: list
     patterns = None if main.tree is None else main.tree.get("include")
     several = patterns if isinstance(patterns, list) else [patterns]
     refused = {problem.path for problem in main.problems}
-    found: dict[Path, None] = {}
+    included: dict[Path, None] = {}
     for number, pattern in enumerate(several):
         at: KeyPath = ("include", number)
         place, where = main.marks.place(at), main.marks.find(at)
@@ -172,11 +172,11 @@ def _included(path: Path, main: Source, problems: list[Problem], unmatched: list
         if any(file.resolve() == path.resolve() for file in files):
             problems.append(Problem(place, where, f"{pattern!r} matches this file itself", "make it more exact"))
             files = [file for file in files if file.resolve() != path.resolve()]
-        found |= dict.fromkeys(files)
-        if len(found) > _MOST_FILES:
+        included |= dict.fromkeys(files)
+        if len(included) > _MOST_FILES:
             problems.append(Problem(place, where, f"more than {_MOST_FILES} files match", "put agents together"))
             return []
-    return list(found)
+    return list(included)
 
 
 def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Problem]) -> Marks:

@@ -63,7 +63,7 @@ class ContextPrefix(msgspec.Struct, frozen=True):
         return cast("Tree", _remove(tree, self.text)) if self.text else tree  # an object stays one
 
     def remove_from_progress(self, progress: Progress) -> Progress:
-        """Return what a frame tells without the prefix before its ids; the same object if none has it."""
+        """Return the progress of a frame without the prefix before its ids; the same object if none has it."""
         task, context = progress.task_id or "", progress.context_id or ""
         if not (self.starts(task) or self.starts(context)):
             return progress

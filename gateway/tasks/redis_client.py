@@ -250,7 +250,7 @@ class RedisClient:
     async def run(
         self, script: str, keys: Sequence[bytes], args: Sequence[bytes] = (), *, large: bool = False
     ) -> Reply:
-        """Run a script; gives what it returns.
+        """Run a script, and return its result.
 
         Cancelling is safe, and does not undo it.
 
@@ -272,7 +272,7 @@ class RedisClient:
         return await self._call(self._client.execute_command, *words, large=large)
 
     async def enter(self) -> None:
-        """See whether all that is needed may be done; it is up then.
+        """Check that the server lets us do all that is needed; the client is up then.
 
         Raises:
             StoreBroken: it may not, and will not until somebody writes something else.
@@ -401,8 +401,8 @@ class RedisClient:
             # In a cluster it is that of the server that has our keys.
             key = self.address.named("schema").decode()
             where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
-            asked = cast("Coroutine[Any, Any, Any]", client.info("memory", **where))  # redis-py declares less
-            memory = cast("Any", await self._finished(asked, self._patience))
+            info = cast("Coroutine[Any, Any, Any]", client.info("memory", **where))  # redis-py declares less
+            memory = cast("Any", await self._finished(info, self._patience))
         except Exception:  # noqa: BLE001 - good to know, and a user may not be let ask for it
             return
         policy = str(memory.get("maxmemory_policy", ""))

@@ -399,7 +399,7 @@ class SqliteFile:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the device and the inode of a file; None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
