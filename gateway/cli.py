@@ -120,7 +120,7 @@ def serve(
     from gateway import process
     from gateway.commands.find_agent import check_url
     from gateway.commands.serve import SingleAgent, claim_port
-    from gateway.config.outside import given, with_flags
+    from gateway.config.outside import setting_names, with_flags
     from gateway.demo.stage import ADMIN_PORT, PUBLIC_PORT
 
     environ = with_flags(os.environ, flags)
@@ -132,7 +132,7 @@ def serve(
         raise CommandFailed("give a file or --agent, not both", code=2)
     if workers > 1:
         raise CommandFailed("several processes serve a file: write one, as init does", code=2)
-    for name in given(environ):
+    for name in setting_names(environ):
         raise CommandFailed(f"{name} is a setting of a file, and --agent has none: use --port, or write a file", code=2)
     check_url(agent)
     public = claim_port(PUBLIC_PORT if port is None else port, "--port")
@@ -404,8 +404,8 @@ def diff(
     from gateway.config.check import examine
 
     with reporting(output) as report:
-        found = compare(examine(old, os.environ), examine(new, os.environ))
-        report(found.as_json(), found.as_text())
+        differences = compare(examine(old, os.environ), examine(new, os.environ))
+        report(differences.as_json(), differences.as_text())
 
 
 @app.command(cls=command("schema > gateway.schema.json"))

@@ -234,13 +234,13 @@ class Reloader:
 
     def _folders(self) -> tuple[Path, ...]:
         """Return the folders in which a change may change the configuration; of missing ones, the nearest parent."""
-        found: dict[Path, None] = {}
+        folders: dict[Path, None] = {}
         for file in self._watched():
             path = file.absolute()
             links = (each for each in (path, *path.parents) if each.is_symlink())
             for folder in (path.parent, path.resolve().parent, *(link.parent for link in links)):
-                found[next(each for each in (folder, *folder.parents) if each.is_dir())] = None
-        return tuple(found)
+                folders[next(each for each in (folder, *folder.parents) if each.is_dir())] = None
+        return tuple(folders)
 
     def _has_changed(self) -> bool:
         """Return whether a file differs from what was read of it, or a failed `include:` would now succeed."""

@@ -437,13 +437,13 @@ def _untrusted(backends: Iterable[tuple[str, Backend]]) -> Iterator[Sample]:
 
 def _processes(upstreams: Iterable[tuple[str, Upstream]]) -> Iterator[Sample]:
     """Yield the metrics of agents on stdio."""
-    found = [(name, upstream.agent) for name, upstream in upstreams if isinstance(upstream, StdioUpstream)]
-    if not found:
+    agents = [(name, upstream.agent) for name, upstream in upstreams if isinstance(upstream, StdioUpstream)]
+    if not agents:
         return
     running: Counter[str] = Counter()
     restarts: Counter[str] = Counter()
     dropped: Counter[tuple[str, str]] = Counter()
-    for name, agent in found:
+    for name, agent in agents:
         running[name] += sum(runner.rpc is not None for _, runner in agent.runners())
         restarts[name] += agent.figures.restarts
         for reason in ("late", "stray", "notification"):

@@ -113,16 +113,16 @@ def read_jsonrpc(error: bytes | msgspec.Raw, version: Version) -> AgentError | N
     Args:
         version: The agent's, which decides what its code means.
     """
-    told = _open(error)
-    if told is None:
+    members = _open(error)
+    if members is None:
         return None
     return _made(
         version,
-        code=integer(told.code),
-        name=_text(told.type),
-        message=_text(told.message),
-        details=read_details(told.data),
-        data=told.data,
+        code=integer(members.code),
+        name=_text(members.type),
+        message=_text(members.message),
+        details=read_details(members.data),
+        data=members.data,
     )
 
 
@@ -170,24 +170,24 @@ def _nested(inner: _Members, outer: _Members, status: int | None, version: Versi
     )
 
 
-def _flat(told: _Members, status: int, version: Version) -> AgentError | None:
+def _flat(members: _Members, status: int, version: Version) -> AgentError | None:
     """Read an error of 0.3: a message alone (a2a-sdk 0.3), with a name, or with a code (a2a-js)."""
-    message, name, code = _text(told.message), _text(told.type), _negative(integer(told.code))
+    message, name, code = _text(members.message), _text(members.type), _negative(integer(members.code))
     if message is None:
         return None
     if version is Version.V1_0 and code is None and (name is None or table.of_name(name) is None):
         # Many servers on the way answer `{"message": ...}`.
         return None
-    details = read_details(told.details) or read_details(told.data)
-    return _made(version, code=code, name=name, status=status, message=message, details=details, data=told.data)
+    details = read_details(members.details) or read_details(members.data)
+    return _made(version, code=code, name=name, status=status, message=message, details=details, data=members.data)
 
 
-def _problem(told: _Members, status: int, version: Version) -> AgentError | None:
+def _problem(members: _Members, status: int, version: Version) -> AgentError | None:
     """Read a problem as drafts of 1.0 wrote it (RFC 9457)."""
-    name, message = _text(told.type), _text(told.detail) or _text(told.title)
+    name, message = _text(members.type), _text(members.detail) or _text(members.title)
     if name is None or message is None:
         return None
-    return _made(version, name=name, status=status, message=message, details=_violations(told.errors))
+    return _made(version, name=name, status=status, message=message, details=_violations(members.errors))
 
 
 def _made(
@@ -219,7 +219,7 @@ def _made(
         message=_cut(message or known.words),
         details=bounded(details if info is None else [info, *details]),
         http_status=known.http_status,
-        data=msgspec.UNSET if version is Version.V1_0 else _given(data),
+        data=msgspec.UNSET if version is Version.V1_0 else _data_of(data),
         challenges=known.challenges or status in (401, 407),
     )
 
@@ -239,12 +239,12 @@ def write_jsonrpc(error: AgentError, *, id: bytes, version: Version) -> bytes:  
         id: The client's own, as it wrote it.
     """
     error = NOT_ACCEPTED if error.challenges else error
-    told: Tree = {"code": table.code_toward(error.code, version), "message": error.message}
+    members: Tree = {"code": table.code_toward(error.code, version), "message": error.message}
     if version is not Version.V1_0 and error.data is not msgspec.UNSET:
-        told["data"] = error.data
+        members["data"] = error.data
     elif error.details:
-        told["data"] = error.details
-    return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + write(told) + b"}"
+        members["data"] = error.details
+    return b'{"jsonrpc":"2.0","id":' + id + b',"error":' + write(members) + b"}"
 
 
 def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
@@ -259,13 +259,13 @@ def write_rest(error: AgentError, *, version: Version) -> tuple[int, bytes]:
         details = (with_own_code(error.code), *details)
     known = kind or INTERNAL_ERROR
     status = error.http_status if version is Version.V1_0 else known.status_toward(version)
-    told: Tree = {"code": status, "status": known.grpc_status, "message": error.message, "details": details}
+    inner: Tree = {"code": status, "status": known.grpc_status, "message": error.message, "details": details}
     if version is Version.V1_0:
-        return status, write({"error": told})
+        return status, write({"error": inner})
     beside: Tree = {} if error.data is msgspec.UNSET else {"data": error.data}
     code = table.code_toward(error.code, version)
     return status, write({
-        "code": code, "type": known.name, "message": error.message, **beside, "error": told,
+        "code": code, "type": known.name, "message": error.message, **beside, "error": inner,
     })  # fmt: skip
 
 
@@ -283,11 +283,11 @@ def read_details(raw: msgspec.Raw) -> list[Tree]:
     typed: list[Tree] = []
     loose: list[object] = []
     for element in elements[:_MOST_READ]:
-        found = _value(element)
-        if isinstance(found, dict) and found.get("@type") and isinstance(found["@type"], str):
-            typed.append(found)
-        elif found not in (msgspec.UNSET, None, "", [], {}):
-            loose.append(found)
+        value = _value(element)
+        if isinstance(value, dict) and value.get("@type") and isinstance(value["@type"], str):
+            typed.append(value)
+        elif value not in (msgspec.UNSET, None, "", [], {}):
+            loose.append(value)
     if loose:
         only = loose[0] if len(loose) == 1 else None
         typed.append({"@type": STRUCT, "value": only if isinstance(only, dict) else {"value": loose}})
@@ -336,18 +336,18 @@ def _violations(raw: msgspec.Raw) -> list[Tree]:
     errors = _value(raw)
     if not isinstance(errors, list):
         return []
-    found = [
+    violations = [
         {"field": error["field"], "description": error["message"]}
         for error in errors
         if isinstance(error, dict) and isinstance(error.get("field"), str) and isinstance(error.get("message"), str)
     ]
-    return [{"@type": BAD_REQUEST, "fieldViolations": found}] if found else []
+    return [{"@type": BAD_REQUEST, "fieldViolations": violations}] if violations else []
 
 
-def _given(raw: msgspec.Raw) -> object:
-    """Return what `data` holds, for readers of older generations; UNSET where it is nothing, too long or too deep."""
-    found = _value(raw)
-    return msgspec.UNSET if found is None else found
+def _data_of(raw: msgspec.Raw) -> object:
+    """Return the value of `data`, for readers of older generations; UNSET where it is null or cannot be read."""
+    value = _value(raw)
+    return msgspec.UNSET if value is None else value
 
 
 # ---- Values ----------------------------------------------------------------------------------------------------------
@@ -382,10 +382,10 @@ def _value(raw: msgspec.Raw) -> object:
     if len(raw) > LONGEST_DETAILS:
         return msgspec.UNSET
     try:
-        found: object = _any.decode(raw)
+        value: object = _any.decode(raw)
     except (*UNREADABLE, ArithmeticError):
         return msgspec.UNSET
-    return msgspec.UNSET if _is_deeper(found, DEEPEST_DETAIL) else found
+    return msgspec.UNSET if _is_deeper(value, DEEPEST_DETAIL) else value
 
 
 def _is_deeper(value: object, levels: int) -> bool:

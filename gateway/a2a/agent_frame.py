@@ -22,7 +22,7 @@ _TWO_WAYS = "the agent's answer can be read in two ways"
 
 
 def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progress:
-    """Return what an answer tells, which may be an error in an envelope.
+    """Return the progress that an answer reports; it may be an error in an envelope.
 
     Args:
         call: The call as the agent got it.
@@ -33,28 +33,28 @@ def read_answer(call: Call, frame: bytes, content_type: bytes | None) -> Progres
     """
     binding = call.dialect.binding
     if binding is Binding.GRPC:
-        told: Progress | None = grpc_binding().read_progress(call.operation, call.dialect.version, frame)
-        if told is None:
+        answer: Progress | None = grpc_binding().read_progress(call.operation, call.dialect.version, frame)
+        if answer is None:
             raise UpstreamProtocol("the agent's answer is no message of its method")
-        return told
+        return answer
     if frame and content_type is not None and content_type != b"application/json" and not is_json(content_type):
         raise UpstreamProtocol("the agent's answer is no JSON", detail=f"content-type {content_type[:64]!r}")
     refuse_crowd(frame)
     if binding is Binding.JSONRPC:
-        told = jsonrpc.read_progress(frame, void=call.operation is Operation.DELETE_PUSH_CONFIG)
-        if told is None:
+        answer = jsonrpc.read_progress(frame, void=call.operation is Operation.DELETE_PUSH_CONFIG)
+        if answer is None:
             raise UpstreamProtocol("the agent's answer is no JSON-RPC answer")
-        return told
-    told = progress.read_bare(frame)
-    if told is not None:
-        return told
+        return answer
+    answer = progress.read_bare(frame)
+    if answer is not None:
+        return answer
     if frame:
         _refuse_garbage(frame)
     return progress.read_list(frame) or progress.NOTHING
 
 
 def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress | None:
-    """Return what the body of an HTTP error status tells; None if it is no answer of A2A, like an error page.
+    """Return the progress in the body of an HTTP error status; None if it is no answer of A2A, like an error page.
 
     Raises:
         UpstreamProtocol: a member stands twice where ids are looked for.
@@ -63,13 +63,13 @@ def read_error(call: Call, frame: bytes, content_type: bytes | None) -> Progress
     if not is_json(content_type):
         return None
     if call.dialect.binding is Binding.JSONRPC:
-        told = jsonrpc.read_progress(frame)
-        return None if told is None or told.error is None else told
-    told = progress.read_bare(frame)
-    if told is None:
+        answer = jsonrpc.read_progress(frame)
+        return None if answer is None or answer.error is None else answer
+    answer = progress.read_bare(frame)
+    if answer is None:
         return None
     try:
-        return replace(told, others=nested_in_body(frame) or told.others)
+        return replace(answer, others=nested_in_body(frame) or answer.others)
     except Ambiguous as error:
         raise UpstreamProtocol(_TWO_WAYS, detail="a member stands twice") from error
 

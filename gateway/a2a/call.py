@@ -99,7 +99,8 @@ class Call(msgspec.Struct, frozen=True):
         body: The frame as received.
         query: The raw query that is forwarded, without the tenant.
         in_body: Whether the body has a place for the tenant; an empty one counts, but not over gRPC.
-        told: Whether the frame as received has `tenant` in every place where a reader looks.
+        tenant_written: Whether the frame as received has `tenant` in every place where a reader looks; without a
+            tenant, whether none of them has one.
         params: The parameters that were read from the body; the tenant is replaced by them.
         verb: The HTTP method for the agent over HTTP+JSON; empty for the client's own.
         versioned: Whether the generation is certain: a header names it, or the binding has only one.
@@ -116,7 +117,7 @@ class Call(msgspec.Struct, frozen=True):
     body: bytes = b""
     query: bytes = b""
     in_body: bool = False
-    told: bool = True
+    tenant_written: bool = True
     path: PathCall = msgspec.field(default_factory=PathCall)
     params: Parameters = NO_PARAMS
     verb: str = ""

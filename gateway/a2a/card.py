@@ -99,7 +99,7 @@ def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None =
     Members that a version requires but that have a sensible default may be missing; `null` counts as missing.
 
     Args:
-        wrong: Gets what was wrong with the members that were left out, for operators.
+        wrong: The mistakes in the members that were left out are added to it, for operators.
 
     Raises:
         CardInvalid: it is no strict JSON object of at most `longest` bytes, or has neither a name nor an interface.
@@ -108,14 +108,14 @@ def parse_card(raw: bytes, *, longest: int = MAX_CARD, wrong: list[str] | None =
         tree = parse_tree(raw, max_bytes=longest)
     except TreeInvalid as error:
         raise CardInvalid(str(error)) from error
-    card, found = mended(tree)
+    card, mistakes = mended(tree)
     if card.get("name") is None and not is_callable(card):
         raise CardInvalid("it has neither a name nor an interface that can be called")
     for member in ("supportedInterfaces", "additionalInterfaces"):
         if card.get(member):
             card[member] = card[member][:MAX_INTERFACES]
     if wrong is not None:
-        wrong += found
+        wrong += mistakes
     return card
 
 
@@ -272,20 +272,20 @@ def is_callable(card: Tree) -> bool:
 
 
 def _spoken(card: Tree, longest_url: int, *, services: bool) -> tuple[CardInterface, ...]:
-    found: dict[CardInterface, None] = {}
+    interfaces: dict[CardInterface, None] = {}
     for entry in _entries(card, "supportedInterfaces"):
         # `transport` is what drafts of 1.0 called it.
         binding = entry.get("protocolBinding") or entry.get("transport")
         version = entry.get("protocolVersion")
-        _add(found, entry, _dialect(binding, version, otherwise=Version.V1_0), longest_url)
+        _add(interfaces, entry, _dialect(binding, version, otherwise=Version.V1_0), longest_url)
     options = _grpc_options(card)
     for entry, binding in _legacy(card):
         dialect = _dialect(binding, card.get("protocolVersion"), otherwise=_legacy_generation(card))
         scope, service = options if dialect == _GRPC_0_3 else (None, None)
         if service is not None and not services:
             continue
-        _add(found, {**entry, "tenant": scope}, dialect, longest_url, service)
-    return tuple(found)
+        _add(interfaces, {**entry, "tenant": scope}, dialect, longest_url, service)
+    return tuple(interfaces)
 
 
 def merge(modern: Tree, legacy: Tree) -> Tree:
@@ -306,14 +306,14 @@ def authorities(card: Tree) -> tuple[str, ...]:
         *_entries(card, "additionalInterfaces"),
         *_entries(card, "supportedInterfaces"),
     )
-    found: dict[str, None] = {}
+    hosts: dict[str, None] = {}
     for place in places:
         url = place.get("url")
         grpc = _is_grpc(place.get("protocolBinding") or place.get("transport"))
         authority = _authority(url[:_MAX_URL], grpc=grpc) if isinstance(url, str) else None
         if authority is not None:
-            found[authority.rpartition("@")[2].lower()] = None
-    return tuple(found)
+            hosts[authority.rpartition("@")[2].lower()] = None
+    return tuple(hosts)
 
 
 def _authority(url: str, *, grpc: bool) -> str | None:
@@ -428,7 +428,7 @@ _BINDINGS = {binding.value: binding for binding in Binding}
 
 
 def _add(
-    found: dict[CardInterface, None],
+    interfaces: dict[CardInterface, None],
     entry: Tree,
     dialect: Dialect | None,
     longest_url: int,
@@ -439,7 +439,7 @@ def _add(
         return
     if tenant is not None and (not isinstance(tenant, str) or not is_opaque(tenant)):
         return
-    found.setdefault(CardInterface(dialect, url, tenant, service))
+    interfaces.setdefault(CardInterface(dialect, url, tenant, service))
 
 
 def _origin(url: re.Match[str]) -> tuple[str, str, int]:

@@ -284,17 +284,17 @@ def _alternatives(schemes: dict[str, Tree], scopes: tuple[str, ...], edition: Ed
 
 def _of_issuers(served: Served, edition: Edition) -> dict[str, Tree]:
     """Return the schemes of the issuers, by name: how a token is asked for, and where it all is written."""
-    found: dict[str, Tree] = {}
+    schemes: dict[str, Tree] = {}
     for number, issuer in enumerate(served.issuers, 1):
         suffix = "" if number == 1 else f"_{number}"
         flows = _flows(issuer, served.scopes)
         if flows:
             typed = {"type": "oauth2", "flows": flows}
-            found[f"oauth2{suffix}"] = _spelled("oauth2SecurityScheme", {"flows": flows}, typed, edition)
+            schemes[f"oauth2{suffix}"] = _spelled("oauth2SecurityScheme", {"flows": flows}, typed, edition)
         address = {"openIdConnectUrl": issuer.discovery_url}
         typed = {"type": "openIdConnect", **address}
-        found[f"oidc{suffix}"] = _spelled("openIdConnectSecurityScheme", address, typed, edition)
-    return found
+        schemes[f"oidc{suffix}"] = _spelled("openIdConnectSecurityScheme", address, typed, edition)
+    return schemes
 
 
 def _flows(issuer: TokenIssuer, scopes: tuple[str, ...]) -> Tree:

@@ -77,10 +77,10 @@ def generations(card: Tree) -> tuple[Version, ...]:
 
     Those of its `stdio` interfaces count, else those of JSON-RPC: many an agent shows the card that it has for HTTP.
     """
-    found = [parse_version(said) for _url, said in _on_stdio(card)]
-    if not any(found):
-        found = [each.dialect.version for each in spoken(card) if each.dialect.binding is Binding.JSONRPC]
-    return tuple(dict.fromkeys(version for version in found if version is not None))
+    versions = [parse_version(text) for _url, text in _on_stdio(card)]
+    if not any(versions):
+        versions = [each.dialect.version for each in spoken(card) if each.dialect.binding is Binding.JSONRPC]
+    return tuple(dict.fromkeys(version for version in versions if version is not None))
 
 
 def behind_pipe(card: Tree, versions: tuple[Version, ...]) -> Tree:

@@ -165,7 +165,7 @@ def _names_config(operation: Operation, version: Version, params: Parameters) ->
 
 
 def _texts_of(members: Members, names: tuple[str, ...]) -> list[str]:
-    return [said for name in names if name in members and (said := strict_json.text(members, name)) is not None]
+    return [text for name in names if name in members and (text := strict_json.text(members, name)) is not None]
 
 
 def _ids_of(members: Members, *names: str) -> list[str]:
@@ -191,8 +191,8 @@ def _kept_references(metadata: msgspec.Raw) -> list[str]:
 
 def _of_resources(names: Iterable[str | None]) -> list[str]:
     """Return the tasks in resource names of 0.3."""
-    found = [_RESOURCE.match(name) for name in names if name]
-    return [each[1] for each in found if each is not None]
+    matches = [_RESOURCE.match(name) for name in names if name]
+    return [each[1] for each in matches if each is not None]
 
 
 def _webhook(push: Members) -> Webhook | None:

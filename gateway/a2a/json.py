@@ -77,7 +77,7 @@ def open_body(body: bytes, bounds: BodyBounds = BOUNDS) -> Members:
     """
     if not is_utf8(body):
         raise ParseFailed("the body is not UTF-8")
-    found = skeleton(body, bounds)
+    outline = skeleton(body, bounds)
     try:
         members = decode_members(body)
     except msgspec.ValidationError as error:
@@ -86,7 +86,7 @@ def open_body(body: bytes, bounds: BodyBounds = BOUNDS) -> Members:
         raise BadRequest("the body is not a JSON object") from error
     except UNREADABLE as error:
         raise ParseFailed("the body is not valid JSON") from error
-    refuse_numbers(found)
+    refuse_numbers(outline)
     _refuse_ambiguity(body, members)
     return members
 
@@ -221,20 +221,20 @@ MAX_PARTS = 20_000
 """Most members, and most elements, of a tree: each costs the reader time."""
 
 
-def on_one_line(told: Any) -> Any:  # noqa: ANN401 - any JSON
+def on_one_line(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Return a tree as it is, and raw JSON on one line, as an event needs it.
 
     Raises:
         UpstreamProtocol: it is nested too deeply.
     """
-    if isinstance(told, msgspec.Raw):
-        written = bytes(told)
+    if isinstance(value, msgspec.Raw):
+        written = bytes(value)
         if b"\n" in written or b"\r" in written:
             try:
                 return msgspec.Raw(msgspec.json.format(written, indent=-1))
             except RecursionError as error:
                 raise UpstreamProtocol("the agent's event is nested too deeply") from error
-    return told
+    return value
 
 
 def parse_tree(raw: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Tree:
@@ -339,21 +339,21 @@ def skeleton(body: bytes, bounds: BodyBounds) -> bytes:
     Raises:
         BadRequest: it nests too deep, or has too many members or elements.
     """
-    found = _without_strings(body, 4 * bounds.members + 2 * bounds.elements)
-    size = len(found)
-    if size > bounds.members and found.count(b":") > bounds.members:
+    outline = _without_strings(body, 4 * bounds.members + 2 * bounds.elements)
+    size = len(outline)
+    if size > bounds.members and outline.count(b":") > bounds.members:
         raise BadRequest(f"the body has more than {bounds.members} members")
-    containers = found.count(b"[") + found.count(b"{")
+    containers = outline.count(b"[") + outline.count(b"{")
     if size > bounds.elements:
         # In a container there is a first value, and one after each comma. A value with a name is no element.
-        elements = found.count(b",") + containers - found.count(b":")
-        if elements > bounds.elements and elements - _empty(found) > bounds.elements:
+        elements = outline.count(b",") + containers - outline.count(b":")
+        if elements > bounds.elements and elements - _empty(outline) > bounds.elements:
             raise BadRequest(f"the body has more than {bounds.elements} array elements")
     if containers > bounds.depth:
-        steps = memoryview(found.translate(_STEPS, _NO_BRACKET)).cast("b")
+        steps = memoryview(outline.translate(_STEPS, _NO_BRACKET)).cast("b")
         if max(accumulate(steps), default=0) > bounds.depth:
             raise BadRequest(f"the body nests deeper than {bounds.depth} levels")
-    return found
+    return outline
 
 
 def refuse_crowd(frame: bytes) -> None:
@@ -370,21 +370,21 @@ def refuse_crowd(frame: bytes) -> None:
         raise UpstreamProtocol("the agent's answer has too many values", detail=error.message) from error
 
 
-def refuse_numbers(found: bytes) -> None:
+def refuse_numbers(outline: bytes) -> None:
     """Refuse a number that not every reader can hold: a double makes it infinite, or its digits cost too much.
 
     Args:
-        found: The skeleton of a valid document.
+        outline: The skeleton of a valid document.
 
     Raises:
         BadRequest: a number is beyond a double, has an exponent of four digits or is longer than `_LONGEST_NUMBER`.
     """
-    shape = found.translate(_SHAPE, b"+-")
+    shape = outline.translate(_SHAPE, b"+-")
     if b"0e000" not in shape and (len(shape) < _HARMLESS or _LONG not in shape):
         return
     if b"0e0000" in shape:
         raise BadRequest("a number has an exponent of more than three digits")
-    numbers = found.translate(_NUMBERS).split()
+    numbers = outline.translate(_NUMBERS).split()
     if max(map(len, numbers)) > _LONGEST_NUMBER:
         raise BadRequest(f"a number has more than {_LONGEST_NUMBER} characters")
     # 1e309 has five characters.
@@ -426,9 +426,9 @@ def _unescaped(piece: bytes) -> bytes:
     return piece.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in piece else piece
 
 
-def _empty(found: bytes) -> int:
+def _empty(outline: bytes) -> int:
     """Return the number of empty containers."""
-    closed = found.translate(None, b" \t\r\n")
+    closed = outline.translate(None, b" \t\r\n")
     return closed.count(b"[]") + closed.count(b"{}")
 
 

@@ -41,7 +41,7 @@ class Naming:
 
     Args:
         alias: The alias of the task that the call names, if known.
-        met: Called with the client's task id and the alias, whenever that changes.
+        record: Called with the client's task id and the alias, whenever that changes.
         newer: Whether the client is of 0.2 or 0.3 and the agent of 0.1.
         mixed: As of `Alias`; `newer` as well.
 
@@ -49,13 +49,13 @@ class Naming:
         name: The 0.1 client's id of its task; None where both use the agent's ids.
     """
 
-    __slots__ = ("_alias", "_met", "_mixed", "_newer", "_session", "name")
+    __slots__ = ("_alias", "_mixed", "_newer", "_record", "_session", "name")
 
     def __init__(
-        self, alias: Alias | None, met: Callable[[str, Alias], None] | None, *, newer: bool, mixed: bool = False
+        self, alias: Alias | None, record: Callable[[str, Alias], None] | None, *, newer: bool, mixed: bool = False
     ) -> None:
         self._alias = alias
-        self._met = met
+        self._record = record
         self._newer = newer
         self._mixed = mixed
         self._session: str | None = None
@@ -112,19 +112,19 @@ class Naming:
             context = context if isinstance(context, str) and context else None
             if isinstance(task, str) and task:
                 if task != self.name and kind != "message":
-                    self._meet(task, context)
+                    self._learn(task, context)
                 if self.name is not None:
                     body[member] = self.name
             if context is not None and self._session is not None:
                 body["contextId"] = self._session
 
-    def _meet(self, task: str, context: str | None) -> None:
+    def _learn(self, task: str, context: str | None) -> None:
         known = self._alias
         if known is not None and known.task_id == task:
             context = context or known.context_id
-        found = Alias(task, context, self._session, newer=self._newer, mixed=self._mixed)
-        if found == known:
+        alias = Alias(task, context, self._session, newer=self._newer, mixed=self._mixed)
+        if alias == known:
             return
-        self._alias = found
-        if self._met is not None and len(task) <= LONGEST and len(context or "") <= LONGEST:
-            self._met(self.name or task, found)
+        self._alias = alias
+        if self._record is not None and len(task) <= LONGEST and len(context or "") <= LONGEST:
+            self._record(self.name or task, alias)

@@ -26,7 +26,7 @@ MOST_NESTED_CONTEXTS = 100
 LONGEST_ERROR = 128 * 1024
 """The most bytes of an error that are searched for ids: an agent may fill all of it."""
 
-Said: TypeAlias = tuple[str | None, str | None, Iterable[str]]
+MessageIds: TypeAlias = tuple[str | None, str | None, Iterable[str]]
 """The ids of one message: its task, its context, and the tasks that it refers to."""
 
 _BRACKET = ord("[")
@@ -71,7 +71,7 @@ class _Message(msgspec.Struct, rename="camel", gc=False):
             and self.other_references is self.capital_references is None
         )
 
-    def said(self) -> Iterator[Said]:
+    def ids(self) -> Iterator[MessageIds]:
         yield self.task_id, self.context_id, self.reference_task_ids or ()
         yield self.other_task_id, self.other_context_id, self.other_references or ()
         yield self.capital_task_id, self.capital_context_id, self.capital_references or ()
@@ -80,26 +80,26 @@ class _Message(msgspec.Struct, rename="camel", gc=False):
 def nested_ids(
     messages: Iterable[msgspec.Raw], references: Iterable[msgspec.Raw], task: str | None, context: str | None
 ) -> NestedIds | None:
-    """Return what messages name beside a task and a context; None if they name nothing else.
+    """Return the ids that messages name beside a task and a context; None if they name no others.
 
     Args:
         messages: Each one message or a list of them, such as a history; or empty.
         references: The references of a message that is itself the answer; or empty.
-        task: The task that the frame is about, as far as it says so.
+        task: The task that the frame is about, if it names one.
     """
-    said: list[Said] = []
+    ids: list[MessageIds] = []
     for raw in messages:
         if raw:
-            said += _in_messages(raw, task, context)
-    said += [(None, None, _texts(_value(raw))) for raw in references if raw]
-    return nested_in(said, task, context) if said else None
+            ids += _in_messages(raw, task, context)
+    ids += [(None, None, _texts(_value(raw))) for raw in references if raw]
+    return nested_in(ids, task, context) if ids else None
 
 
-def nested_in(said: Iterable[Said], task: str | None, context: str | None) -> NestedIds | None:
-    """Return the same of messages that have been read."""
+def nested_in(messages: Iterable[MessageIds], task: str | None, context: str | None) -> NestedIds | None:
+    """Return the same, from the ids of each message."""
     tasks: dict[str, None] = {}
     contexts: dict[str, None] = {}
-    for task_id, context_id, references in said:
+    for task_id, context_id, references in messages:
         if task_id and task_id != task:
             tasks[task_id] = None
         if context_id and context_id != context:
@@ -161,17 +161,17 @@ def nested_in_details(details: Iterable[object]) -> NestedIds | None:
     return nested_in(_in_free_form(list(details)), None, None)
 
 
-def _in_messages(raw: msgspec.Raw, task: str | None, context: str | None) -> Iterable[Said]:
-    """Return what a message, or each of a list, names, unless that is only the task and the context."""
+def _in_messages(raw: msgspec.Raw, task: str | None, context: str | None) -> Iterable[MessageIds]:
+    """Return the ids of a message, or of each in a list; none of one that names only the task and the context."""
     is_list = memoryview(raw)[0] == _BRACKET
     try:
         messages = _list.decode(raw) if is_list else (_one.decode(raw),)
     except UNREADABLE:
         return _in_odd(raw)
-    return [said for one in messages if not one.names_only(task, context) for said in one.said()]
+    return [ids for one in messages if not one.names_only(task, context) for ids in one.ids()]
 
 
-def _in_odd(raw: msgspec.Raw) -> Iterator[Said]:
+def _in_odd(raw: msgspec.Raw) -> Iterator[MessageIds]:
     """Return the same where a member is of another type than it should be: that names nothing, and all others do."""
     found = _value(raw, decode_elements)
     for one in found if isinstance(found, list) else [raw]:
@@ -180,14 +180,14 @@ def _in_odd(raw: msgspec.Raw) -> Iterator[Said]:
             yield from _in_objects([{name: _value(members[name]) for name in _IN_MESSAGES & members.keys()}])
 
 
-def _in_objects(messages: Iterable[object]) -> Iterator[Said]:
+def _in_objects(messages: Iterable[object]) -> Iterator[MessageIds]:
     for one in messages:
         if isinstance(one, dict):
             for task, context, references in _SPELLINGS:
                 yield _text(one.get(task)), _text(one.get(context)), _texts(one.get(references))
 
 
-def _in_free_form(pending: list[object]) -> Iterator[Said]:
+def _in_free_form(pending: list[object]) -> Iterator[MessageIds]:
     """Return the ids in free-form values, however deep, under the names that ids have in any version."""
     while pending:
         found = pending.pop()
@@ -217,10 +217,10 @@ def _value(raw: msgspec.Raw, decode: Callable[[msgspec.Raw], object] = msgspec.j
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise Ambiguous
-    return found
+    return members
 
 
 def _id(value: object) -> str | None:

@@ -29,13 +29,13 @@ CONTENT_TYPES = {
 
 _EVENTS = ("task", "statusUpdate", "artifactUpdate", "message")
 _WRAPPERS = (*_EVENTS, "status_update", "artifact_update")
-_TOLD = frozenset({"task", "status", "artifact", "message"})
+_NOTIFIED = frozenset({"task", "status", "artifact", "message"})
 
 
 def read(body: bytes) -> Progress | None:
     """Return the task of a notification with its context and state; None for a body that is no notification."""
-    told = read_bare(body)
-    return told if told is not None and told.legible and told.event in _TOLD else None
+    progress = read_bare(body)
+    return progress if progress is not None and progress.legible and progress.event in _NOTIFIED else None
 
 
 def translate(
@@ -62,11 +62,11 @@ def translate(
         if theirs is ours and not name:
             return body
         event = _lift(tree, theirs, memo)
-        for member, told in event.items():
+        for kind, members in event.items():
             if name:
-                told["id" if member == "task" else "taskId"] = name
-            if session and told.get("contextId"):
-                told["contextId"] = session
+                members["id" if kind == "task" else "taskId"] = name
+            if session and members.get("contextId"):
+                members["contextId"] = session
         memo.task_id = name or memo.task_id
         lowered = _lower(event, ours, memo)
         return None if lowered is None else strict_json.write(lowered)

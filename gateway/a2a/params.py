@@ -58,7 +58,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
     def says(self, tenant: str | None) -> bool:
         """Return whether every place for a tenant holds this one; for None, whether there is no such place."""
-        return not self.tenants if tenant is None else all(told == tenant for told in self.tenants)
+        return not self.tenants if tenant is None else all(each == tenant for each in self.tenants)
 
 
 NO_PARAMS = Parameters({}, {}, ())
@@ -90,19 +90,19 @@ def open_params(operation: Operation, members: Members, envelope: Members | None
     return Parameters(members, message, tuple(tenants), inner, envelope, tuple(pushes))
 
 
-def given_params(params: Parameters) -> Tree:
+def params_without_tenant(params: Parameters) -> Tree:
     """Return the members of a body, without any place for a tenant.
 
     Raises:
         ParseFailed: a value cannot be read.
     """
-    found: Tree = {name: strict_json.read(raw) for name, raw in params.members.items() if name != "tenant"}
+    members: Tree = {name: strict_json.read(raw) for name, raw in params.members.items() if name != "tenant"}
     for way in params.inner:
-        inside = found
+        inside = members
         for name, _ in way:
             inside = inside[name]
         inside.pop("tenant", None)
-    return found
+    return members
 
 
 def refuse_strays(operation: Operation, params: Parameters) -> None:
@@ -111,17 +111,17 @@ def refuse_strays(operation: Operation, params: Parameters) -> None:
     Such places are the envelope beside the parameters, and the parameters of operations that neither send nor create.
 
     Raises:
-        BadParams: there is one, or what may hold one is no object.
+        BadParams: there is one, or a member that may hold one is no object.
         DuplicateKey: as `strict_json.open_object`.
     """
     if params.envelope is not None and not _IN_SEND.isdisjoint(params.envelope):
         raise BadParams("a push configuration must stand in params")
     if operation.sends or operation is Operation.CREATE_PUSH_CONFIG:
         return
-    found: list[Way] = []
-    _look(params.members, _IN_SEND, (), found)
-    if found:
-        raise BadParams(f"{found[0][-1][0]} has no place in this operation", field=found[0][-1][0])
+    strays: list[Way] = []
+    _look(params.members, _IN_SEND, (), strays)
+    if strays:
+        raise BadParams(f"{strays[0][-1][0]} has no place in this operation", field=strays[0][-1][0])
 
 
 def reopen_params(operation: Operation, body: bytes, *, envelope: bool) -> Parameters:
@@ -226,14 +226,14 @@ def agreed(name: str, *places: str | None) -> str | None:
     Raises:
         BadParams: two of them say two things.
     """
-    found: str | None = None
+    value: str | None = None
     for place in places:
-        if place is None or place == found:
+        if place is None or place == value:
             continue
-        if found is not None:
+        if value is not None:
             raise BadParams(f"two places of the request name a different {name}")
-        found = place
-    return found
+        value = place
+    return value
 
 
 def is_resource_of(name: str, task: str | None, config: str | None = None) -> bool:
@@ -252,7 +252,7 @@ def is_resource_of(name: str, task: str | None, config: str | None = None) -> bo
     return behind[0] == "/" and (behind[1:] == config if config is not None else "/" not in behind[1:])
 
 
-def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -> None:
+def _look(members: Members, names: frozenset[str], way: Way, ways: list[Way]) -> None:
     """Find push configurations below the members that may hold one."""
     if names.isdisjoint(members):
         return
@@ -262,21 +262,21 @@ def _look(members: Members, names: frozenset[str], way: Way, found: list[Way]) -
             continue
         here = (*way, (name, inside))
         if name != "configuration":
-            found.append(here)
-        _look(inside, names, here, found)
+            ways.append(here)
+        _look(inside, names, here, ways)
 
 
 def _opened(members: Members, *names: str) -> Members | None:
     """Return the object under the one of the names that is there, or None where there is none or a null."""
-    found = None
+    spelling = None
     for name in names:
         if name in members:
-            if found is not None:
-                raise BadParams(f"{found} and {name} are two names of one thing")
-            found = name
-    if found is None or (raw := members[found]) == _NULL:
+            if spelling is not None:
+                raise BadParams(f"{spelling} and {name} are two names of one thing")
+            spelling = name
+    if spelling is None or (raw := members[spelling]) == _NULL:
         return None
-    return strict_json.open_object(raw, found)
+    return strict_json.open_object(raw, spelling)
 
 
 _SPELLINGS = (
@@ -415,10 +415,10 @@ def query_with_context(query: bytes, context: str) -> bytes:
 
 def query_value(query: bytes, *names: str) -> str | None:
     """Return the value of the first parameter with one of these names, compared without case; None for none."""
-    wanted = {name.lower() for name in names}
+    spellings = {name.lower() for name in names}
     for pair in query.split(b"&"):
         key, _, value = pair.partition(b"=")
-        if _unquote(key).lower() in wanted:
+        if _unquote(key).lower() in spellings:
             return _unquote(value) or None
     return None
 

@@ -211,20 +211,20 @@ def path_id(params: Mapping[str, Any], name: str, *, verb: bool = False) -> str:
     Raises:
         BadParams: it is missing, or a path cannot carry it.
     """
-    found = params.get(name)
-    if not isinstance(found, str) or not found:
+    value = params.get(name)
+    if not isinstance(value, str) or not value:
         raise BadParams(f"{name} is missing", field=name)
-    if _PLAIN.fullmatch(found) is not None:
-        return found
-    if len(found) > _LONGEST_ID:
+    if _PLAIN.fullmatch(value) is not None:
+        return value
+    if len(value) > _LONGEST_ID:
         raise BadParams(f"{name} has more than {_LONGEST_ID} characters", field=name)
-    if found in (".", "..") or _UNSAFE.search(found) is not None or (verb and _VERB.search(found) is not None):
+    if value in (".", "..") or _UNSAFE.search(value) is not None or (verb and _VERB.search(value) is not None):
         raise BadParams(f"{name} has characters that a path cannot carry, or ends like a verb", field=name)
     try:
-        decode_id(encode_id(found))
+        decode_id(encode_id(value))
     except (BadRequest, UnicodeEncodeError) as error:
         raise BadParams(f"{name} has control characters or a space at an end", field=name) from error
-    return found
+    return value
 
 
 def rest_path(call: PathCall, version: Version) -> str:

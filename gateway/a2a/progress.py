@@ -137,8 +137,8 @@ def read_result(result: bytes, identity: bytes) -> Progress | None:
     Args:
         identity: The raw id of the answer.
     """
-    if _PART.match(result) and (told := _read_part(result, identity)) is not None:
-        return told
+    if _PART.match(result) and (progress := _read_part(result, identity)) is not None:
+        return progress
     try:
         result = _compact(result) if _SPACED in result else result
         return None if has_duplicates(result) else _object_progress(_bare.decode(result), result, identity)
@@ -162,8 +162,8 @@ def read_bare(frame: bytes) -> Progress | None:
     """Read a body or an event of HTTP+JSON; None for no JSON object in UTF-8, or one with an id member twice."""
     if not (frame.isascii() or strict_json.is_utf8(frame)):
         return None
-    if _PART.match(frame) and (told := _read_part(frame, b"")) is not None:
-        return told
+    if _PART.match(frame) and (progress := _read_part(frame, b"")) is not None:
+        return progress
     try:
         frame = _compact(frame) if _SPACED in frame else frame
     except UNREADABLE:
@@ -383,18 +383,22 @@ def _several_progress(found: _Object, identity: bytes) -> Progress:
     ]
     for name in _WRAPPERS:
         setattr(found, name, None)
-    told = [_object_progress(each, b"{}", identity) for each in (*held, found)]
-    tasks = {each.task_id for each in told if each.task_id is not None}
-    contexts = {each.context_id for each in told if each.context_id is not None}
+    readings = [_object_progress(each, b"{}", identity) for each in (*held, found)]
+    tasks = {each.task_id for each in readings if each.task_id is not None}
+    contexts = {each.context_id for each in readings if each.context_id is not None}
     within = nested_in(
-        [(each, None, ()) for one in told if one.others for each in one.others.tasks]
-        + [(None, each, ()) for one in told if one.others for each in one.others.contexts],
+        [(each, None, ()) for one in readings if one.others for each in one.others.tasks]
+        + [(None, each, ()) for one in readings if one.others for each in one.others.contexts],
         next(iter(tasks), None),
         next(iter(contexts), None),
     )
-    agree = len(tasks) <= 1 and len(contexts) <= 1 and _UNREAD not in tasks | contexts and all(t.legible for t in told)
+    is_one = len(tasks) <= 1 and len(contexts) <= 1 and _UNREAD not in tasks | contexts
     return msgspec.structs.replace(
-        told[0], task_id=next(iter(tasks), None), context_id=next(iter(contexts), None), legible=agree, others=within
+        readings[0],
+        task_id=next(iter(tasks), None),
+        context_id=next(iter(contexts), None),
+        legible=is_one and all(each.legible for each in readings),
+        others=within,
     )
 
 
@@ -479,12 +483,12 @@ def _read_piecemeal(members: Members, data: bytes | msgspec.Raw, identity: bytes
     found.tasks = members.get("tasks", _ABSENT)
     kind = _read_text(members.get("kind"))
     found.kind = None if kind is _UNREAD else kind
-    told = _object_progress(found, data, identity)
-    if told.task_id is not _UNREAD and told.context_id is not _UNREAD:
-        return told
-    task = None if told.task_id is _UNREAD else told.task_id
-    context = None if told.context_id is _UNREAD else told.context_id
-    return msgspec.structs.replace(told, task_id=task, context_id=context, legible=False)
+    progress = _object_progress(found, data, identity)
+    if progress.task_id is not _UNREAD and progress.context_id is not _UNREAD:
+        return progress
+    task = None if progress.task_id is _UNREAD else progress.task_id
+    context = None if progress.context_id is _UNREAD else progress.context_id
+    return msgspec.structs.replace(progress, task_id=task, context_id=context, legible=False)
 
 
 _N = TypeVar("_N", bound=_Named)

@@ -92,7 +92,7 @@ def write(config: PushConfig) -> Tree:
 # ---- In a call -------------------------------------------------------------------------------------------------------
 
 
-def asked(operation: Operation, params: Tree) -> Tree | None:
+def in_call(operation: Operation, params: Tree) -> Tree | None:
     """Return the configuration in a call, in place; None where there is none."""
     if operation is Operation.CREATE_PUSH_CONFIG:
         return params
@@ -103,7 +103,7 @@ def asked(operation: Operation, params: Tree) -> Tree | None:
     return config if isinstance(config, dict) else None
 
 
-def replace_asked(operation: Operation, params: Tree, config: Tree) -> None:
+def replace_in_call(operation: Operation, params: Tree, config: Tree) -> None:
     """Replace the configuration in a call."""
     if operation is Operation.CREATE_PUSH_CONFIG:
         params.clear()
@@ -115,7 +115,7 @@ def replace_asked(operation: Operation, params: Tree, config: Tree) -> None:
 # ---- In an answer ----------------------------------------------------------------------------------------------------
 
 
-def answered(operation: Operation, result: Tree) -> list[Tree]:
+def in_answer(operation: Operation, result: Tree) -> list[Tree]:
     """Return the configurations in an answer, in order."""
     if operation is Operation.LIST_PUSH_CONFIGS:
         configs = result.get("configs")
@@ -124,7 +124,7 @@ def answered(operation: Operation, result: Tree) -> list[Tree]:
     return [result] if shows_one and result.get("url") else []
 
 
-def replace_answered(operation: Operation, result: Tree, configs: list[Tree]) -> None:
+def replace_in_answer(operation: Operation, result: Tree, configs: list[Tree]) -> None:
     """Replace the configurations in an answer; an answer with one gets the first."""
     if operation is Operation.LIST_PUSH_CONFIGS:
         result["configs"] = configs
@@ -173,12 +173,12 @@ def forget_tenants(tree: Any) -> None:  # noqa: ANN401 - any JSON
     """Remove every `tenant` from an agent's answer about push configurations, wherever it is."""
     pending = [tree]
     while pending:
-        found = pending.pop()
-        if isinstance(found, dict):
-            found.pop("tenant", None)
-            pending += found.values()
-        elif isinstance(found, list):
-            pending += found
+        value = pending.pop()
+        if isinstance(value, dict):
+            value.pop("tenant", None)
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
 
 
 def _restored(raw: bytes, tenant: str | None) -> bytes:

@@ -96,25 +96,25 @@ def sanitize(card: Tree, discretion: Discretion) -> SanitizedCard:
     Raises:
         CardInvalid: searching it for all the hosts that it names would cost more than `MOST_WORK`.
     """
-    said, _ = mended(_said(card, discretion.overrides))
-    cleaner = _Cleaner(said, (*discretion.secrets, *_addresses(card, discretion.own)))
-    capabilities: Tree = said.get("capabilities") or {}
-    extended = [capabilities.get("extendedAgentCard"), said.get("supportsAuthenticatedExtendedCard")]
+    members, _ = mended(_with_overrides(card, discretion.overrides))
+    cleaner = _Cleaner(members, (*discretion.secrets, *_addresses(card, discretion.own)))
+    capabilities: Tree = members.get("capabilities") or {}
+    extended = [capabilities.get("extendedAgentCard"), members.get("supportsAuthenticatedExtendedCard")]
     return SanitizedCard(
-        name=cleaner.text(said.get("name")) or discretion.name,
-        description=cleaner.text(said.get("description")),
-        version=cleaner.text(said.get("version")),
-        provider=_provider(said.get("provider"), cleaner),
-        documentation_url=cleaner.link(said.get("documentationUrl")),
-        icon_url=cleaner.link(said.get("iconUrl")),
+        name=cleaner.text(members.get("name")) or discretion.name,
+        description=cleaner.text(members.get("description")),
+        version=cleaner.text(members.get("version")),
+        provider=_provider(members.get("provider"), cleaner),
+        documentation_url=cleaner.link(members.get("documentationUrl")),
+        icon_url=cleaner.link(members.get("iconUrl")),
         streaming=capabilities.get("streaming"),
         push=capabilities.get("pushNotifications"),
         history=capabilities.get("stateTransitionHistory"),
         extended=None if extended == [None, None] else any(extended),
         extensions=tuple(_extensions(capabilities.get("extensions") or (), cleaner)),
-        input_modes=tuple(cleaner.texts(said.get("defaultInputModes"))) or _PLAIN,
-        output_modes=tuple(cleaner.texts(said.get("defaultOutputModes"))) or _PLAIN,
-        skills=tuple(_skill(skill, cleaner) for skill in said.get("skills") or ()),
+        input_modes=tuple(cleaner.texts(members.get("defaultInputModes"))) or _PLAIN,
+        output_modes=tuple(cleaner.texts(members.get("defaultOutputModes"))) or _PLAIN,
+        skills=tuple(_skill(skill, cleaner) for skill in members.get("skills") or ()),
     )
 
 
@@ -123,7 +123,7 @@ def sanitize(card: Tree, discretion: Discretion) -> SanitizedCard:
 
 def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
     """Return the hosts, with and without port, of the card's own interfaces: upstream hosts like the file's."""
-    found: dict[str, None] = {}
+    hosts: dict[str, None] = {}
     for place in authorities(card):
         host, port = _split(place)
         # A URL that cannot be dialled is no address.
@@ -131,11 +131,11 @@ def _addresses(card: Tree, own: tuple[str, ...]) -> list[str]:
             continue
         # The gateway's own stay, or a rebuilt card would lose them; behind its host another port is an agent's.
         if not _is_own(host, None, own):
-            found[host] = None
+            hosts[host] = None
         # A host with a dot is found with every port.
-        if port is not None and (host not in found or "." not in host.rstrip(".")) and not _is_own(host, port, own):
-            found[place] = None
-    return list(found)
+        if port is not None and (host not in hosts or "." not in host.rstrip(".")) and not _is_own(host, port, own):
+            hosts[place] = None
+    return list(hosts)
 
 
 def _is_own(host: str, port: str | None, own: tuple[str, ...]) -> bool:
@@ -163,9 +163,9 @@ _PORT = re.compile(r":[0-9]*\Z")
 class _Cleaner:
     """Removes hosts from strings; all strings are searched at once, when it is made."""
 
-    def __init__(self, said: Tree, hosts: tuple[str, ...]) -> None:
+    def __init__(self, members: Tree, hosts: tuple[str, ...]) -> None:
         redaction = Redaction(hosts)
-        strings = dict.fromkeys(_strings(said.get(member) for member in OVERRIDABLE))
+        strings = dict.fromkeys(_strings(members.get(member) for member in OVERRIDABLE))
         length = sum(map(len, strings)) + len(strings)
         if redaction.breadth * length > MOST_WORK:
             raise CardInvalid(f"{redaction.breadth} hosts to look for in {length} characters")
@@ -221,15 +221,15 @@ _LINK = re.compile(r"https?://[^\s/?#@\\]+(?:[/?#][^\s\\]*)?", re.IGNORECASE | r
 # ---- Members -------------------------------------------------------------------------------------------------------
 
 
-def _said(card: Tree, overrides: Mapping[str, object]) -> Tree:
+def _with_overrides(card: Tree, overrides: Mapping[str, object]) -> Tree:
     own = {name: value for name, value in overrides.items() if name in OVERRIDABLE}
-    said = {**card, **own}
+    members = {**card, **own}
     # Two spellings of one flag: the operator's word, in either, must silence the agent's in the other.
     if "supportsAuthenticatedExtendedCard" in own and "capabilities" not in own:
-        said["capabilities"] = _without(card.get("capabilities"), "extendedAgentCard")
+        members["capabilities"] = _without(card.get("capabilities"), "extendedAgentCard")
     elif "capabilities" in own and "supportsAuthenticatedExtendedCard" not in own:
-        said.pop("supportsAuthenticatedExtendedCard", None)
-    return said
+        members.pop("supportsAuthenticatedExtendedCard", None)
+    return members
 
 
 def _without(value: object, member: str) -> Tree:
@@ -237,37 +237,37 @@ def _without(value: object, member: str) -> Tree:
 
 
 def _extensions(extensions: Iterable[Tree], cleaner: _Cleaner) -> Iterator[Tree]:
-    for said in extensions:
+    for extension in extensions:
         # The URI is the extension's identity: one that names the upstream cannot be changed, so the entry goes.
-        if not cleaner.names_host(said["uri"]):
-            entry = {name: cleaner.value(said[name]) for name in _EXTENSION if said.get(name) is not None}
-            yield {"uri": said["uri"], **entry}
+        if not cleaner.names_host(extension["uri"]):
+            entry = {name: cleaner.value(extension[name]) for name in _EXTENSION if extension.get(name) is not None}
+            yield {"uri": extension["uri"], **entry}
 
 
 _EXTENSION = ("description", "required", "params")
 
 
-def _provider(said: Tree | None, cleaner: _Cleaner) -> Tree | None:
-    if said is None:
+def _provider(provider: Tree | None, cleaner: _Cleaner) -> Tree | None:
+    if provider is None:
         return None
     # Both members are required from 0.2 on, so a URL that must go leaves an empty one.
-    return {"organization": cleaner.text(said.get("organization")), "url": cleaner.link(said.get("url")) or ""}
+    return {"organization": cleaner.text(provider.get("organization")), "url": cleaner.link(provider.get("url")) or ""}
 
 
-def _skill(said: Tree, cleaner: _Cleaner) -> Tree:
+def _skill(skill: Tree, cleaner: _Cleaner) -> Tree:
     """Return a skill without its own security: the gateway alone states what it asks of callers."""
-    own = cleaner.text(said["id"])
-    name = said.get("name")
-    skill: Tree = {
+    own = cleaner.text(skill["id"])
+    name = skill.get("name")
+    cleaned: Tree = {
         "id": own,
         "name": own if name is None else cleaner.text(name),
-        "description": cleaner.text(said.get("description")),
-        "tags": cleaner.texts(said.get("tags")),
+        "description": cleaner.text(skill.get("description")),
+        "tags": cleaner.texts(skill.get("tags")),
     }
     for member in ("examples", "inputModes", "outputModes"):
-        if texts := cleaner.texts(said.get(member)):
-            skill[member] = texts
-    return skill
+        if texts := cleaner.texts(skill.get(member)):
+            cleaned[member] = texts
+    return cleaned
 
 
 # ---- Upstream hosts in text ------------------------------------------------------------------------------------------

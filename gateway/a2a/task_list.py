@@ -134,14 +134,14 @@ class TaskListing:
         """
         try:
             over_grpc = self._theirs.binding is Binding.GRPC
-            token, found = binding.grpc_binding().split_page(frame) if over_grpc else self._split_json(frame)
+            token, readers = binding.grpc_binding().split_page(frame) if over_grpc else self._split_json(frame)
         except Misfit as misfit:
             raise _unread(str(misfit)) from misfit
         except (BadRequest, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _unread("no page of tasks") from error
         tasks: list[Tree] = []
         broken: dict[str, str] = {}
-        for task_id, read in found:
+        for task_id, read in readers:
             try:
                 tasks.append(self._lifted(read()))
             except (Misfit, BadRequest, RecursionError) as error:

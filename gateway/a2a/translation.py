@@ -47,7 +47,7 @@ JSONRPC_0_3 = Dialect(Binding.JSONRPC, Version.V0_3)
 
 def can_ask(operation: Operation, theirs: Dialect) -> bool:
     """Return whether an agent of a dialect can be asked for an operation, or for another with the same answer."""
-    return _asked(operation, theirs) is not None
+    return _agent_operation(operation, theirs) is not None
 
 
 def is_spoken(dialect: Dialect) -> bool:
@@ -66,7 +66,7 @@ class Translation:
         message_id: An id for a message that has none, as those of 0.1.
         new_id: An id for a task that an agent of 0.1 wants its client to name.
         alias: The known names of the task that a client of 0.1 names.
-        met: Called with the client's and the agent's name of a task, where they differ and once both are known.
+        record: Called with the client's and the agent's name of a task, where they differ and once both are known.
         push: Replaces the push configuration of the call, in the hub's words.
 
     Attributes:
@@ -92,7 +92,7 @@ class Translation:
         message_id: str = "",
         new_id: str = "",
         alias: Alias | None = None,
-        met: Callable[[str, Alias], None] | None = None,
+        record: Callable[[str, Alias], None] | None = None,
         push: Tree | None = None,
     ) -> None:
         self._push = push
@@ -112,7 +112,7 @@ class Translation:
         # Later calls about the task may not show their version by themselves.
         mixed = call.is_mixed and call.operation.sends
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
-            self._naming = Naming(alias, met, newer=newer or mixed, mixed=mixed)
+            self._naming = Naming(alias, record, newer=newer or mixed, mixed=mixed)
         self.stream_error: AgentError | None = None
         # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
@@ -130,27 +130,29 @@ class Translation:
 
     def _request(self, call: Call, theirs: Dialect, tenant: str | None, id: str) -> Call:  # noqa: A002 - as above
         operation = call.operation
-        asked = _asked(operation, theirs)
-        if asked is None:
+        agent_operation = _agent_operation(operation, theirs)
+        if agent_operation is None:
             raise ValueError(f"{operation} cannot be asked over {theirs}")
         params: Tree = {}
         if operation is not Operation.GET_EXTENDED_CARD:
             params = self._codec.read_params(call)
             try:
                 params = self._ours.lift_params(operation, params, self._memo)
-                asked = self._learn_params(params, asked)
+                agent_operation = self._learn_params(params, agent_operation)
                 if self._push is not None:
-                    push_config.replace_asked(operation, params, self._push)
+                    push_config.replace_in_call(operation, params, self._push)
                     if not operation.sends:
                         self._memo.task_id = params.get("taskId") or self._memo.task_id
             except Misfit as misfit:
                 raise BadParams(str(misfit), field=misfit.field) from misfit
-            params = self._theirs.lower_params(asked, params, self._memo)
+            params = self._theirs.lower_params(agent_operation, params, self._memo)
         # A send goes on in the agent's own context of its task, whatever word its client has for it.
         context = self._memo.context_id if self._operation.sends else call.context_id
-        return self._their_codec.make_call(call, asked, theirs, params, tenant=tenant, id=id, context_id=context)
+        return self._their_codec.make_call(
+            call, agent_operation, theirs, params, tenant=tenant, id=id, context_id=context
+        )
 
-    def _learn_params(self, params: Tree, asked: Operation) -> Operation:
+    def _learn_params(self, params: Tree, agent_operation: Operation) -> Operation:
         """Remember the ids for the answer, replace the client's by the agent's, and return the operation to ask for."""
         memo, operation = self._memo, self._operation
         history = params.get("historyLength")
@@ -182,7 +184,7 @@ class Translation:
         elif unnamed and Operation.LIST_PUSH_CONFIGS in self._theirs.answers:
             # 0.3 may name the task alone, and means its one configuration (protocol §8.2).
             return Operation.LIST_PUSH_CONFIGS
-        return asked
+        return agent_operation
 
     # ---- Back ------------------------------------------------------------------------------------------------------
 
@@ -221,11 +223,12 @@ class Translation:
         return self._write_result(self._result(frame))
 
     def _result(self, frame: bytes) -> Tree:
-        asked, operation = self.call.operation, self._operation
+        agent_operation, operation = self.call.operation, self._operation
         if operation is Operation.DELETE_PUSH_CONFIG:
             return {}
-        result: Tree = self._theirs.lift_result(asked, self._their_codec.read_result(self.call, frame), self._memo)
-        return self._instead(result) if asked is not operation else result
+        answer = self._their_codec.read_result(self.call, frame)
+        result: Tree = self._theirs.lift_result(agent_operation, answer, self._memo)
+        return self._instead(result) if agent_operation is not operation else result
 
     def _write_result(self, result: Tree) -> bytes:
         operation, memo = self._operation, self._memo
@@ -372,10 +375,10 @@ class Translation:
         return self.held(last=self._held.is_over)
 
     def _lift_event(self, data: bytes) -> Tree:
-        told = self._their_codec.read_result(self.call, data, event=True)
-        if told is None:
+        result = self._their_codec.read_result(self.call, data, event=True)
+        if result is None:
             raise Misfit("", "an event without a result")
-        event = self._theirs.lift_event(told, self._memo)
+        event = self._theirs.lift_event(result, self._memo)
         kind = next((kind for kind in _EVENTS if kind in event), None)
         if kind is None:
             raise Misfit("", "an event that tells nothing")
@@ -424,7 +427,7 @@ _INVALID_TASK_STATE = -32009
 _ONE_CONFIG = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 
-def _asked(operation: Operation, theirs: Dialect) -> Operation | None:
+def _agent_operation(operation: Operation, theirs: Dialect) -> Operation | None:
     form = FORMS.get(theirs)
     if form is None:
         return None

@@ -67,17 +67,17 @@ def _cleaned(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 def served_forms(card: Tree) -> Iterator[bytes]:
     """Yield the forms of a card that the gateway has rebuilt, each once; a form that cannot be written is left out."""
-    found: dict[bytes, None] = {}
+    forms: dict[bytes, None] = {}
     readings = [_members_0_3(card)] if "url" in card else []
     if "supportedInterfaces" in card:
         modern = _members_1_0(card)
         readings = [without_empty(modern), modern, *readings]
     for reading in readings:
         try:
-            found[canonical(doubles(reading))] = None
+            forms[canonical(doubles(reading))] = None
         except NoCanonicalForm:
             continue
-    yield from found
+    yield from forms
 
 
 def received_forms(card: Tree) -> Iterator[tuple[bytes, Tree]]:

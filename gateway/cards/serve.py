@@ -370,13 +370,13 @@ def offered(spoken: tuple[Dialect, ...], exposed: tuple[Binding, ...]) -> tuple[
     """
     if not spoken:
         return ()
-    found = []
+    dialects = []
     for version in (Version.V1_0, Version.V0_3):
         own = [dialect.binding for dialect in spoken if dialect.version is version]
         others = [dialect.binding for dialect in spoken]
         listed = [binding for binding in dict.fromkeys((*own, *others, *exposed)) if binding in exposed]
-        found += [Dialect(binding, version) for binding in sorted(listed, key=lambda each: each is Binding.GRPC)]
-    return tuple(found)
+        dialects += [Dialect(binding, version) for binding in sorted(listed, key=lambda each: each is Binding.GRPC)]
+    return tuple(dialects)
 
 
 def sign_in_card(

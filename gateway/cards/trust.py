@@ -54,10 +54,10 @@ class Trust:
         if made is None:
             files = [*(() if file is None else (file,)), *(shown or ())]
             # Those of the system are read once in the life of a process.
-            said = tuple(hashlib.sha256(each.read_bytes()).digest() for each in files)
+            digests = tuple(hashlib.sha256(each.read_bytes()).digest() for each in files)
             made = self._made[file, shown] = self._resources.acquire(
                 ("trust", str(file or ""), *(str(each) for each in shown or ())),
-                said,
+                digests,
                 lambda: _trusted(file, shown),
                 close=lambda trusted: trusted.client.aclose,
             )

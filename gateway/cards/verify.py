@@ -148,16 +148,16 @@ class CardVerifier:
 
 
 def _headers(signatures: object) -> tuple[dict[int, tuple[str, str]], str]:
-    """Return algorithm and `kid` of each well-formed signature by its number, and what is wrong with the last other."""
+    """Return algorithm and `kid` of each well-formed signature by its number, and the mistake in the last other."""
     if not isinstance(signatures, list) or len(signatures) > MOST_SIGNATURES:
         return {}, f"`signatures` is no list of at most {MOST_SIGNATURES}"
-    found, why = {}, ""
+    headers, why = {}, ""
     for number, signature in enumerate(signatures):
         try:
-            found[number] = _header(signature)
+            headers[number] = _header(signature)
         except ValueError as error:
             why = f"signature {number + 1}: {error}"
-    return found, why
+    return headers, why
 
 
 def _header(signature: object) -> tuple[str, str]:

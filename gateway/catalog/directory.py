@@ -263,22 +263,22 @@ class Directory:
             tag: A tag, compared exactly.
             text: A part of the name, a description, a skill or a tag, compared without case.
         """
-        found = self.seen_by(principal)
+        seen = self.seen_by(principal)
         if not (skill or tag or text):
-            return found
+            return seen
         self._follow()
         having = self._words.get(skill, {})
         if skill:
-            found = [each for each in found if each.tells and each.listing.backend in having]
+            seen = [each for each in seen if each.tells and each.listing.backend in having]
         if tag:
             tagged = self._words.get(tag, {})
-            found = [each for each in found if each.listing.backend in tagged]
-            found = [each for each in found if any(tag in skill["tags"] for skill in each.skills)]
+            seen = [each for each in seen if each.listing.backend in tagged]
+            seen = [each for each in seen if any(tag in skill["tags"] for skill in each.skills)]
         if text:
             words = text.casefold()
-            found = [each for each in found if self._says(each, words)]
+            seen = [each for each in seen if self._says(each, words)]
         now = self._clock()
-        scored = [(each.listing.score(now, by_tag=having.get(each.listing.backend, False)), each) for each in found]
+        scored = [(each.listing.score(now, by_tag=having.get(each.listing.backend, False)), each) for each in seen]
         return [each for _, each in sorted(scored, key=itemgetter(0))]
 
     def _seen(self, agent: str, caller: Principal | None) -> Seen:
@@ -306,20 +306,20 @@ class Directory:
 
     def _index(self, listing: AgentListing, before: Collection[str]) -> None:
         backend, sanitized = listing.backend, listing.card.sanitized
-        found: dict[str, bool] = {}
+        words: dict[str, bool] = {}
         for skill in () if sanitized is None else sanitized.skills:
             for tag in skill["tags"]:
-                found.setdefault(tag, True)
-            found[skill["id"]] = False
+                words.setdefault(tag, True)
+            words[skill["id"]] = False
         for word in before:
-            if word not in found:
+            if word not in words:
                 del self._words[word][backend]
                 if not self._words[word]:
                     del self._words[word]
                     self._orders.pop(word, None)
-        for word, by_tag in found.items():
+        for word, by_tag in words.items():
             self._words.setdefault(word, {})[backend] = by_tag
-        self._read[backend] = listing.card.version, found
+        self._read[backend] = listing.card.version, words
 
     def _ordered(self, skill: str, having: Mapping[str, bool], now: float) -> list[RankedListing]:
         changes = self._changes.cards, self._changes.ranks

@@ -61,12 +61,12 @@ class Filters:
             BadParams: a parameter stands twice, is too long, or is no number.
         """
         try:
-            found = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
+            pairs = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
         except ValueError as error:
             raise BadParams("the query cannot be read") from error
         texts: dict[str, str] = {}
         for name in ("skill", "tag", "q", "cursor", "limit"):
-            values = found.get(name, [""])
+            values = pairs.get(name, [""])
             if len(values) > 1 or len(values[0]) > _LONGEST:
                 raise BadParams(f"the query parameter {name!r} stands twice or is too long")
             texts[name] = values[0]
@@ -114,8 +114,8 @@ def feed(
     Raises:
         BadParams: the cursor is not of this list.
     """
-    found = directory.search(principal, skill=filters.skill, tag=filters.tag, text=filters.q)
-    seen = _behind(found, filters)
+    agents = directory.search(principal, skill=filters.skill, tag=filters.tag, text=filters.q)
+    seen = _behind(agents, filters)
     entries = []
     for each in seen:
         if each.listing.sanitized is None or (rule := rule_for(table, each, principal)) is None:
@@ -150,12 +150,12 @@ def rule_for(table: Table, seen: Seen, principal: Principal | None) -> Rule | No
 
     An agent that only a skill picks has no address of its own. A stranger is not told of one that a credential picks.
     """
-    found = []
+    rules = []
     for rule in table.agents[seen.agent].rules:
-        asked = RoutingInput((), "", rule.tenant, principal)
-        if not rule.by_skill and not (rule.host or "").startswith("*.") and unmet(rule, asked) is None:
-            found.append(rule)
-    return min(found, key=lambda rule: len(rule.conditions), default=None)
+        request = RoutingInput((), "", rule.tenant, principal)
+        if not rule.by_skill and not (rule.host or "").startswith("*.") and unmet(rule, request) is None:
+            rules.append(rule)
+    return min(rules, key=lambda rule: len(rule.conditions), default=None)
 
 
 def _entry(public: PublicUrl, seen: Seen, rule: Rule) -> _Entry:
@@ -168,10 +168,10 @@ def _entry(public: PublicUrl, seen: Seen, rule: Rule) -> _Entry:
 
 
 def _ai_catalog(public: PublicUrl, entries: Sequence[_Entry]) -> Any:  # noqa: ANN401 - JSON
-    found = []
+    items = []
     for seen, _, card in entries:
         sanitized = seen.sanitized
-        told = {
+        members = {
             "identifier": f"{public.at(None, (AI_CATALOG,))}#{seen.agent}",
             "displayName": (sanitized and sanitized.name) or seen.agent,
             "type": "application/a2a-agent-card+json",
@@ -179,9 +179,9 @@ def _ai_catalog(public: PublicUrl, entries: Sequence[_Entry]) -> Any:  # noqa: A
             "description": sanitized and sanitized.description,
             "tags": list(dict.fromkeys(str(tag) for skill in seen.skills for tag in skill["tags"])),
         }
-        found.append({name: value for name, value in told.items() if value})
+        items.append({name: value for name, value in members.items() if value})
     host = {"displayName": urlsplit(public.origin).hostname or public.origin}
-    return {"specVersion": "1.0", "host": host, "entries": found}
+    return {"specVersion": "1.0", "host": host, "entries": items}
 
 
 def _api_catalog(own: str, entries: Sequence[_Entry]) -> Any:  # noqa: ANN401 - JSON

@@ -150,13 +150,13 @@ async def check_online(examined: Examined) -> tuple[OnlineAnswer, ...]:
         )
 
     try:
-        found = await asyncio.gather(
+        groups = await asyncio.gather(
             asyncio.gather(*(one(key, backend) for key, backend in snapshot.backends.items())),
             asyncio.gather(*(_issuer(snapshot, name, keys) for name, keys in snapshot.key_sets.items())),
             _state(examined.config.gateway.state),
             _webhooks(snapshot),
         )
-        return tuple(each for answers in found for each in answers)
+        return tuple(each for answers in groups for each in answers)
     finally:
         await snapshot.aclose()
 
@@ -244,7 +244,7 @@ async def _webhook(snapshot: Snapshot, target: WebhookTarget, policy: WebhookPol
 
 async def _unreachable_replicas(backend: Backend) -> str:
     """Return the replicas that do not answer, with reasons; empty if all answer, with any status."""
-    found = []
+    reasons = []
     for replica in backend.replicas if backend.balancer.only is None else ():
         upstream = replica.upstream
         connections = _connections(upstream)
@@ -261,8 +261,8 @@ async def _unreachable_replicas(backend: Backend) -> str:
                 tokens=treatment.own_tokens,
             )
         except Fault as fault:
-            found.append(f"{replica.name or replica.key}: {explained(fault)}")
-    return "; ".join(found)
+            reasons.append(f"{replica.name or replica.key}: {explained(fault)}")
+    return "; ".join(reasons)
 
 
 def _connections(upstream: Upstream) -> "ConnectionPool | GrpcChannel | None":
@@ -347,8 +347,10 @@ class CheckReport:
         config = self.examined.config
         if not self.coverage or config is None:
             return ""
-        found = untested_matches(config, routing_table(config, self.examined.marks))
-        return "\n".join(f"{agent}: no test takes its match at {', '.join(places)}" for agent, places in found.items())
+        matches = untested_matches(config, routing_table(config, self.examined.marks))
+        return "\n".join(
+            f"{agent}: no test takes its match at {', '.join(places)}" for agent, places in matches.items()
+        )
 
     def _count(self) -> str:
         """Return the last line: the files, and how many problems of each kind they have."""
@@ -362,13 +364,13 @@ class CheckReport:
             (warnings, "warning"),
             (len(down), "failed answer"),
         )
-        found = ", ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number)
+        summary = ", ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number)
         tests = 0 if examined.config is None else len(examined.config.tests)
         passed = f" ({tests} test{'' if tests == 1 else 's'} passed)" if tests and not examined.failed else ""
         files = f"{examined.files[0]}" + (f" and {len(examined.files) - 1} more" if len(examined.files) > 1 else "")
         return (
             f"{files}: "
-            + paint(found or "no problems", ("red" if self.code else "yellow") if found else "green")
+            + paint(summary or "no problems", ("red" if self.code else "yellow") if summary else "green")
             + passed
         )
 
@@ -378,7 +380,7 @@ class CheckReport:
         if self.answers is not None:
             report["agents"] = self._answers(OnlineTarget.AGENT)
             others = {"issuers": OnlineTarget.ISSUER, "state": OnlineTarget.STATE, "webhooks": OnlineTarget.WEBHOOK}
-            report |= {name: found for name, to in others.items() if (found := self._answers(to))}
+            report |= {name: answers for name, to in others.items() if (answers := self._answers(to))}
         return report
 
     def _answers(self, to: OnlineTarget) -> list[dict[str, object]]:

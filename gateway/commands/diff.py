@@ -30,8 +30,8 @@ class Differences:
             return "Nothing differs."
         parts = [[str(change) for change in self.changed], [], [str(each) for each in self.waiting]]
         for tenant, (gained, lost) in self.reached.items():
-            told = [f"{word} {', '.join(names)}" for word, names in (("gains", gained), ("loses", lost)) if names]
-            parts[1].append(f"tenant {tenant} {' and '.join(told)}")
+            phrases = [f"{word} {', '.join(names)}" for word, names in (("gains", gained), ("loses", lost)) if names]
+            parts[1].append(f"tenant {tenant} {' and '.join(phrases)}")
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def compare(old: Examined, new: Examined) -> Differences:
     reached = {}
     for tenant in sorted({*before, *after}):
         # A tenant that is not named has what `*` has.
-        had, has = (found.get(tenant, found.get("*", frozenset())) for found in (before, after))
+        had, has = (agents.get(tenant, agents.get("*", frozenset())) for agents in (before, after))
         if had != has:
             reached[tenant] = sorted(has - had), sorted(had - has)
     return Differences(changes(old.config, new.config), reached, waiting)

@@ -150,15 +150,22 @@ def _command(found: FoundAgent) -> CommandLine | None:
 
 def _stdio_entry(name: str, command: CommandLine) -> list[str]:
     """Return the lines below `agents:` for an agent that the gateway starts itself."""
-    told = [
+    comments = [
         "    # The card names this program, and the gateway runs it on this machine: look at it before you serve it."
     ]
     if command.shell:
-        told.append("    # No shell reads it: $NAME, | and the like are plain characters.")
+        comments.append("    # No shell reads it: $NAME, | and the like are plain characters.")
     words = ", ".join(_text(word) for word in command.words)
     variables = ", ".join(f"{key}: {_text(value)}" for key, value in dict(command.assignments).items())
     environment = [f"        env: {{ {variables} }}"] if variables else []
-    return [f"  {scalar(name)}:", *told, "    backend:", "      stdio:", f"        command: [{words}]", *environment]
+    return [
+        f"  {scalar(name)}:",
+        *comments,
+        "    backend:",
+        "      stdio:",
+        f"        command: [{words}]",
+        *environment,
+    ]
 
 
 def entry(name: str, card_url: str) -> list[str]:

@@ -192,11 +192,11 @@ def read_credential(config: Config, text: str) -> dict[str, Any]:
             f"give another credential: this is neither an API key of the file nor a token: {error}",
             code=2,
         ) from error
-    found = str(claims.get("iss", ""))
-    issuer = next((one for one in (auth.issuers.values() if auth is not None else ()) if one.issuer == found), None)
+    iss = str(claims.get("iss", ""))
+    issuer = next((one for one in (auth.issuers.values() if auth is not None else ()) if one.issuer == iss), None)
     if issuer is None:
         raise CommandFailed(
-            f"the token is of the issuer {found!r}, which is not in `auth.issuers`: add it, or use another token",
+            f"the token is of the issuer {iss!r}, which is not in `auth.issuers`: add it, or use another token",
             code=2,
         )
     try:

@@ -75,13 +75,13 @@ def render(result: Tree) -> Shown:
         return Shown(_lines(event.get("artifact")), "", of_task, context)
     status: Tree = event["status"] if isinstance(event.get("status"), dict) else {}
     state = _state(status.get("state"))
-    said = _lines(status.get("message") or status.get("update"))
+    message = _lines(status.get("message") or status.get("update"))
     if kind == "statusUpdate":
-        return Shown(f"[{state}] {said}" if said else f"[{state}]\n", state, of_task, context)
+        return Shown(f"[{state}] {message}" if message else f"[{state}]\n", state, of_task, context)
     if kind != "task":
         return Shown("(an event of an unknown kind)\n")
     artifacts = event.get("artifacts")
-    text = f"task {_word(event.get('id'))}\n" + (f"[{state}] {said}" if said else f"[{state}]\n")
+    text = f"task {_word(event.get('id'))}\n" + (f"[{state}] {message}" if message else f"[{state}]\n")
     text += "".join(_lines(artifact) for artifact in (artifacts if isinstance(artifacts, list) else ()))
     return Shown(text, state, _word(event.get("id")), context)
 
@@ -275,7 +275,7 @@ def _request(
         "Content-Type": "application/json",
     }
     if dialect.binding is Binding.JSONRPC:
-        method = next(name for name, meant in METHODS.items() if meant == (operation, dialect.version))
+        method = next(name for name, known in METHODS.items() if known == (operation, dialect.version))
         frame = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         return client.build_request("POST", interface.url, content=msgspec.json.encode(frame), headers=headers)
     url = interface.url.rstrip("/")

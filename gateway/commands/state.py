@@ -128,8 +128,8 @@ async def rotate_key(place: StatePlace, purpose: Purpose, now: float, *, drops: 
                 rotated: Rotated = await _ask(store, rotate(store, purpose, now, drops=drops))
             except ValueError as error:
                 raise CommandFailed(f"{store.label}: {error}") from error
-            told = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
-            record(AuditEvent.KEY_ROTATED, told)
+            fields = {"use": purpose.signs, "kid": rotated.kid, "drops": drops, "state": store.label}
+            record(AuditEvent.KEY_ROTATED, fields)
         return rotated
 
 
@@ -227,7 +227,7 @@ def _is_missing(state: StateUrl) -> bool:
 def _audited(place: StatePlace) -> Iterator[Callable[[AuditEvent, dict[str, Any]], None]]:
     """Yield the function that records an event in the audit log, if there is a file of it."""
     if place.audit is None:
-        yield lambda _event, _told: None
+        yield lambda _event, _fields: None
         return
     try:
         audit = AuditLog.open(place.audit)
@@ -235,7 +235,7 @@ def _audited(place: StatePlace) -> Iterator[Callable[[AuditEvent, dict[str, Any]
         fact = f"the audit log {place.audit} cannot be written: {error.strerror}; nothing was done"
         raise CommandFailed(fact) from error
     try:
-        yield lambda event, told: audit.write(event, {**told, "detail": "by the command line"})
+        yield lambda event, fields: audit.write(event, {**fields, "detail": "by the command line"})
     finally:
         audit.close()
 

@@ -124,8 +124,8 @@ def served_path(found: FoundAgent) -> str:
     """
     typed = urlsplit(found.url)
     base = next((typed.path.removesuffix(name) for name in WELL_KNOWN if typed.path.endswith(name)), "")
-    given = _segments(base)
-    if not given:
+    segments = _segments(base)
+    if not segments:
         return ""
     for interface in spoken(found.card):
         try:
@@ -133,10 +133,10 @@ def served_path(found: FoundAgent) -> str:
         except ValueError:
             continue
         advertised = _segments(offered.path) if is_clean_path(offered.path) else []
-        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _is_prefix(advertised, given):
+        if (offered.scheme, offered.netloc) == (typed.scheme, typed.netloc) or _is_prefix(advertised, segments):
             continue
         for start in range(1, len(advertised)):
-            if _is_prefix(advertised[start:], given):
+            if _is_prefix(advertised[start:], segments):
                 return "/" + "/".join(advertised[start:])
     return ""
 
@@ -179,8 +179,8 @@ def address(examined: Examined, name: str, tenant: str | None = None) -> str:
     named = rules[0].tenant or (tenant if agents[name].by_tenant else None)
     if named is None:
         return found
-    said = quote(named, safe="")
-    return f"{found}/{said}" if fits_path(named) else f"{found}{WELL_KNOWN[0]}?tenant={said}"
+    quoted = quote(named, safe="")
+    return f"{found}/{quoted}" if fits_path(named) else f"{found}{WELL_KNOWN[0]}?tenant={quoted}"
 
 
 def run(found: Bridge, framing: Framing) -> int:
@@ -338,8 +338,8 @@ async def _own_card(snapshot: Snapshot, command: str, body: bytes) -> bytes:
     own = {"supportedInterfaces": interfaces, "url": command, "preferredTransport": "stdio", "protocolVersion": "0.3.0"}
     # The bridge itself serves it.
     capabilities = {**_members.decode(card.get("capabilities", b"{}")), "extendedAgentCard": True}
-    told = {**card, **own, "capabilities": capabilities, "supportsAuthenticatedExtendedCard": True}
-    return msgspec.json.encode({**answer, "result": told})
+    extended = {**card, **own, "capabilities": capabilities, "supportsAuthenticatedExtendedCard": True}
+    return msgspec.json.encode({**answer, "result": extended})
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

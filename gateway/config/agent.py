@@ -417,11 +417,11 @@ class IdentityHeaders(Part):
     def _short(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
-        short = {key: said for key, said in value.items() if isinstance(said, str) and said.startswith(CLAIM)}
+        short = {key: text for key, text in value.items() if isinstance(text, str) and text.startswith(CLAIM)}
         if not short or not isinstance(value.get("claims", {}), dict):
             return value
-        claims = {key: said.removeprefix(CLAIM) for key, said in short.items()}
-        rest = {key: said for key, said in value.items() if key not in short}
+        claims = {key: text.removeprefix(CLAIM) for key, text in short.items()}
+        rest = {key: text for key, text in value.items() if key not in short}
         return {**rest, "claims": {**claims, **value.get("claims", {})}}
 
 

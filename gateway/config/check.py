@@ -49,8 +49,8 @@ def examine(
             # Such a file is wrong, or its `include:` found too little.
             tell = findings.warning if isinstance(text, str) else findings.error
             tell(("agents",), "there is no agent", "add `agents:` with `name: { backend: https://… }`")
-    found = dress(findings.problems, loaded.sources)
-    if any(problem.severity == "error" for problem in found):
+    problems = dress(findings.problems, loaded.sources)
+    if any(problem.severity == "error" for problem in problems):
         config = None
     failed = () if config is None else failed_tests(config, routing_table(config, loaded.marks), loaded.marks)
     # Without the lines that they stand on.
@@ -58,7 +58,7 @@ def examine(
     return replace(
         loaded,
         config=config,
-        problems=in_order((*loaded.problems, *found, *written_out), [source.file for source in loaded.sources]),
+        problems=in_order((*loaded.problems, *problems, *written_out), [source.file for source in loaded.sources]),
         failed=dress(failed, loaded.sources),
         tree={},
         sources=(),
@@ -66,15 +66,15 @@ def examine(
 
 
 def examine_again(examined: Examined, config: Config) -> Examined:
-    """Return the same with another configuration, merged from the files and from what already runs.
+    """Return the same with another configuration, merged from the files and from the one that runs.
 
-    A mistake in that is an error of the whole: a listener that is open to all may keep its address while its guard is
-    no longer in the file.
+    A mistake in the merged one is an error of the whole: a listener that is open to all may keep its address while its
+    guard is no longer in the file.
     """
     findings = Findings(examined.marks)
     _check(config, findings, datetime.now(UTC).date())
-    found = tuple(problem for problem in findings.problems if problem.severity == "error")
-    return replace(examined, config=None if found else config, problems=(*found, *examined.problems))
+    errors = tuple(problem for problem in findings.problems if problem.severity == "error")
+    return replace(examined, config=None if errors else config, problems=(*errors, *examined.problems))
 
 
 def _check(config: Config, findings: Findings, today: date) -> None:
@@ -92,15 +92,15 @@ def files(examined: Examined) -> tuple[Path, ...]:
 
     For a configuration with errors, only the files that were read.
     """
-    found = dict.fromkeys(examined.files)
+    paths = dict.fromkeys(examined.files)
     config = examined.config
     if config is None:
-        return tuple(found)
+        return tuple(paths)
     for pattern in config.include:
         # A reload reports what is wrong.
         with suppress(OSError, ValueError):
-            found |= dict.fromkeys(matching(pattern, examined.files[0].parent))
-    return tuple(found | dict.fromkeys(named(examined).values()))
+            paths |= dict.fromkeys(matching(pattern, examined.files[0].parent))
+    return tuple(paths | dict.fromkeys(named(examined).values()))
 
 
 def stamped(examined: Examined) -> Examined:
@@ -121,33 +121,33 @@ def named(examined: Examined) -> dict[KeyPath, Path]:
     config, marks = examined.config, examined.marks
     if config is None:
         return {}
-    found: dict[KeyPath, Path | None] = {}
+    paths: dict[KeyPath, Path | None] = {}
     tls = config.gateway.tls
     if tls is not None:
         at: KeyPath = ("gateway", "tls")
-        found |= {(*at, "cert"): marks.folder(at) / tls.cert, (*at, "key"): marks.folder(at) / tls.key}
+        paths |= {(*at, "cert"): marks.folder(at) / tls.cert, (*at, "key"): marks.folder(at) / tls.key}
     admin = config.gateway.admin.tls
     if admin is not None:
         at = ("gateway", "admin", "tls")
-        found |= {(*at, "cert"): marks.folder(at) / admin.cert, (*at, "key"): marks.folder(at) / admin.key}
-        found[*at, "client_ca"] = None if admin.client_ca is None else marks.folder(at) / admin.client_ca
+        paths |= {(*at, "cert"): marks.folder(at) / admin.cert, (*at, "key"): marks.folder(at) / admin.key}
+        paths[*at, "client_ca"] = None if admin.client_ca is None else marks.folder(at) / admin.client_ca
     if config.auth is not None and config.auth.mtls is not None:
         at = ("auth", "mtls")
-        found[*at, "ca"] = marks.folder(at) / config.auth.mtls.ca
+        paths[*at, "ca"] = marks.folder(at) / config.auth.mtls.ca
     peers: list[tuple[PeerTls | None, KeyPath]] = [(config.push.tls, ("push", "tls"))]
     if config.auth is not None:
         peers += [(issuer.tls, ("auth", "issuers", name, "tls")) for name, issuer in config.auth.issuers.items()]
     for name, agent in config.agents.items():
         peers += [(endpoint.tls, (*path, "tls")) for endpoint, path in token_endpoints(agent, ("agents", name))]
         trust, (_, at) = effective.agent_trust(config, name, marks), effective.agent_tls(config, name)
-        found[*at, "ca"] = trust.authorities
-        found[*at, "cert"], found[*at, "key"] = trust.shown or (None, None)
-        found |= {path: marks.folder(path) / file for path, file in _card_files(agent, ("agents", name, "card"))}
+        paths[*at, "ca"] = trust.authorities
+        paths[*at, "cert"], paths[*at, "key"] = trust.shown or (None, None)
+        paths |= {path: marks.folder(path) / file for path, file in _card_files(agent, ("agents", name, "card"))}
         for backend, path in backends(agent, ("agents", name)):
             if backend.card is not None:
-                found[*path, "card"] = marks.folder((*path, "card")) / backend.card
-    found |= {(*at, "ca"): effective.authorities(written, at, marks) for written, at in peers}
-    return {at: file for at, file in found.items() if file is not None}
+                paths[*path, "card"] = marks.folder((*path, "card")) / backend.card
+    paths |= {(*at, "ca"): effective.authorities(written, at, marks) for written, at in peers}
+    return {at: file for at, file in paths.items() if file is not None}
 
 
 def _card_files(agent: Agent, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:

@@ -51,8 +51,8 @@ class Change:
 
     def __str__(self) -> str:
         sign = {Sort.ADDED: "+", Sort.REMOVED: "-", Sort.CHANGED: "~"}[self.sort]
-        told = " → ".join(each for each in (self.old, self.new) if each or self.sort is Sort.CHANGED)
-        return f"{sign} {spell(self.path)}" + (f": {told}" if self.old or self.new else "")
+        values = " → ".join(each for each in (self.old, self.new) if each or self.sort is Sort.CHANGED)
+        return f"{sign} {spell(self.path)}" + (f": {values}" if self.old or self.new else "")
 
     def as_json(self) -> dict[str, str]:
         """For programs."""

@@ -201,17 +201,17 @@ def identity_headers(config: Config, agent: Agent | None = None) -> IdentityHead
     """
     own = [] if agent is None else [agent.identity_headers]
     written = [*own, config.defaults.identity_headers, DEFAULT_IDENTITY_HEADERS]
-    found = _first(written)
+    headers = _first(written)
     claims: dict[str, str] = {}
     names: dict[str, object] = {}
     for key, usual in USUAL_HEADERS.items():
         # A name alone has the usual value, not that of `defaults`.
-        said = next(part for part in written if key in part.claims or getattr(part, key) is not None)
-        if key in said.claims:
-            claims[key] = said.claims[key]
-            own = getattr(said, key)
-            names[key] = getattr(found, key) or usual if own is None else own
-    return found.model_copy(update={**names, "claims": claims})
+        source = next(part for part in written if key in part.claims or getattr(part, key) is not None)
+        if key in source.claims:
+            claims[key] = source.claims[key]
+            own = getattr(source, key)
+            names[key] = getattr(headers, key) or usual if own is None else own
+    return headers.model_copy(update={**names, "claims": claims})
 
 
 def audit(config: Config, marks: Marks) -> Path | None:

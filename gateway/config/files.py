@@ -37,13 +37,13 @@ def matching(pattern: str, folder: Path) -> list[Path]:
         OSError: A folder or file on the way cannot be read; the error names it.
         ValueError: No file can have this name.
     """
-    found = [folder]
+    paths = [folder]
     for part in Path(pattern).parts:
         if glob.has_magic(part):
-            found = [each / name for each in found for name in _names(each, part)]
+            paths = [each / name for each in paths for name in _names(each, part)]
         else:
-            found = [each / part for each in found]
-    return sorted((each for each in found if _is_file(each)), key=str)
+            paths = [each / part for each in paths]
+    return sorted((each for each in paths if _is_file(each)), key=str)
 
 
 def any_matches(patterns: Iterable[str], folder: Path) -> bool:

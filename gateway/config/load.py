@@ -150,7 +150,7 @@ def _included(path: Path, main: Source, problems: list[Problem], unmatched: list
     patterns = None if main.tree is None else main.tree.get("include")
     several = patterns if isinstance(patterns, list) else [patterns]
     refused = {problem.path for problem in main.problems}
-    found: dict[Path, None] = {}
+    included: dict[Path, None] = {}
     for number, pattern in enumerate(several):
         at: KeyPath = ("include", number)
         place, where = main.marks.place(at), main.marks.find(at)
@@ -172,11 +172,11 @@ def _included(path: Path, main: Source, problems: list[Problem], unmatched: list
         if any(file.resolve() == path.resolve() for file in files):
             problems.append(Problem(place, where, f"{pattern!r} matches this file itself", "make it more exact"))
             files = [file for file in files if file.resolve() != path.resolve()]
-        found |= dict.fromkeys(files)
-        if len(found) > _MOST_FILES:
+        included |= dict.fromkeys(files)
+        if len(included) > _MOST_FILES:
             problems.append(Problem(place, where, f"more than {_MOST_FILES} files match", "put agents together"))
             return []
-    return list(found)
+    return list(included)
 
 
 def _merged(tree: dict[str, Value], sources: Sequence[Source], problems: list[Problem]) -> Marks:
@@ -235,9 +235,9 @@ def _validated(tree: dict[str, Value], marks: Marks) -> tuple[Config | None, lis
     try:
         config = Config.model_validate(tree)
     except ValidationError as refused:
-        told = {problem.path for problem in problems}
+        paths = {problem.path for problem in problems}
         found = [_explained(error, marks) for error in refused.errors(include_url=False)[:_MOST_ERRORS]]
-        problems += [problem for problem in found if problem.path not in told]
+        problems += [problem for problem in found if problem.path not in paths]
         return None, problems
     return None if problems else config, problems
 
@@ -316,8 +316,8 @@ def _explained(error: ErrorDetails, marks: Marks) -> Problem:
         close = nearest(str(error["input"]), choices.split(", "))
         return Problem(place, path, f"{shown} is none of: {choices}", close or f"write one of: {choices}")
     if kind == "value_error":
-        told = error.get("ctx", {}).get("error")
-        fact, remedy, *choices_of = told.args if isinstance(told, ValueError) and len(told.args) > 1 else _NOT_VALID
+        cause = error.get("ctx", {}).get("error")
+        fact, remedy, *choices_of = cause.args if isinstance(cause, ValueError) and len(cause.args) > 1 else _NOT_VALID
         remedy = nearest(str(error["input"]), choices_of) or remedy
         subject = "this" if isinstance(error["input"], dict | list | tuple) else shown
         return Problem(place, path, f"{subject} {fact}", remedy)

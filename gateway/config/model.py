@@ -665,11 +665,11 @@ def removed(path: KeyPath) -> Removed | None:
 
 def model_at(path: KeyPath) -> type[BaseModel] | None:
     """Return the model of the mapping at a path, or None if there is none."""
-    found: Any = Config
+    annotation: Any = Config
     for step in path:
-        found = annotation_below(found, step)
-    found = bare(found)
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+        annotation = annotation_below(annotation, step)
+    annotation = bare(annotation)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def annotation_below(annotation: Any, step: str | int) -> Any:  # noqa: ANN401 - type annotations have no type of their own

@@ -30,11 +30,11 @@ _FLAGS = frozenset(setting.flag for setting in SETTINGS)
 
 def with_flags(environ: Mapping[str, str], flags: Mapping[str, str | None]) -> dict[str, str]:
     """Return the environment with the flags that were given, each by its name: no reference can name one."""
-    given = {flag: value for flag, value in flags.items() if value is not None}
-    return {name: value for name, value in environ.items() if name not in _FLAGS} | given
+    written = {flag: value for flag, value in flags.items() if value is not None}
+    return {name: value for name, value in environ.items() if name not in _FLAGS} | written
 
 
-def given(environ: Mapping[str, str]) -> tuple[str, ...]:
+def setting_names(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the flags and variables that set something, the one that wins for each setting."""
     return tuple(name for setting in SETTINGS if (name := _source(setting, environ)) is not None)
 

@@ -116,17 +116,17 @@ def reach(config: Config) -> Mapping[str, Reach]:
     for name, agent in config.agents.items():
         for tenant in agent.allow or ():
             allowing.setdefault(tenant, set()).add(name)
-    found: dict[str, Reach] = {}
+    reached: dict[str, Reach] = {}
     for tenant, entry in config.tenants.items():
         allowed = frozenset(allowing.get(tenant, ())).union(allowing.get(EVERYONE, ()))
         if entry.agents is not None:
             every = without_allow | allowed
             allowed = every if EVERYONE in entry.agents else every.intersection(entry.agents)
-        found[tenant] = Reach(allowed, frozenset(entry.act_for))
+        reached[tenant] = Reach(allowed, frozenset(entry.act_for))
     if config.auth is None and ANONYMOUS_TENANT not in config.tenants:
         every = frozenset(name for name, agent in config.agents.items() if lets_in(agent, ANONYMOUS_TENANT))
-        found[ANONYMOUS_TENANT] = Reach(every, None)
-    return found
+        reached[ANONYMOUS_TENANT] = Reach(every, None)
+    return reached
 
 
 def lets_in(agent: Agent, tenant: str) -> bool:
@@ -273,16 +273,16 @@ def caller_with_certificate(config: Config, subject: str) -> Principal:
     if mtls is None:
         raise UnknownClient("there is no `auth.mtls`")
     name = ClientName.read(subject)
-    found = Clients(mtls.as_settings().clients).find([name])
+    match = Clients(mtls.as_settings().clients).find([name])
     san = () if name.kind == "common_name" else (name.text,)
-    return found.principal({"san": san, "client": found.client})
+    return match.principal({"san": san, "client": match.client})
 
 
 # ---- the tests of the file -----------------------------------------------------------------------------------------
 
 
 def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem]:
-    """Run the tests; each that fails is a problem at what it expects.
+    """Run the tests; each that fails is a problem at its expectation.
 
     The configuration has no errors: every name that a test has is known.
     """
@@ -296,12 +296,12 @@ def failed_tests(config: Config, table: Table, marks: Marks) -> Iterator[Problem
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
         elif not _is_expected(test, verdict):
             at = ("tests", number, "expect")
-            wanted = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
-            expected = test.expect.reason or wanted
+            target = " at ".join(part for part in (test.expect.agent, test.expect.backend) if part is not None)
+            expected = test.expect.reason or target
             fact = f"the test {printable(test.name)!r} fails: expected {expected}, got {_describe(verdict)}"
-            told = "; ".join(f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4])
+            candidates = "; ".join(f"{one.rule.agent} ({one.rule.place}): {one.why}" for one in verdict.candidates[:4])
             none = "no agent is found at this path; `a2a-gateway route --explain` shows all"
-            remedy = advice(config, request.path) or told or none
+            remedy = advice(config, request.path) or candidates or none
             yield Problem(marks.place(at), marks.find(at), fact, remedy)
 
 
@@ -309,17 +309,17 @@ def untested_matches(config: Config, table: Table) -> dict[str, list[str]]:
     """Return the agents that a caller can reach by a match that no test of the file takes, with the matches' places."""
     found_by = (_run_test(config, table, test).verdict.rule for test in config.tests)
     taken = {table.written(rule) for rule in found_by if rule is not None}
-    found: dict[str, list[str]] = {}
+    untested: dict[str, list[str]] = {}
     for rule in table.rules():
         if rule not in taken:
-            found.setdefault(rule.agent, []).append(str(rule.place))
-    return found
+            untested.setdefault(rule.agent, []).append(str(rule.place))
+    return untested
 
 
 def _run_test(config: Config, table: Table, test: RouteTest) -> RouteAnswer:
-    asked = test.request
+    request = test.request
     inquiry = Inquiry(
-        asked.path, asked.method, asked.tenant, test.tenant, test.key, test.certificate, asked.host, test.claim
+        request.path, request.method, request.tenant, test.tenant, test.key, test.certificate, request.host, test.claim
     )
     return ask(table, _question(inquiry, caller(config, inquiry)), prefix=public_prefix(config))
 

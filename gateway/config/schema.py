@@ -54,8 +54,8 @@ def schema() -> Schema:
     backend["anyOf"] = [{"required": [key]} for key in ("url", "stdio", "card")]
     for part, short in _SHORT.items():
         whole = definitions[part.__name__]
-        told = whole.pop("description", "")
-        definitions[part.__name__] = {"description": told, "anyOf": [whole, *short]}
+        text = whole.pop("description", "")
+        definitions[part.__name__] = {"description": text, "anyOf": [whole, *short]}
     return {
         "$schema": _DRAFT,
         "title": "Configuration of the A2A gateway",

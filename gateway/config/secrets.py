@@ -194,11 +194,13 @@ def is_reference(text: str) -> bool:
 
 def _keys_of_format(names: Sequence[str]) -> list[str]:
     """Return the keys of the format in a path, without the names that operators give to agents, tenants and claims."""
-    given = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
-    given |= {3} if names[:3] == _CLIENTS else set()
-    given |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim", "tenant_map")}
+    positions = {1} if names[0] in ("agents", "tenants") else {2} if names[:2] in _NAMED_AUTH else set()
+    positions |= {3} if names[:3] == _CLIENTS else set()
+    positions |= {number + 1 for number, name in enumerate(names) if name in ("by_tenant", "claim", "tenant_map")}
     return [
-        name for number, name in enumerate(names) if number not in given or _NAME_OF_OPERATOR.fullmatch(name) is None
+        name
+        for number, name in enumerate(names)
+        if number not in positions or _NAME_OF_OPERATOR.fullmatch(name) is None
     ]
 
 
@@ -296,13 +298,13 @@ def guess(lines: Sequence[str], number: int) -> list[Span]:
 def _ancestors(lines: Sequence[str], number: int) -> list[str]:
     """Keys of the block mappings that a line stands in, outermost first, by indentation alone."""
     indent = len(lines[number - 1]) - len(lines[number - 1].lstrip(" \t-"))
-    found: list[str] = []
+    keys: list[str] = []
     for line in reversed(lines[: number - 1]):
         here = len(line) - len(line.lstrip(" \t-"))
         key = _BLOCK_KEY.match(line)
         if here < indent and key is not None:
-            found.append(key[1])
+            keys.append(key[1])
             indent = here
         if indent == 0:
             break
-    return found[::-1]
+    return keys[::-1]

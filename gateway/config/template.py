@@ -47,13 +47,13 @@ class Expansion:
 
 def expanded(tree: dict[str, Value], marks: Marks, interpolation: Interpolation) -> Expansion:
     """Replace the template of each agent in the tree by the backends of its tenants."""
-    found = Expansion(marks)
+    expansion = Expansion(marks)
     agents = tree.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         by_tenant = agent.get("by_tenant") if isinstance(agent, dict) else None
         if isinstance(agent, dict) and isinstance(by_tenant, dict) and EVERY in by_tenant:
-            _Agent(name, agent, by_tenant, interpolation, found).write_out(tree.get("tenants"))
-    return found
+            _Agent(name, agent, by_tenant, interpolation, expansion).write_out(tree.get("tenants"))
+    return expansion
 
 
 @dataclass
@@ -62,12 +62,12 @@ class _Agent:
     agent: dict[str, Value]
     by_tenant: dict[str, Value]
     interpolation: Interpolation
-    found: Expansion
+    expansion: Expansion
 
     def __post_init__(self) -> None:
         self._at: KeyPath = ("agents", self.name, "by_tenant")
         self._template = self.by_tenant.pop(EVERY)
-        self._folder = self.found.marks.folder((*self._at, EVERY))
+        self._folder = self.expansion.marks.folder((*self._at, EVERY))
 
     def write_out(self, tenants: Value) -> None:
         wrong = [url for url in _urls(self._template) if not self._is_template(url)]
@@ -87,7 +87,7 @@ class _Agent:
                 self._problem(("tenants", tenant), fact, remedy)
             else:
                 self.by_tenant[tenant] = self._entry(tenant)
-        self.found.marks = written
+        self.expansion.marks = written
 
     def _is_template(self, url: object) -> bool:
         """Return whether the URL has `{tenant}` in its host and nowhere else, and ends in what no tenant can change."""
@@ -109,10 +109,10 @@ class _Agent:
             if path[: len(auth)] != auth:
                 self._problem(path, fact, remedy)
             elif isinstance(entry, dict):
-                self.found.unavailable[at] = fact
+                self.expansion.unavailable[at] = fact
                 entry["upstream_auth"] = {"bearer": UNAVAILABLE}
-                told = f"calls of tenant {tenant!r} fail, for its credential cannot be read: {fact}"
-                self._problem(path, told, remedy, "warning")
+                warning = f"calls of tenant {tenant!r} fail, for its credential cannot be read: {fact}"
+                self._problem(path, warning, remedy, "warning")
         for url in _urls(entry):
             found = _URL.fullmatch(str(url))
             if found is not None and any(len(label) > _LONGEST_LABEL for label in found["host"].split(".")):
@@ -133,13 +133,13 @@ class _Agent:
             wrong = [(f"{printable(text)!r} is empty", "write its value")]
         faults += [(at, fact, remedy) for fact, remedy in wrong]
         if filled != text:
-            kept: Any = self.found.source.secret if is_secret(at, filled) else self.found.source.filled
+            kept: Any = self.expansion.source.secret if is_secret(at, filled) else self.expansion.source.filled
             kept.setdefault(filled, text)
         return filled
 
     def _marks_with_copies(self, tenants: Iterable[str]) -> Marks:
         """Return the places, with those of the template for each tenant."""
-        marks, above = self.found.marks, (*self._at, EVERY)
+        marks, above = self.expansion.marks, (*self._at, EVERY)
         shown = [(*self._at, name) for name in tenants]
 
         def copied(places: Mapping[KeyPath, P]) -> dict[KeyPath, P]:
@@ -149,9 +149,9 @@ class _Agent:
         return Marks(copied(marks.keys), copied(marks.values), copied(marks.written), marks.start)
 
     def _problem(self, path: KeyPath, fact: str, remedy: str, severity: Any = "error") -> None:  # noqa: ANN401
-        marks = self.found.marks
+        marks = self.expansion.marks
         template = (*self._at, EVERY, *path[len(self._at) + 1 :]) if path[: len(self._at)] == self._at else path
-        self.found.problems.append(Problem(marks.place(template), marks.find(template), fact, remedy, severity))
+        self.expansion.problems.append(Problem(marks.place(template), marks.find(template), fact, remedy, severity))
 
 
 def _urls(entry: Value) -> Iterator[Value]:
@@ -165,14 +165,14 @@ def _tenants(tenants: Value, agent: str, written: dict[str, Value]) -> list[str]
     """Return the tenants of the file that may call an agent, as `routes.reach`, and those that these act for."""
     named = tenants if isinstance(tenants, dict) else {}
     allow = None if written.get("allow") is None else _texts(written["allow"])
-    found: set[str] = set()
+    callers: set[str] = set()
     for name, tenant in named.items():
         listed = tenant.get("agents") if isinstance(tenant, dict) else tenant
         lets_in = allow is None or bool(allow & {name, EVERY})
         asks = allow is not None if listed is None else bool(_texts(listed) & {agent, EVERY})
         if lets_in and asks:
-            found |= {name} | (_texts(tenant.get("act_for")) if isinstance(tenant, dict) else set())
-    return [name for name in named if name in found - {EVERY, ANONYMOUS_TENANT}]
+            callers |= {name} | (_texts(tenant.get("act_for")) if isinstance(tenant, dict) else set())
+    return [name for name in named if name in callers - {EVERY, ANONYMOUS_TENANT}]
 
 
 def _texts(value: Value) -> set[str]:

@@ -48,10 +48,10 @@ def short_for(key: str, kinds: type | UnionType) -> Any:  # noqa: ANN401 - pydan
 
 def every_part() -> tuple[type[Part], ...]:
     """Return the mappings that are known so far, those that extend others among them."""
-    found: list[type[Part]] = [Part]
-    for part in found:
-        found += part.__subclasses__()
-    return tuple(found[1:])
+    parts: list[type[Part]] = [Part]
+    for part in parts:
+        parts += part.__subclasses__()
+    return tuple(parts[1:])
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
@@ -249,12 +249,12 @@ def _one_a2a_tenant(value: str) -> str:
 
 
 def _hashes(value: tuple[str, ...]) -> tuple[str, ...]:
-    found = tuple(text.strip().lower() for text in value if text.strip())
-    if any(_SHA256.fullmatch(text) is None for text in found):
+    hashes = tuple(text.strip().lower() for text in value if text.strip())
+    if any(_SHA256.fullmatch(text) is None for text in hashes):
         raise ValueError("is no SHA-256", "write its 64 hex digits; `a2a-gateway key new NAME` prints them")
-    if not found:
+    if not hashes:
         raise ValueError("has no hash", "`a2a-gateway key new NAME` prints a key and its hash")
-    return found
+    return hashes
 
 
 def _operation(value: object) -> object:

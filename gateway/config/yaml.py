@@ -62,23 +62,23 @@ class Marks:
         """Return the nearest path in the file: short forms omit an index 0 and the keys below a text."""
         if path in self.values:
             return path
-        found: KeyPath = ()
+        nearest: KeyPath = ()
         for step in path:
-            if (*found, step) in self.values:
-                found = (*found, step)
+            if (*nearest, step) in self.values:
+                nearest = (*nearest, step)
             elif isinstance(step, str) or step != 0:
                 break
-        return found
+        return nearest
 
     def key(self, path: KeyPath) -> Place:
         """Return the place of the key, or of the nearest one above that is in the file."""
-        found = self.keys.get(self.find(path))
-        return self.start if found is None else Place(*found)
+        position = self.keys.get(self.find(path))
+        return self.start if position is None else Place(*position)
 
     def place(self, path: KeyPath) -> Place:
         """Return the place of the value, or of the nearest one above that is in the file."""
-        found = self.values.get(self.find(path))
-        return self.start if found is None else Place(*found)
+        position = self.values.get(self.find(path))
+        return self.start if position is None else Place(*position)
 
     def folder(self, path: KeyPath) -> Path:
         """Return the folder of the file with the value; paths in the value are relative to it."""
@@ -119,30 +119,30 @@ def read(path: Path, interpolation: Interpolation, text: str | bytes | None = No
         interpolation: Fills references in; paths of `${file:…}` are relative to the file's folder.
         text: The text of the file, if it is not to be read.
     """
-    found = Source(str(path), None, Marks(start=Place(str(path), 1, 1)), (), stamp=NOTHING)
+    source = Source(str(path), None, Marks(start=Place(str(path), 1, 1)), (), stamp=NOTHING)
     try:
         if isinstance(text, str):
             data, is_regular = text.encode("utf-8", "replace"), True
         else:
             data, is_regular = _read_bytes(path) if text is None else (text, False)
         if len(data) > LARGEST_FILE:
-            found = replace(found, stamp=None)
+            source = replace(source, stamp=None)
             fact = f"the file is larger than {LARGEST_FILE // 1024**2} MiB"
             raise _Refused(1, 1, fact, "split it with `include:`")  # noqa: TRY301 - as what it calls does
-        found = replace(found, data=data, stamp=stamp(data) if is_regular else NOTHING)
+        source = replace(source, data=data, stamp=stamp(data) if is_regular else NOTHING)
         decoded = text if isinstance(text, str) else _decode(data)
         lines = tuple(_LINE_BREAK.split(decoded))
-        found = replace(found, lines=lines)
+        source = replace(source, lines=lines)
         root = _compose(decoded, lines)
     except _Refused as refused:
         line, column, fact, remedy = refused.args
-        return replace(found, problems=(Problem(Place(found.file, line, column), (), fact, remedy),))
-    reader = _Reader(found.file, lines, path.parent, interpolation)
+        return replace(source, problems=(Problem(Place(source.file, line, column), (), fact, remedy),))
+    reader = _Reader(source.file, lines, path.parent, interpolation)
     tree = reader.value(root, ())
     return replace(
-        found,
+        source,
         tree=tree if isinstance(tree, dict) else None,
-        marks=Marks(reader.keys, reader.values, reader.written, found.marks.start),
+        marks=Marks(reader.keys, reader.values, reader.written, source.marks.start),
         problems=tuple(reader.problems),
         spans=tuple(reader.spans),
         filled=reader.filled,
@@ -304,12 +304,12 @@ class _Reader:
         return self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+        mapping: dict[str, Value] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node, path, found)
+            key = self._key(key_node, path, mapping)
             value = self.value(value_node, (*path, key))
-            found.setdefault(key, value)
-        return found
+            mapping.setdefault(key, value)
+        return mapping
 
     def _key(self, node: yaml.Node, above: KeyPath, before: Mapping[str, Value]) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.tag.startswith("*"):
@@ -394,10 +394,12 @@ class _Reader:
             self._problem(node, path, f"{'this' if hidden else printable(word)} is {what}", remedy)
 
     def _refuse_surprise(self, node: yaml.Node, path: KeyPath) -> None:
-        told = surprise(node.value)
-        if told is not None:
-            fact = f"{printable(node.value)!r} is text here and {told[0]} to other YAML tools"
-            self._problem(node, path, fact, told[1])
+        found = surprise(node.value)
+        if found is None:
+            return
+        meaning, remedy = found
+        fact = f"{printable(node.value)!r} is text here and {meaning} to other YAML tools"
+        self._problem(node, path, fact, remedy)
 
     def _problem(self, node: yaml.Node, path: KeyPath, fact: str, remedy: str) -> None:
         self.problems.append(Problem(Place(*self._at(node)), path, fact, remedy))
@@ -514,18 +516,18 @@ def _explain(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[int, in
     """Return line and column (from 1), fact and remedy of a syntax error."""
     line, column = _position(error.problem_mark or error.context_mark)
     line = min(line, len(lines))
-    said = error.problem or ""
-    if "cannot start any token" in said:
+    problem = error.problem or ""
+    if "cannot start any token" in problem:
         return line, column, *_odd_start(lines[line - 1][column - 1 : column])
     fact, remedy = next(
-        ((fact, remedy) for part, fact, remedy in _SYNTAX_ERRORS if part in said),
+        ((fact, remedy) for part, fact, remedy in _SYNTAX_ERRORS if part in problem),
         ("this is no YAML", "look at this line and the one above"),
     )
     # In { } and [ ] a brace ends a plain word, so that ${VAR} falls apart.
     above = lines[max(line - 2, 0) : line]
     if any("${" in one and ("{" in one.replace("${", "") or "[" in one) for one in above):
         remedy = 'inside { } and [ ] a reference needs quotes: "${VAR}"'
-    elif "unexpected end of stream" in said and error.context_mark is not None:
+    elif "unexpected end of stream" in problem and error.context_mark is not None:
         line, column = _position(error.context_mark)
         line, fact = min(line, len(lines)), "the quote that opens here never closes"
     return line, column, fact, remedy

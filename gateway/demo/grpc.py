@@ -33,12 +33,13 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no 
         return self._methods.get(details.method)
 
     def _method(self, method: Any) -> Any:  # noqa: ANN401 - as above
-        asked, told = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+        request_class, answer_class = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
         async def call(request: Any, context: Any) -> Any:  # noqa: ANN401 - as above
             try:
                 agent, params = self._read(request)
-                return ParseDict(await anext(agent.answers(method.name, params)), told(), ignore_unknown_fields=True)
+                answer = await anext(agent.answers(method.name, params))
+                return ParseDict(answer, answer_class(), ignore_unknown_fields=True)
             except Refused as refusal:
                 await _fail(context, refusal)
 
@@ -47,12 +48,14 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no 
                 agent, params = self._read(request)
                 async with aclosing(agent.answers(method.name, params)) as events:
                     async for event in events:
-                        yield ParseDict(event, told(), ignore_unknown_fields=True)
+                        yield ParseDict(event, answer_class(), ignore_unknown_fields=True)
             except Refused as refusal:
                 await _fail(context, refusal)
 
         kind = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
-        return kind(stream if method.server_streaming else call, asked.FromString, told.SerializeToString)
+        return kind(
+            stream if method.server_streaming else call, request_class.FromString, answer_class.SerializeToString
+        )
 
     def _read(self, request: Any) -> tuple[Agent, Tree]:  # noqa: ANN401 - as above
         agent = self._agents.get(request.tenant)
@@ -64,9 +67,9 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no 
 async def _fail(context: Any, refusal: Refused) -> None:  # noqa: ANN401 - as above
     """End a call with an error and its reason, by which clients know which it is (1.0 §10.6)."""
     code = grpc.StatusCode[BY_REASON[refusal.reason].grpc_status]
-    told = Status(code=code.value[0], message=refusal.message)
-    told.details.add().Pack(ErrorInfo(reason=refusal.reason, domain="a2a-protocol.org"))
-    await context.abort(code, refusal.message, (("grpc-status-details-bin", told.SerializeToString()),))
+    rpc_status = Status(code=code.value[0], message=refusal.message)
+    rpc_status.details.add().Pack(ErrorInfo(reason=refusal.reason, domain="a2a-protocol.org"))
+    await context.abort(code, refusal.message, (("grpc-status-details-bin", rpc_status.SerializeToString()),))
 
 
 async def open_server(agents: Mapping[str, Agent], port: int) -> Any:  # noqa: ANN401 - as above

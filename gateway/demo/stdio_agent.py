@@ -132,7 +132,7 @@ class Task:
         self._file()
         self.status = {"state": "TASK_STATE_" + state.upper().replace("-", "_"), "timestamp": now()}
         if text is not None:
-            self.status["message"] = said(text, **about)
+            self.status["message"] = agent_message(text, **about)
         self.tell({"statusUpdate": {**about, "status": self.status}})
 
     def add(self, text: str, *, last: bool = False) -> None:
@@ -188,7 +188,7 @@ Work = Callable[[Task, str], Awaitable[str | None]]
 """Work on a message, as `Counter.work`."""
 
 
-def said(text: str, **about: str) -> Tree:
+def agent_message(text: str, **about: str) -> Tree:
     """Return a message of the agent."""
     return {"messageId": str(uuid.uuid4()), "role": "ROLE_AGENT", "parts": [{"text": text}], **about}
 
@@ -328,7 +328,7 @@ class Agent:
             if answer is not None:
                 # It was no task after all.
                 self._tasks.pop(task.id, None)
-                task.tell({"message": said(answer, contextId=task.context_id)})
+                task.tell({"message": agent_message(answer, contextId=task.context_id)})
         except Refused as refusal:
             self._tasks.pop(task.id, None)
             task.tell(refusal)

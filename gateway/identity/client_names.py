@@ -118,15 +118,15 @@ class ClientPattern:
         if name.kind != self.kind or len(segments) != len(self.segments) or len(name.text) > LONGEST_NAME:
             return None
         whole, tenant = _WHOLE[self.kind], ""
-        for wanted, found in zip(self.segments, segments, strict=True):
-            if wanted == _TENANT:
-                if not fits_path(found) or found == ANONYMOUS_TENANT:
+        for pattern, segment in zip(self.segments, segments, strict=True):
+            if pattern == _TENANT:
+                if not fits_path(segment) or segment == ANONYMOUS_TENANT:
                     return None
-                tenant = found
-            if wanted in (_WILDCARD, _TENANT):
-                if whole.fullmatch(found) is None or not found.isprintable():
+                tenant = segment
+            if pattern in (_WILDCARD, _TENANT):
+                if whole.fullmatch(segment) is None or not segment.isprintable():
                     return None
-            elif wanted != found:
+            elif pattern != segment:
                 return None
         return tenant
 
@@ -281,8 +281,8 @@ class Clients:
             shown = ", ".join(printable(name.subject) for name in telling[:_MOST_SHOWN])
             raise UnknownClient(f"no entry of auth.mtls.clients fits {shown or 'a certificate without names'}")
         if len(found) > 1:
-            told = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_SHOWN])
-            raise UnknownClient(f"the names on the certificate match several clients: {told}")
+            clients = ", ".join(f"{client} (tenant {tenant})" for client, tenant in sorted(found)[:_MOST_SHOWN])
+            raise UnknownClient(f"the names on the certificate match several clients: {clients}")
         (client, tenant), mine = next(iter(found.items()))
         entry = self._clients[client]
         # The order may differ on the next certificate of the same client.

@@ -56,8 +56,8 @@ class Entitlement:
         key = self._auth.api_keys.get(subject)
         if key is None or key.tenant != tenant:
             return None
-        found = principal_of(subject, key)
-        return found if now < found.expires else None
+        caller = principal_of(subject, key)
+        return caller if now < caller.expires else None
 
     def of_caller(self, principal: Principal, now: float) -> Principal | None:
         """Return the caller of an open call, as the same credential would prove it now; None if it proves nothing.
@@ -79,17 +79,17 @@ class Entitlement:
             # A common name alone where that is all that the certificate has.
             alternative = principal.claims.get("san")
             subjects = (isinstance(alternative, tuple) and alternative) or (principal.subject,)
-            found = self._named(principal.tenant, [ClientName.read(each) for each in subjects], principal.claims)
-            return _speaking_for(found, principal.on_behalf_of, principal.session)
+            caller = self._named(principal.tenant, [ClientName.read(each) for each in subjects], principal.claims)
+            return _speaking_for(caller, principal.on_behalf_of, principal.session)
         key = auth.api_keys.get(principal.subject)
         if key is None or key.tenant != principal.tenant:
             return None
         if principal.digest not in {written.strip().lower() for written in key.sha256}:
             return None
-        found = principal_of(principal.subject, key)
-        if found.expires <= now and found.expires < principal.expires:
+        caller = principal_of(principal.subject, key)
+        if caller.expires <= now and caller.expires < principal.expires:
             return None
-        return replace(found, digest=principal.digest)
+        return replace(caller, digest=principal.digest)
 
     def _may_name(self, issuer: Issuer, tenant: str) -> bool:
         """Return whether tokens of an issuer may be of a tenant, as far as the file says."""

@@ -448,16 +448,16 @@ class KeySet:
         address = self._issuer_url.removesuffix("/") + _DISCOVERY
         document = await self._get(address)
         try:
-            found = msgspec.json.decode(document, type=_Discovered)
+            discovered = msgspec.json.decode(document, type=_Discovered)
         except (msgspec.MsgspecError, RecursionError):
             raise KeySetInvalid("the answer is no discovery document") from None
         # §4.3: otherwise one issuer could speak for another.
-        if found.issuer != self._issuer_url:
+        if discovered.issuer != self._issuer_url:
             raise KeySetInvalid("the discovery document is of another issuer")
         self.issuer = TokenIssuer(
-            address, self._for_clients(found.authorization_endpoint), self._for_clients(found.token_endpoint)
+            address, self._for_clients(discovered.authorization_endpoint), self._for_clients(discovered.token_endpoint)
         )
-        return found.jwks_uri
+        return discovered.jwks_uri
 
     def _for_clients(self, url: str) -> str:
         """Return an address of the document that cards may show; empty for any other."""
@@ -494,17 +494,17 @@ class KeySet:
 
     def _check(self, url: str) -> None:
         """Refuse every address but https, and http on loopback."""
-        asked = httpx.URL(url)
-        if asked.userinfo or not asked.host:
+        address = httpx.URL(url)
+        if address.userinfo or not address.host:
             raise KeySetInvalid("the address has no host, or a user in it")
         # Sockets answer other ports with errors of their own, which httpx does not translate.
-        if asked.port is not None and not 0 < asked.port <= _LARGEST_PORT:
+        if address.port is not None and not 0 < address.port <= _LARGEST_PORT:
             raise KeySetInvalid("the address has an impossible port")
-        if asked.scheme == "https":
+        if address.scheme == "https":
             return
         # Only a local issuer may lead to local addresses.
-        local = is_loopback(asked.host) and is_loopback(httpx.URL(self._configured_url or self._issuer_url).host)
-        if asked.scheme != "http" or not local:
+        local = is_loopback(address.host) and is_loopback(httpx.URL(self._configured_url or self._issuer_url).host)
+        if address.scheme != "http" or not local:
             raise KeySetInvalid("the address is neither https nor on loopback")
 
 

@@ -114,7 +114,7 @@ class ConcurrencyLimiter:
         self._now = 0.0
         # The weights of the flows that hold or want slots, and of those that want some.
         self._weight = 0.0
-        self._wanted = 0.0
+        self._waiting_weight = 0.0
 
     def change(self, limit: float, queue: int, timeout: float) -> None:
         """Change the limits; queued calls stay, and get slots that are free now."""
@@ -246,8 +246,8 @@ class ConcurrencyLimiter:
 
     def _most_above_share(self, newcomer: Flow) -> Flow | None:
         """Return the flow of a full queue that exceeds its share most; None if the new flow does."""
-        wanted = self._wanted if newcomer.waiting else self._wanted + newcomer.weight
-        each = self.queue / wanted
+        weight = self._waiting_weight if newcomer.waiting else self._waiting_weight + newcomer.weight
+        each = self.queue / weight
         if len(newcomer.waiting) + 1 > max(1.0, each * newcomer.weight):
             return None
         # With more tenants than room in the queue, no flow may exceed its share.
@@ -258,7 +258,7 @@ class ConcurrencyLimiter:
 
     def _join(self, flow: Flow, waiter: "asyncio.Future[None]") -> None:
         if not flow.waiting:
-            self._wanted += flow.weight
+            self._waiting_weight += flow.weight
             if not flow.held:
                 self._weight += flow.weight
             if not flow.listed:
@@ -281,7 +281,7 @@ class ConcurrencyLimiter:
         """Count one queued call less."""
         self.waiting -= 1
         if not flow.waiting:
-            self._wanted = self._wanted - flow.weight if self.waiting else 0.0
+            self._waiting_weight = self._waiting_weight - flow.weight if self.waiting else 0.0
             if not flow.held:
                 self.became_idle(flow)
 
@@ -298,7 +298,7 @@ class ConcurrencyLimiter:
             flow = self.flows[tenant] = Flow(self, weight)
         elif flow.weight != weight:
             if flow.waiting:
-                self._wanted += weight - flow.weight
+                self._waiting_weight += weight - flow.weight
             if flow.waiting or flow.held:
                 self._weight += weight - flow.weight
             flow.weight = weight

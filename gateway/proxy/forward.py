@@ -254,9 +254,9 @@ class Forwarder:
         upstream = backend.upstream
         key = name_key(request.principal, upstream.backend, call)
         ours, theirs = call.dialect.version, interface.dialect.version
-        met = None
+        record = None
         if key is not None and (Version.V0_1 in (ours, theirs) or call.is_mixed):
-            met = self._names.recorder(key, backend)
+            record = self._names.recorder(key, backend)
         translate = partial(
             Translation,
             call,
@@ -266,7 +266,7 @@ class Forwarder:
             message_id=message_id_of(key, call) if key is not None and ours is Version.V0_1 else "",
             new_id=str(uuid.uuid4()) if theirs is Version.V0_1 else "",
             alias=alias,
-            met=met,
+            record=record,
             push=None if request.pushing is None else request.pushing.config,
         )
         if len(call.body) < _LONG:

@@ -135,6 +135,6 @@ def _at_path(call: Call) -> Call:
         body=b"",
         params=NO_PARAMS,
         in_body=False,
-        told=True,
+        tenant_written=True,
         verb="GET",
     )

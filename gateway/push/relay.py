@@ -149,14 +149,14 @@ class PushRelay:
         """
         read_config = push_config.read(config)
         # Agents call a configuration without an id as they like; most give it the id of its task.
-        wanted = replace(read_config, task_id=task_id or "", id=read_config.id or task_id or "")
-        target = self.policy.refuse_url(wanted.url)
+        client_config = replace(read_config, task_id=task_id or "", id=read_config.id or task_id or "")
+        target = self.policy.refuse_url(client_config.url)
         ours = urlsplit(self._prefix)
         port = ours.port or (443 if ours.scheme == "https" else 80)
         if (target.host, target.port) == (ours.hostname, port) and target.path.startswith(ours.path):
             raise PushDenied("a webhook must not be one of the gateway's own")
-        if wanted.task_id:
-            await self._refuse_many(scope, wanted)
+        if client_config.task_id:
+            await self._refuse_many(scope, client_config)
         await self.policy.refuse_address(target)
         # The two secrets of the callback, 256 bits each.
         callback_id, token = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -166,7 +166,7 @@ class PushRelay:
             proof=digest(token),
             scope=scope,
             owner=owner,
-            config=wanted,
+            config=client_config,
             version=dialect.version,
             asked=asked,
             context_prefix=context_prefix,
@@ -177,15 +177,15 @@ class PushRelay:
         )
         await self._add(subscription)
         # Agents show the token as one or the other: 1.0 demands the credentials, SDKs send the token header.
-        given = PushConfig(
+        agent_config = PushConfig(
             url=self._prefix + callback_id,
-            id=wanted.id,
-            task_id=wanted.task_id if read_config.task_id else "",
+            id=client_config.id,
+            task_id=client_config.task_id if read_config.task_id else "",
             token=token,
             scheme="Bearer",
             credentials=token,
         )
-        return Registered(subscription.key, push_config.write(given))
+        return Registered(subscription.key, push_config.write(agent_config))
 
     async def bind(self, key: str, task_id: str) -> None:
         """Confirm a subscription: the agent has taken the send that brought it, and given the task this id.
@@ -193,9 +193,9 @@ class PushRelay:
         Raises:
             StateUnavailable: it could not be kept.
         """
-        found = await self._subscriptions.find(key)
-        if found is not None and not (found.confirmed and found.task == task_id):
-            await self._subscriptions.confirm(found, int(self._wall()), task_id=task_id)
+        subscription = await self._subscriptions.find(key)
+        if subscription is not None and not (subscription.confirmed and subscription.task == task_id):
+            await self._subscriptions.confirm(subscription, int(self._wall()), task_id=task_id)
 
     async def release(self, key: str) -> None:
         """Drop a subscription: the agent has refused the call that brought it, or made no task of it.
@@ -205,9 +205,9 @@ class PushRelay:
         Raises:
             StateUnavailable: it could not be dropped.
         """
-        found = await self._subscriptions.find(key)
-        if found is not None and not found.confirmed:
-            await self._subscriptions.drop(key, found.owner.tenant)
+        subscription = await self._subscriptions.find(key)
+        if subscription is not None and not subscription.confirmed:
+            await self._subscriptions.drop(key, subscription.owner.tenant)
 
     async def restore(
         self, config: Tree, owner: Owner, scope: str, *, task: str = "", by_principal: bool = True
@@ -269,10 +269,10 @@ class PushRelay:
             await self._subscriptions.drop(subscription.key, tenant)
             raise
 
-    async def _refuse_many(self, scope: str, wanted: PushConfig) -> None:
+    async def _refuse_many(self, scope: str, config: PushConfig) -> None:
         # One replaces another of the same id.
-        there = await self._subscriptions.of(scope, wanted.task_id)
-        if sum(not each.is_called(wanted.id) for each in there) >= self.max_per_task:
+        there = await self._subscriptions.of(scope, config.task_id)
+        if sum(not each.is_called(config.id) for each in there) >= self.max_per_task:
             raise PushDenied(f"a task must not have more than {self.max_per_task} push configurations")
 
     # ---- The callback ----------------------------------------------------------------------------------------------
@@ -287,10 +287,10 @@ class PushRelay:
         Raises:
             StateUnavailable: nobody knows it.
         """
-        found = await self._find(callback_id)
-        if found is None or _is_authentic(found, headers):
-            return found
-        self._audit(AuditEvent.NOTIFICATION_REFUSED, found, "it does not show the token of its callback")
+        subscription = await self._find(callback_id)
+        if subscription is None or _is_authentic(subscription, headers):
+            return subscription
+        self._audit(AuditEvent.NOTIFICATION_REFUSED, subscription, "it does not show the token of its callback")
         return None
 
     async def receive(self, subscription: Subscription, body: bytes) -> int:
@@ -336,15 +336,15 @@ class PushRelay:
         Args:
             query: Raw, without the question mark.
         """
-        asked = dict(parse_qsl(query, max_num_fields=8)) if len(query) <= 1024 else {}
-        token = asked.get("validationToken", "")
+        parameters = dict(parse_qsl(query, max_num_fields=8)) if len(query) <= 1024 else {}
+        token = parameters.get("validationToken", "")
         if _CHALLENGE.fullmatch(token) is None:
             return None
         try:
-            found = await self._find(callback_id)
+            subscription = await self._find(callback_id)
         except StateUnavailable:
             return None
-        return None if found is None or not self._entitled(found) else token.encode("ascii")
+        return None if subscription is None or not self._entitled(subscription) else token.encode("ascii")
 
     async def _find(self, callback_id: str) -> Subscription | None:
         return None if _ID.fullmatch(callback_id) is None else await self._subscriptions.find(digest(callback_id))

@@ -139,23 +139,23 @@ class WebhookPolicy:
             Unresolved: there is none, or the look-up took too long.
         """
         if ip_of(target.host) is not None:
-            found: Sequence[str] = (target.host,)
+            addresses: Sequence[str] = (target.host,)
         else:
             try:
-                found = await self._resolve(target.host)
+                addresses = await self._resolve(target.host)
             except OSError as error:
                 raise Unresolved(_NOWHERE, detail=target.origin) from error
-        if not found:
+        if not addresses:
             raise Unresolved(_NOWHERE, detail=target.origin)
-        if len(found) > _MOST_ADDRESSES:
+        if len(addresses) > _MOST_ADDRESSES:
             raise PushDenied(_NOWHERE, detail=target.origin)
         is_allowed = is_dialable if target.free else is_public
-        for text in found:
+        for text in addresses:
             address = ip_of(text)
             if address is None or not is_allowed(address):
                 # One is enough: any of them may be dialled.
                 raise PushDenied(_NOWHERE, detail=target.origin)
-        return tuple(found)
+        return tuple(addresses)
 
 
 def _parts(url: str) -> tuple[str, str, str, str]:
@@ -312,10 +312,10 @@ class Resolver:
         ask = partial(self._look_up, host, None, type=socket.SOCK_STREAM)
         async with asyncio.timeout(self._timeout):
             try:
-                found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+                entries = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
             except UnicodeError as error:
                 raise OSError("no name") from error
-        return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+        return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
     def close(self) -> None:
         """Let go of the threads, without waiting for those that still look something up."""

@@ -97,20 +97,20 @@ class CallWebhooks:
             params = FORMS[call.dialect].lift_params(call.operation, binding.of(call.dialect).read_params(call), Memo())
         except Misfit as misfit:
             raise BadParams(str(misfit), field=misfit.field) from misfit
-        config = push_config.asked(call.operation, params)
+        config = push_config.in_call(call.operation, params)
         # One that would reach the agent as the client wrote it, as only one is replaced.
-        found = tuple(hook.url for hook in self._webhooks)
-        if found and (config is None or found != (config.get("url") or "",)):
+        urls = tuple(hook.url for hook in self._webhooks)
+        if urls and (config is None or urls != (config.get("url") or "",)):
             raise PushDenied("a push configuration must stand once, in the place that this version of A2A has for it")
         ownership = self._ownership
         self._config_id = str(params.get("id") or "")
         if alias is None and call.operation.sends and call.dialect.version is Version.V0_1:
             task = await self._continued_task(call.task_id or "", theirs)
         else:
-            told = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
+            task_id = call.task_id if call.operation.kind is Kind.PUSH or alias is None else alias.task_id
             if alias is not None and not alias.newer:
-                told = alias.task_id
-            task = await ownership.authorize_task(told, theirs.version) if told else None
+                task_id = alias.task_id
+            task = await ownership.authorize_task(task_id, theirs.version) if task_id else None
         self._task = task or ""
         if config is None:
             return
@@ -171,7 +171,7 @@ class CallWebhooks:
             await self._relay.forget(ownership.isolation.scope, self._task, self._config_id)
             return
         restored = []
-        for config in push_config.answered(operation, result):
+        for config in push_config.in_answer(operation, result):
             restorable = await self._relay.restore(
                 config,
                 ownership.owner,
@@ -183,7 +183,7 @@ class CallWebhooks:
                 restored.append(ownership.prefix.remove_from_tree(restorable))
         if operation is Operation.GET_PUSH_CONFIG and not restored:
             raise TaskNotFound("the task has no push configuration")
-        push_config.replace_answered(operation, result, restored)
+        push_config.replace_in_answer(operation, result, restored)
         self._bound = True
 
     async def answered(self) -> None:

@@ -137,8 +137,8 @@ def _behind_credential(
     """Return `Endpoint.behind_credential`; two agents suffice, because only one alone has its card there."""
     found: dict[str | None, dict[str, Rule]] = {}
     for rule in rules:
-        asked = {condition[0] for condition in rule.conditions}
-        if asked.isdisjoint(("key", "claim")) or "skill" in asked or not agents[rule.agent].public:
+        kinds = {condition[0] for condition in rule.conditions}
+        if kinds.isdisjoint(("key", "claim")) or "skill" in kinds or not agents[rule.agent].public:
             continue
         here = found.setdefault(rule.tenant, {})
         if len(here) < 2:

@@ -294,10 +294,10 @@ def _with_rank(
     rule = candidate.rule
     if not rule.by_skill or (rule.host, rule.path) != (endpoint.host, endpoint.path):
         return candidate
-    wanted = {request.skill if each[1] is None else str(each[1]) for each in rule.conditions if each[0] == "skill"}
-    if len(wanted) > 1 or unmet(rule, request, skills=False) is not None:
+    skills = {request.skill if each[1] is None else str(each[1]) for each in rule.conditions if each[0] == "skill"}
+    if len(skills) > 1 or unmet(rule, request, skills=False) is not None:
         return candidate
-    skill = next(iter(wanted)) or ""
+    skill = next(iter(skills)) or ""
     ranked = ranked_for(skill)
     own = next((each for each in ranked if each.agent == rule.agent), None)
     if own is None:
@@ -322,21 +322,21 @@ def _with_rank(
 
 def _asks(table: Table, rule: Rule, condition: Condition, request: RoutingInput) -> str:
     """Return the condition of a rule that does not hold, in words."""
-    kind, wanted = condition[0], condition[-1]
+    kind, value = condition[0], condition[-1]
     if kind == "key":
-        return f"asks for the API key {wanted!r}"
+        return f"asks for the API key {value!r}"
     if kind == "claim":
-        return f"asks for the claim {condition[1]}={wanted[1] if isinstance(wanted, tuple) else wanted}"
+        return f"asks for the claim {condition[1]}={value[1] if isinstance(value, tuple) else value}"
     if kind == "skill":
-        skill = request.skill if wanted is None else wanted
+        skill = request.skill if value is None else value
         return f"asks for the best agent for the skill {skill!r}"
     shown = "none" if request.tenant is None else repr(request.tenant)
-    if wanted is None:
+    if value is None:
         return f"is picked by its credential where no tenant is named, the request has {shown}"
     written = table.written(rule)
     place = f"{written.host or 'the path '}/{'/'.join(written.path)}"
     stands = f", its name, which stands for {place}" if rule.addressed else ""
-    return f"asks for tenant {wanted!r}{stands}, the request has {shown}"
+    return f"asks for tenant {value!r}{stands}, the request has {shown}"
 
 
 def _won(table: Table, verdict: Verdict, request: RoutingInput) -> str:

@@ -119,14 +119,14 @@ def choose(
     return replace(request, best=best, unavailable=unavailable and not best)
 
 
-def _best(found: Iterator[Ranked], partner: str) -> tuple[str, str]:
+def _best(ranking: Iterator[Ranked], partner: str) -> tuple[str, str]:
     """Return the best agent that is up, and the best one that is not; each may be empty.
 
     Args:
         partner: It comes before all others while it is up; or empty.
     """
     up = down = ""
-    for ranked in found:
+    for ranked in ranking:
         if ranked.trouble:
             down = down or ranked.agent
         elif not partner or ranked.agent == partner:

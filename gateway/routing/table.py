@@ -184,13 +184,13 @@ class _Settled:
     wanted: tuple[_Claim, ...]
 
     @classmethod
-    def of(cls, found: Sequence[_Claim], by_tenant: Iterator[_Claim]) -> Self:
-        explicit = _one_each([claim for claim in found if not claim.rule.addressed])
+    def of(cls, claims: Sequence[_Claim], by_tenant: Iterator[_Claim]) -> Self:
+        explicit = _one_each([claim for claim in claims if not claim.rule.addressed])
         own = _one_each([claim for claim in by_tenant if claim.rule.agent not in explicit])
         wanted = (*explicit.values(), *own.values())
         if not wanted:
             # A name is one agent's.
-            return cls(tuple(_one_each(found).values()), ())
+            return cls(tuple(_one_each(claims).values()), ())
         # A claim that only a `by_tenant` agent makes is its own anyway.
         return cls(wanted if explicit else (), wanted)
 
@@ -206,10 +206,10 @@ class _Settled:
 
 def _one_each(claims: Sequence[_Claim]) -> dict[str, _Claim]:
     """Return one claim of each agent: the first one in the file."""
-    found: dict[str, _Claim] = {}
+    by_agent: dict[str, _Claim] = {}
     for claim in sorted(claims, key=attrgetter("rule.place.file", "rule.place.line", "rule.place.column")):
-        found.setdefault(claim.rule.agent, claim)
-    return found
+        by_agent.setdefault(claim.rule.agent, claim)
+    return by_agent
 
 
 def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions, _Settled]) -> GrpcAddress | Obstacle:
@@ -222,10 +222,10 @@ def _address(rule: Rule, claims: Sequence[_Claim], settled: Mapping[_Conditions,
     if not claims:
         stands = f"the `tenant` that could stand for a {lost}"
         return Obstacle(f"only its {lost} picks it, and {stands} is for tenants of its own")
-    asked = claims[-1].rule
-    rival = settled[asked.conditions].rival(rule.agent)
+    last = claims[-1].rule
+    rival = settled[last.conditions].rival(rule.agent)
     assert rival is not None
-    if asked.addressed:
+    if last.addressed:
         why = f"its name {rule.agent!r}, which would stand for its {lost}, is a tenant of {rival.agent!r}"
     elif rival.conditions == rule.conditions:
         why = f"it differs from {rival.agent!r} in its {lost} alone"
@@ -320,10 +320,10 @@ class Table:
 
     def admitted(self, principal: Principal) -> Reach | None:
         """Return the access list of the principal's tenant, or None for a tenant that is not admitted."""
-        found = self.reach.get(principal.tenant)
-        if found is None and principal.method != "anonymous":
-            found = self.reach.get("*")
-        return found
+        reach = self.reach.get(principal.tenant)
+        if reach is None and principal.method != "anonymous":
+            reach = self.reach.get("*")
+        return reach
 
     def may_call(self, principal: Principal, agent: str) -> bool:
         """Return whether the principal may call the agent, by its tenant, its own key and what the agent requires."""
@@ -431,10 +431,10 @@ class Table:
             return Verdict(None, NoEndpoint)
         winner, contenders = endpoint.select(request)
         if winner is None and not contenders and self._is_stranger(request.principal):
-            found = self._behind_credential(endpoint, request.tenant)
-            if len({rule.agent for rule in found}) > 1:
-                return Verdict(None, contenders=found)
-            winner = found[0] if found else None
+            rules = self._behind_credential(endpoint, request.tenant)
+            if len({rule.agent for rule in rules}) > 1:
+                return Verdict(None, contenders=rules)
+            winner = rules[0] if rules else None
         return Verdict(None, NoEndpoint) if winner is None else self._card_of(endpoint, winner, request)
 
     def _card_of(self, endpoint: Endpoint, winner: Rule, request: RoutingInput) -> Verdict:
@@ -465,11 +465,11 @@ class Table:
 
         Private agents are left out, so that they look like missing ones.
         """
-        found = endpoint.behind_credential.get(None, ())
+        rules = endpoint.behind_credential.get(None, ())
         if tenant is not None:
             named = endpoint.behind_credential.get(tenant, ())
-            found = (*named, *(rule for rule in found if not self._names_nobody(endpoint, rule, tenant)))
-        return found
+            rules = (*named, *(rule for rule in rules if not self._names_nobody(endpoint, rule, tenant)))
+        return rules
 
     def _refusal(
         self, endpoint: Endpoint, principal: Principal, reach: Reach, contenders: tuple[Rule, ...], *, unavailable: bool
@@ -543,9 +543,9 @@ def _reaches(reach: Reach, principal: Principal, agent: str) -> bool:
 
 
 def _is_for(rule: Rule, request: RoutingInput, skill: str) -> bool:
-    """Return whether a rule asks for a skill, and the rest of what it asks for holds."""
-    asked = [condition[1] for condition in rule.conditions if condition[0] == "skill"]
-    named = {request.skill if each is None else each for each in asked}
+    """Return whether a rule asks for a skill, and its other conditions hold."""
+    skills = [condition[1] for condition in rule.conditions if condition[0] == "skill"]
+    named = {request.skill if each is None else each for each in skills}
     return named == {skill} and unmet(rule, request, skills=False) is None
 
 

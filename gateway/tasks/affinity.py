@@ -44,9 +44,9 @@ class TaskAffinity:
         Raises:
             StateUnavailable: the ledger cannot be asked.
         """
-        found = await self._of_tasks(_spellings(prefix, *tasks))
-        if found or not context:
-            return found, True
+        replica = await self._of_tasks(_spellings(prefix, *tasks))
+        if replica or not context:
+            return replica, True
         return await self._of_context(_spellings(prefix, context)), False
 
     async def record(self, tenant: str, task: str, context: str, replica: str) -> None:

@@ -65,11 +65,11 @@ class Aliases:
     def find(self, key: AliasKey) -> Alias | None:
         """Return the alias of a task by its client's name; None if it is unknown."""
         known = self._tenants.get(key.owner[0])
-        if known is None or (found := known.get(key)) is None:
+        if known is None or (alias := known.get(key)) is None:
             return None
         known.move_to_end(key)
         self._tenants.move_to_end(key.owner[0])
-        return found
+        return alias
 
     def forget(self, key: AliasKey) -> None:
         """Remove a name."""
@@ -98,13 +98,13 @@ class Aliases:
         Raises:
             StateUnavailable: the store cannot be asked.
         """
-        found = self.find(key)
-        if found is None and key.name:
+        alias = self.find(key)
+        if alias is None and key.name:
             kept = await ledger.store.note(NAMES, key.text)
             if kept is not None:
-                found = _alias.decode(kept)
-                self.put(key, key.name, found)
-        return found
+                alias = _alias.decode(kept)
+                self.put(key, key.name, alias)
+        return alias
 
     def keep(self, ledger: Ledger, loop: asyncio.AbstractEventLoop, key: AliasKey, name: str, alias: Alias) -> None:
         """As `put`, from any thread; the store is written a moment later."""

@@ -62,13 +62,13 @@ class ContextPrefix(msgspec.Struct, frozen=True):
         """Return a translated object without the prefix in any of its strings."""
         return cast("Tree", _remove(tree, self.text)) if self.text else tree  # an object stays one
 
-    def remove_from_progress(self, told: Progress) -> Progress:
-        """Return what a frame tells without the prefix before its ids; the same object if none has it."""
-        task, context = told.task_id or "", told.context_id or ""
+    def remove_from_progress(self, progress: Progress) -> Progress:
+        """Return the progress of a frame without the prefix before its ids; the same object if none has it."""
+        task, context = progress.task_id or "", progress.context_id or ""
         if not (self.starts(task) or self.starts(context)):
-            return told
+            return progress
         task, context = task.removeprefix(self.text), context.removeprefix(self.text)
-        return replace(told, task_id=task or None, context_id=context or None)
+        return replace(progress, task_id=task or None, context_id=context or None)
 
 
 NO_PREFIX = ContextPrefix()

@@ -199,14 +199,14 @@ async def _current(store: Store, purpose: Purpose, now: float) -> list[SigningKe
 
 
 async def _read(store: Store, purpose: Purpose) -> list[SigningKey]:
-    found = []
+    keys = []
     for name, value in await store.group(_KIND, purpose.group, MOST):
         try:
-            found.append(_key(_number(name), msgspec.json.decode(value, type=_Stored)))
+            keys.append(_key(_number(name), msgspec.json.decode(value, type=_Stored)))
         except (msgspec.MsgspecError, jwt.PyJWTError, KeyError):
             # Damaged, or a newer gateway's.
             continue
-    return found
+    return keys
 
 
 async def _numbers(store: Store, purpose: Purpose) -> list[int]:

@@ -149,8 +149,8 @@ class Isolation:
         if named.crowded:
             return True
         store = self.ledger.store
-        found = await store.tasks(self.scope, named.tasks) if named.tasks else ()
-        if any(task is not None and not self.is_owned(task.owner, owner) for task in found):
+        tasks = await store.tasks(self.scope, named.tasks) if named.tasks else ()
+        if any(task is not None and not self.is_owned(task.owner, owner) for task in tasks):
             return True
         for context in named.contexts:
             holder = await store.context(self.scope, context_key(context))
@@ -252,9 +252,9 @@ class Ownership(msgspec.Struct, eq=False):
 
     async def _authorize_tasks(self, call: Call, named: ReferencedIds) -> Call:
         """Check each task that a call names; return the call with the agent's id of the one that it is about."""
-        found = await self.isolation.ledger.store.tasks(self.isolation.scope, named.tasks)
+        tasks = await self.isolation.ledger.store.tasks(self.isolation.scope, named.tasks)
         about = named.tasks[0] if len(named.tasks) > len(named.references) else None
-        for task_id, task in zip(named.tasks, found, strict=True):
+        for task_id, task in zip(named.tasks, tasks, strict=True):
             if task is not None and self.owns(task.owner):
                 if task_id == about:
                     self._remember(task_id, task)
@@ -527,10 +527,10 @@ class Ownership(msgspec.Struct, eq=False):
             raise UpstreamProtocol("the agent's answer is not this caller's", detail="its error tells of another's")
 
     async def names_foreign(self, named: NestedIds) -> bool:
-        """Return whether messages, or the details of an error, name what is known to be another owner's."""
-        found = self.isolation.keeps and await self.isolation.names_foreign(self.owner, named, self.prefix.text)
-        self.is_foreign = self.is_foreign or found
-        return found
+        """Return whether messages, or the details of an error, name an id that is known to be another owner's."""
+        is_foreign = self.isolation.keeps and await self.isolation.names_foreign(self.owner, named, self.prefix.text)
+        self.is_foreign = self.is_foreign or is_foreign
+        return is_foreign
 
     # ---- What both ways use ------------------------------------------------------------------------------------------
 

@@ -104,13 +104,13 @@ class RedisStore:
         if not ids:
             return []
         start = _closed(scope)
-        found = await self.client.ask("HMGET", self._tasks, *[(start + _short(each)).encode() for each in ids])
-        return [None if known is None else _read_task(known) for known in _as(list, found)]
+        reply = await self.client.ask("HMGET", self._tasks, *[(start + _short(each)).encode() for each in ids])
+        return [None if known is None else _read_task(known) for known in _as(list, reply)]
 
     async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
         """As `Store.context`."""
-        found = await self.client.ask("HGET", self._contexts, (_closed(scope) + _short(id)).encode())
-        return None if found is None else _read_context(found)[0]
+        reply = await self.client.ask("HGET", self._contexts, (_closed(scope) + _short(id)).encode())
+        return None if reply is None else _read_context(reply)[0]
 
     async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """As `Store.record`."""
@@ -118,15 +118,15 @@ class RedisStore:
         task, context = _short(observed.task), _short(observed.context)
         if not task and not context:
             return RecordedOwners()
-        told = (
+        args = (
             _closed(scope), task, context, owner.tenant, owner.principal,
             observed.state, observed.replica, observed.dialect, observed.now, observed.apart, observed.prefixed,
         )  # fmt: skip
-        found = await self._run(scripts.RECORD, self._keys(owner.tenant), told)
-        if found == 1:
+        reply = await self._run(scripts.RECORD, self._keys(owner.tenant), args)
+        if reply == 1:
             return RecordedOwners(owner if task else None, owner if context else None)
         # False is Lua's nil.
-        of_task, of_context = _decoded(_owners, found)
+        of_task, of_context = _decoded(_owners, reply)
         return RecordedOwners(
             None if isinstance(of_task, bool) else Owner(*of_task),
             None if isinstance(of_context, bool) else Owner(*of_context),
@@ -138,28 +138,28 @@ class RedisStore:
 
     async def open_by_scope(self) -> dict[tuple[str, str], int]:
         """As `Store.open_by_scope`."""
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         async for tenants in self._scan("SSCAN", self._named("tenants")):
             for tenant in map(bytes.decode, tenants):
                 async for page in self._scan("ZSCAN", self._own_keys(tenant)[0]):
-                    found.update((tenant, _split(name.decode())[0]) for name, _ in page)
-        return found
+                    counts.update((tenant, _split(name.decode())[0]) for name, _ in page)
+        return counts
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """As `Store.count`."""
         field = _closed(scope) + _closed(owner.principal) + context
-        found = await self.client.ask("HGET", self._own_keys(owner.tenant)[-1], field.encode())
-        return int(_as(bytes, found)) if found is not None else 0
+        reply = await self.client.ask("HGET", self._own_keys(owner.tenant)[-1], field.encode())
+        return int(_as(bytes, reply)) if reply is not None else 0
 
     # ---- Notes -----------------------------------------------------------------------------------------------------
 
     async def note(self, kind: str, key: str) -> bytes | None:
         """As `Store.note`."""
         name = _named(kind, key).encode()
-        found = await self.client.ask("HGET", self._notes[0], name, large=kind in LARGE_KINDS)
-        if found is None:
+        reply = await self.client.ask("HGET", self._notes[0], name, large=kind in LARGE_KINDS)
+        if reply is None:
             return None
-        kept = _as(bytes, found)
+        kept = _as(bytes, reply)
         until = int(kept[:_DIGITS])
         return None if until and until <= self._wall() else kept[_DIGITS:]
 
@@ -169,15 +169,15 @@ class RedisStore:
 
     async def settle(self, note: Note) -> bytes:
         """As `Store.settle`."""
-        found = await self._keep(note, once=True)
-        return note.value if found is None else _as(bytes, found)
+        reply = await self._keep(note, once=True)
+        return note.value if reply is None else _as(bytes, reply)
 
     async def _keep(self, note: Note, *, once: bool) -> Reply:
         due = max(1, _micros(note.due)) if note.due > 0 else 0
         meta = (note.tenant, note.group, due, min(max(note.until, 0), _LATEST))
-        told = _pack((_named(note.kind, note.key), meta, self._wall(), once))
+        packed = _pack((_named(note.kind, note.key), meta, self._wall(), once))
         large = len(note.value) >= _LARGE
-        return await self.client.run(scripts.KEEP, self._notes, (told, note.value), large=large)
+        return await self.client.run(scripts.KEEP, self._notes, (packed, note.value), large=large)
 
     async def drop(self, kind: str, key: str) -> bool:
         """As `Store.drop`."""
@@ -187,14 +187,14 @@ class RedisStore:
         """As `Store.group`."""
         if not group:
             return []
-        found = await self._run(scripts.GROUP, self._notes, (_closed(kind), _closed(group), most, self._wall()))
-        return [(key.decode(), value) for key, value in _grouped(2, found)]
+        reply = await self._run(scripts.GROUP, self._notes, (_closed(kind), _closed(group), most, self._wall()))
+        return [(key.decode(), value) for key, value in _grouped(2, reply)]
 
     async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         """As `Store.due`."""
-        told = (_closed(kind), _micros(now), most, _micros(now + lease), self._wall())
-        found = await self._run(scripts.DUE, self._notes, told)
-        return [(key.decode(), value) for key, value in _grouped(2, found)]
+        args = (_closed(kind), _micros(now), most, _micros(now + lease), self._wall())
+        reply = await self._run(scripts.DUE, self._notes, args)
+        return [(key.decode(), value) for key, value in _grouped(2, reply)]
 
     # ---- Retention ---------------------------------------------------------------------------------------------------
 
@@ -237,12 +237,12 @@ class RedisStore:
         what, scope, id_ = after
         start = b"(" + (what[:1] + _named(scope, id_)).encode() if what else b"-"
         names = await self.client.ask("ZRANGEBYLEX", self._shared[2], start, b"+", b"LIMIT", b"0", b"%d" % most)
-        found = []
+        rows = []
         for name in (_as(bytes, each) for each in _as(list, names)):
             known = await self.client.ask("HGET", self._tasks if name[:1] == b"t" else self._contexts, name[1:])
             # It may have been forgotten since.
-            found += [] if known is None else [_read_row(name.decode(), known)]
-        return found
+            rows += [] if known is None else [_read_row(name.decode(), known)]
+        return rows
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
@@ -266,10 +266,10 @@ class RedisStore:
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
         """As `Store.notes`."""
         start = "k" + _named(*after) if after != ("", "") else ""
-        told = _pack((start, most, self._wall(), _PAGE))
-        found = await self.client.run(scripts.LIST, self._notes, (told,), large=True)
+        packed = _pack((start, most, self._wall(), _PAGE))
+        reply = await self.client.run(scripts.LIST, self._notes, (packed,), large=True)
         notes = []
-        for name, value, kept in _grouped(3, found):
+        for name, value, kept in _grouped(3, reply):
             tenant, group, due, until = _decoded(_meta, kept)
             notes.append(Note(*_split(name.decode()), value, tenant, group, due / 1e6, until))
         return notes
@@ -280,15 +280,20 @@ class RedisStore:
         """Return the keys of the scripts on tasks."""
         return (*self._shared, *chain.from_iterable(map(self._own_keys, tenants)))
 
-    async def _run(self, script: str, keys: Sequence[bytes], told: Sequence[object]) -> Reply:
-        return await self.client.run(script, keys, (_pack(told),))
+    async def _run(self, script: str, keys: Sequence[bytes], args: Sequence[object]) -> Reply:
+        return await self.client.run(script, keys, (_pack(args),))
 
-    async def _all(self, script: str, keys: Sequence[bytes], told: Sequence[object], most: int = sys.maxsize) -> int:
-        """Run a script that is told last how many entries it may forget, until it finds no more; gives how many."""
+    async def _all(self, script: str, keys: Sequence[bytes], args: Sequence[object], most: int = sys.maxsize) -> int:
+        """Run a script until it finds no more entries to forget, and return their number.
+
+        Args:
+            args: Its arguments but the last, which is the most entries that one run forgets.
+            most: The most entries that all runs forget.
+        """
         forgotten = 0
         while forgotten < most:
             few = min(most - forgotten, _AT_ONCE)
-            took = _as(int, await self._run(script, keys, (*told, few)))
+            took = _as(int, await self._run(script, keys, (*args, few)))
             forgotten += took
             if took < few:
                 break
@@ -298,8 +303,8 @@ class RedisStore:
         """Yield the members of a set, or a hash as dictionaries, some at a time; one may come twice."""
         cursor = 0
         while True:
-            found = await self.client.ask(command, key, b"%d" % cursor, b"COUNT", b"%d" % _TENANTS)
-            cursor, page = cast("tuple[int, Any]", found)  # redis-py reads it
+            reply = await self.client.ask(command, key, b"%d" % cursor, b"COUNT", b"%d" % _TENANTS)
+            cursor, page = cast("tuple[int, Any]", reply)  # redis-py reads it
             yield page
             if cursor == 0:
                 return

@@ -213,8 +213,8 @@ class RedisClient:
         self._down = asyncio.Event()
         self._lookup: asyncio.Future[Any] | None = None
         self._down_since = 0.0
-        self._told_at = -LOG_EVERY
-        self._was_told = False
+        self._logged_at = -LOG_EVERY
+        self._down_logged = False
         self._why = ""
 
     async def open(self) -> None:
@@ -250,7 +250,7 @@ class RedisClient:
     async def run(
         self, script: str, keys: Sequence[bytes], args: Sequence[bytes] = (), *, large: bool = False
     ) -> Reply:
-        """Run a script; gives what it returns.
+        """Run a script, and return its result.
 
         Cancelling is safe, and does not undo it.
 
@@ -272,7 +272,7 @@ class RedisClient:
         return await self._call(self._client.execute_command, *words, large=large)
 
     async def enter(self) -> None:
-        """See whether all that is needed may be done; it is up then.
+        """Check that the server lets us do all that is needed; the client is up then.
 
         Raises:
             StoreBroken: it may not, and will not until somebody writes something else.
@@ -294,8 +294,8 @@ class RedisClient:
             enter = client.register_script(ENTER)
             schema = await self._finished(enter((self.address.named("schema"),), (b"%d" % SCHEMA,)), patience)
         except Exception as error:
-            if told := _remedy(error, self.address):
-                raise StoreBroken(f"{self.address.label}: {told}") from error
+            if remedy := _remedy(error, self.address):
+                raise StoreBroken(f"{self.address.label}: {remedy}") from error
             word = _word(error, connecting=self.address.tls)
             self._tell(word, is_down=True)
             raise unavailable(word) from error
@@ -303,14 +303,14 @@ class RedisClient:
             raise StoreBroken(f"{self.address.label}: {_foreign(self.address)}")
         self.up = True
         self._down.clear()
-        if self._was_told:
-            self._was_told = False
+        if self._down_logged:
+            self._down_logged = False
             logger.warning("%s answers again, after %.1f s", self.address.label, self._clock() - self._down_since)
         await self._warn_of_eviction()
 
     # ---- Calls -------------------------------------------------------------------------------------------------------
 
-    async def _call(self, command: Callable[..., Coroutine[Any, Any, Any]], *told: object, large: bool) -> Reply:
+    async def _call(self, command: Callable[..., Coroutine[Any, Any, Any]], *args: object, large: bool) -> Reply:
         turns, patience = (self._large_turns, self._longer) if large else (self._turns, self._patience)
         clock = asyncio.get_running_loop().time
         until = clock() + patience
@@ -325,7 +325,7 @@ class RedisClient:
         if not self.up:
             raise unavailable(f"Down, {self._why}" if self._why else "Down")
         try:
-            return await self._finished(command(*told), until - clock(), turns)
+            return await self._finished(command(*args), until - clock(), turns)
         except Exception as error:  # noqa: BLE001 - redis-py's, the system's, and those of what reads replies
             word = _word(error)
             # A large answer may be late over a slow line; that is no reason to refuse all other calls.
@@ -401,8 +401,8 @@ class RedisClient:
             # In a cluster it is that of the server that has our keys.
             key = self.address.named("schema").decode()
             where = {"target_nodes": client.get_node_from_key(key)} if isinstance(client, RedisCluster) else {}
-            asked = cast("Coroutine[Any, Any, Any]", client.info("memory", **where))  # redis-py declares less
-            memory = cast("Any", await self._finished(asked, self._patience))
+            info = cast("Coroutine[Any, Any, Any]", client.info("memory", **where))  # redis-py declares less
+            memory = cast("Any", await self._finished(info, self._patience))
         except Exception:  # noqa: BLE001 - good to know, and a user may not be let ask for it
             return
         policy = str(memory.get("maxmemory_policy", ""))
@@ -414,10 +414,10 @@ class RedisClient:
         if is_down:
             self._why = why
         now = self._clock()
-        if now - self._told_at < LOG_EVERY:
+        if now - self._logged_at < LOG_EVERY:
             return
-        self._told_at = now
-        self._was_told = self._was_told or is_down
+        self._logged_at = now
+        self._down_logged = self._down_logged or is_down
         logger.warning("%s cannot be used: %s; calls that need it are refused", self.address.label, why)
 
 
@@ -444,18 +444,18 @@ def _word(error: BaseException, *, connecting: bool = False) -> str:
         if isinstance(each, OSError):
             return kind(each, connecting=connecting)
         if isinstance(each, RedisError):
-            said = each.status_code or (found[0] if (found := _WORD.match(str(each))) is not None else "")
-            if said:
-                return said
+            word = each.status_code or (found[0] if (found := _WORD.match(str(each))) is not None else "")
+            if word:
+                return word
     return type(error).__name__
 
 
 def _remedy(error: BaseException, address: RedisAddress) -> str:
     """Return the remedy for an error that a retry would repeat; empty for any other error."""
     word, texts = _word(error), [str(each) for each in _causes(error) if isinstance(each, RedisError)]
-    for words, told in _PLAIN_REMEDIES.items() if word == "ERR" else ():
+    for words, remedy in _PLAIN_REMEDIES.items() if word == "ERR" else ():
         if any(each in text for each in words for text in texts):
-            return told
+            return remedy
     if word == "NOPERM":
         return f"the server's user may not do what is needed: let it do +@all -@dangerous on ~{{{address.prefix}}}:*"
     if word == "WRONGTYPE":
@@ -464,8 +464,8 @@ def _remedy(error: BaseException, address: RedisAddress) -> str:
 
 
 def _foreign(address: RedisAddress) -> str:
-    told = f"the keys under the prefix {address.prefix} belong to a newer gateway or another program"
-    return f"{told}: use a newer gateway, or another `prefix`"
+    fact = f"the keys under the prefix {address.prefix} belong to a newer gateway or another program"
+    return f"{fact}: use a newer gateway, or another `prefix`"
 
 
 _UNKNOWN: Final = "the server does not know the user or the password of the URL: write those that it knows"

@@ -193,8 +193,8 @@ class SqliteStore:
     async def context(self, scope: str, id: str) -> Owner | None:  # noqa: A002 - the word
         """As `Store.context`."""
         with self._db as db:
-            found = db.execute(_CONTEXT, (scope, id)).fetchone()
-        return None if found is None else Owner(found[0], found[1])
+            row = db.execute(_CONTEXT, (scope, id)).fetchone()
+        return None if row is None else Owner(row[0], row[1])
 
     async def record(self, scope: str, observed: Observed) -> RecordedOwners:
         """As `Store.record`."""
@@ -219,8 +219,8 @@ class SqliteStore:
 
     async def open_by_scope(self) -> dict[tuple[str, str], int]:
         """As `Store.open_by_scope`."""
-        found = await self._in_thread(lambda db: db.execute(_OPEN_BY_SCOPE).fetchall())
-        return {(tenant, scope): count for tenant, scope, count in found}
+        rows = await self._in_thread(lambda db: db.execute(_OPEN_BY_SCOPE).fetchall())
+        return {(tenant, scope): count for tenant, scope, count in rows}
 
     async def count(self, scope: str, owner: Owner, context: str = "") -> int:
         """As `Store.count`."""
@@ -233,9 +233,9 @@ class SqliteStore:
 
     async def _count(self, sql: str, values: tuple[str, ...]) -> int:
         with self._db as db:
-            found = _number(db.execute(f"SELECT count(*) FROM ({sql} LIMIT {_COUNTED_INLINE})", values))  # noqa: S608
-        if found < _COUNTED_INLINE:
-            return found
+            number = _number(db.execute(f"SELECT count(*) FROM ({sql} LIMIT {_COUNTED_INLINE})", values))  # noqa: S608
+        if number < _COUNTED_INLINE:
+            return number
         return await self._in_thread(lambda db: _number(db.execute(f"SELECT count(*) FROM ({sql})", values)))  # noqa: S608
 
     # ---- Notes ---------------------------------------------------------------------------------------------------
@@ -271,14 +271,14 @@ class SqliteStore:
 
     async def due(self, kind: str, now: float, most: int, lease: float) -> list[tuple[str, bytes]]:
         """As `Store.due`."""
-        wanted = (kind, now, self._wall(), most)
+        values = (kind, now, self._wall(), most)
         with self._db as db:
             # Mostly nothing is due, and then no lock is needed.
-            if not db.execute(_DUE, wanted).fetchall():
+            if not db.execute(_DUE, values).fetchall():
                 return []
             with db:
                 db.execute(_BEGIN)
-                taken: list[tuple[str, bytes]] = db.execute(_DUE, wanted).fetchall()
+                taken: list[tuple[str, bytes]] = db.execute(_DUE, values).fetchall()
                 db.executemany(_LEASE, [(now + lease, kind, key) for key, _ in taken])
             return taken
 
@@ -295,7 +295,7 @@ class SqliteStore:
 
     async def figures(self) -> list[Figures]:
         """As `Store.figures`."""
-        return await self._in_thread(lambda db: [Figures(*found) for found in db.execute(_FIGURES)])
+        return await self._in_thread(lambda db: [Figures(*row) for row in db.execute(_FIGURES)])
 
     async def erase(self, tenant: str) -> int:
         """As `Store.erase`; in many short transactions, so that other processes go on."""
@@ -306,14 +306,14 @@ class SqliteStore:
     async def rows(self, after: tuple[str, str, str], most: int) -> list[Row]:
         """As `Store.rows`."""
         kind, *place = after
-        found: list[Row] = []
+        rows: list[Row] = []
         with self._db as db:
             if kind != "task":
-                found = [_context_row(*each) for each in db.execute(_CONTEXT_ROWS, (*place, most))]
+                rows = [_context_row(*each) for each in db.execute(_CONTEXT_ROWS, (*place, most))]
                 place = ["", ""]
-            if len(found) < most:
-                found += [_task_row(*each) for each in db.execute(_TASK_ROWS, (*place, most - len(found)))]
-        return found
+            if len(rows) < most:
+                rows += [_task_row(*each) for each in db.execute(_TASK_ROWS, (*place, most - len(rows)))]
+        return rows
 
     async def put_rows(self, rows: Sequence[Row]) -> int:
         """As `Store.put_rows`."""
@@ -324,7 +324,7 @@ class SqliteStore:
     async def notes(self, after: tuple[str, str], most: int) -> list[Note]:
         """As `Store.notes`."""
         with self._db as db:
-            return [Note(*found) for found in db.execute(_NOTES, (*after, self._wall(), most))]
+            return [Note(*row) for row in db.execute(_NOTES, (*after, self._wall(), most))]
 
     async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `work` returns, in a thread on a connection of its own; in memory there is only one."""
@@ -382,13 +382,13 @@ class _Memory:
 def _recorded_owners(db: sqlite3.Connection, scope: str, observed: Observed) -> RecordedOwners | None:
     """Return the recorded owners of a frame's ids; None if something of the frame has to be written."""
     if observed.task:
-        found = db.execute(_TASK_AND_CONTEXT, (observed.context, scope, observed.task)).fetchone()
+        row = db.execute(_TASK_AND_CONTEXT, (observed.context, scope, observed.task)).fetchone()
     else:
-        found = db.execute(_CONTEXT, (scope, observed.context)).fetchone()
-    if found is None:
+        row = db.execute(_CONTEXT, (scope, observed.context)).fetchone()
+    if row is None:
         return None
-    known = _task(found[:8]) if observed.task else None
-    tenant, principal, seen = found[-3:]
+    known = _task(row[:8]) if observed.task else None
+    tenant, principal, seen = row[-3:]
     if observed.context and tenant is None:
         return None
     of_task = None if known is None else known.owner
@@ -532,29 +532,29 @@ def _erase(db: sqlite3.Connection, tenant: str) -> int:
 # ---- Rows ------------------------------------------------------------------------------------------------------------
 
 
-def _task(found: tuple[str, str, str, str, str, str, int, int] | None) -> Task | None:
-    if found is None:
+def _task(row: tuple[str, str, str, str, str, str, int, int] | None) -> Task | None:
+    if row is None:
         return None
-    tenant, principal, context, state, replica, dialect, made, seen = found
+    tenant, principal, context, state, replica, dialect, made, seen = row
     return Task(Owner(tenant, principal), context, state, replica, dialect, made, seen)
 
 
-def _task_row(scope: str, id_: str, *found: *tuple[str, str, str, str, str, str, int, int]) -> Row:
-    return Row(scope, id_, task=_task(found), seen=found[-1])
+def _task_row(scope: str, id_: str, *row: *tuple[str, str, str, str, str, str, int, int]) -> Row:
+    return Row(scope, id_, task=_task(row), seen=row[-1])
 
 
 def _context_row(scope: str, id_: str, tenant: str, principal: str, seen: int) -> Row:
     return Row(scope, id_, context=Owner(tenant, principal), seen=seen)
 
 
-def _number(found: sqlite3.Cursor) -> int:
-    (number,) = found.fetchone()
+def _number(cursor: sqlite3.Cursor) -> int:
+    (number,) = cursor.fetchone()
     return int(number)
 
 
 def _value(db: sqlite3.Connection, kind: str, key: str, now: float) -> bytes | None:
-    found = db.execute(_NOTE, (kind, key, now)).fetchone()
-    return None if found is None else bytes(found[0])
+    row = db.execute(_NOTE, (kind, key, now)).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def _values(note: Note) -> tuple[str, str, bytes, str, str, float, int]:

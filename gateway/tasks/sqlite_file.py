@@ -210,7 +210,7 @@ class DamageCheck:
         self.again = again
         self._thread: threading.Thread | None = None
         self._ended = -math.inf
-        self._was_told = False
+        self._was_logged = False
         self._db: sqlite3.Connection | None = None
 
     def suspect(self, error: sqlite3.Error) -> None:
@@ -257,9 +257,9 @@ class DamageCheck:
         finally:
             self._ended = time.monotonic()
         self.damaged = report != "ok"
-        if self.damaged and not self._was_told:
+        if self.damaged and not self._was_logged:
             logger.error("%s is damaged (%s): %s", self._path, " ".join(str(report).split())[:200], _REMEDY)
-        self._was_told = self.damaged
+        self._was_logged = self.damaged
 
 
 # ---- The connection --------------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ class SqliteFile:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the device and the inode of a file; None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

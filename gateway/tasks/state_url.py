@@ -218,8 +218,8 @@ def read_redis(url: str) -> RedisAddress:
     """
     scheme = _SCHEME.match(url)
     if scheme is None or scheme[0] not in _REDIS:
-        told = f"starts with {scheme[0]}:, and there is no such store" if scheme is not None else "names no store"
-        raise ValueError(told, _REMEDY)
+        fact = f"starts with {scheme[0]}:, and there is no such store" if scheme is not None else "names no store"
+        raise ValueError(fact, _REMEDY)
     if _URL.fullmatch(url) is None or "#" in url:
         raise ValueError("has a character that must be written as %XX", _REDIS_REMEDY)
     try:
@@ -233,8 +233,8 @@ def read_redis(url: str) -> RedisAddress:
         raise ValueError("has no // behind its scheme", remedy)
     if user and not password:
         raise ValueError("has a user without a password", remedy)
-    given = _parameters(parts, kind)
-    database = given.get("db", "")
+    parameters = _parameters(parts, kind)
+    database = parameters.get("db", "")
     hosts: tuple[tuple[str, int], ...] = ()
     path = master = ""
     if parts.scheme == "unix":
@@ -257,13 +257,13 @@ def read_redis(url: str) -> RedisAddress:
         tls=parts.scheme.startswith("rediss"),
         user=user,
         password=password,
-        sentinel_user=given.get("sentinel_username", ""),
-        sentinel_password=given.get("sentinel_password", ""),
+        sentinel_user=parameters.get("sentinel_username", ""),
+        sentinel_password=parameters.get("sentinel_password", ""),
         database=int(database or 0),
-        authorities=given.get("ssl_ca_certs", ""),
-        certificate=given.get("ssl_certfile", ""),
-        key=given.get("ssl_keyfile", ""),
-        prefix=given.get("prefix", _DEFAULT_PREFIX),
+        authorities=parameters.get("ssl_ca_certs", ""),
+        certificate=parameters.get("ssl_certfile", ""),
+        key=parameters.get("ssl_keyfile", ""),
+        prefix=parameters.get("prefix", _DEFAULT_PREFIX),
     )
 
 
@@ -289,8 +289,8 @@ def _hosts(parts: SplitResult, kind: str, remedy: str) -> tuple[tuple[str, int],
 
 def _parameters(parts: SplitResult, kind: str) -> dict[str, str]:
     written = parse_qsl(parts.query, keep_blank_values=True)
-    given = dict(written)
-    if given.keys() & {"username", "password"}:
+    parameters = dict(written)
+    if parameters.keys() & {"username", "password"}:
         raise ValueError("has a credential behind its ?", f"write {parts.scheme}://USER:PASSWORD@…, best by ${{VAR}}")
     known = (
         "db",
@@ -298,12 +298,12 @@ def _parameters(parts: SplitResult, kind: str) -> dict[str, str]:
         *(_TLS if parts.scheme.startswith("rediss") else ()),
         *(_SENTINEL_CREDENTIALS if kind == "sentinel" else ()),
     )
-    if not given.keys() <= set(known) or len(given) != len(written) or (parts.query and not written):
+    if not parameters.keys() <= set(known) or len(parameters) != len(written) or (parts.query and not written):
         raise ValueError("has a parameter twice, or one that is not known", f"write no others than {', '.join(known)}")
-    if re.fullmatch(r"[0-9]{1,4}", given.get("db", "0")) is None:
+    if re.fullmatch(r"[0-9]{1,4}", parameters.get("db", "0")) is None:
         raise ValueError("has a db that is no number", "write ?db=0")
-    if "sentinel_username" in given and not given.get("sentinel_password"):
+    if "sentinel_username" in parameters and not parameters.get("sentinel_password"):
         raise ValueError("has a user of the Sentinels without a password", "write sentinel_password, too")
-    if _PREFIX.fullmatch(given.get("prefix", _DEFAULT_PREFIX)) is None:
+    if _PREFIX.fullmatch(parameters.get("prefix", _DEFAULT_PREFIX)) is None:
         raise ValueError("has a prefix that cannot be", "write 1 to 64 of letters, digits and . _ -")
-    return given
+    return parameters

@@ -28,13 +28,13 @@ LONGEST_ID = 1024
 """The most characters of an id that is kept; a longer one has no owner."""
 
 
-def later_state(known: str, told: str) -> str:
+def later_state(known: str, state: str) -> str:
     """Return the state of a task after a frame: a task that has ended stays so after a late frame.
 
     Args:
-        told: The state in the frame; empty if it tells none.
+        state: The state in the frame; empty if it has none.
     """
-    return told if told and (known in OPEN or told not in OPEN) else known
+    return state if state and (known in OPEN or state not in OPEN) else known
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
@@ -355,13 +355,13 @@ def _counting(method: Callable[..., Any], counts: Counts, timed: Callable[[float
     async def ask(*args: Any) -> Any:  # noqa: ANN401 - the arguments and the result of the operation
         began = time.perf_counter()
         try:
-            found = await method(*args)
+            result = await method(*args)
         except StateUnavailable:
             counts["unavailable"] = counts.get("unavailable", 0) + 1
             raise
         finally:
             timed(time.perf_counter() - began)
         counts["ok"] = counts.get("ok", 0) + 1
-        return found
+        return result
 
     return ask

@@ -110,7 +110,7 @@ class AuditLog:
         Args:
             line: The call's line in the access log.
         """
-        told: dict[str, object] = {name: line.get(name) for name in FIELDS}
+        fields: dict[str, object] = {name: line.get(name) for name in FIELDS}
         if event is AuditEvent.IDENTITY_REFUSED:
             second = int(self._clock())
             if second != self._second:
@@ -120,8 +120,8 @@ class AuditLog:
                 self._omitted += 1
                 return
             if self._omitted:
-                told["omitted"], self._omitted = self._omitted, 0
-        self.write(event, told)
+                fields["omitted"], self._omitted = self._omitted, 0
+        self.write(event, fields)
 
     def close(self) -> None:
         """Write what is queued."""

@@ -201,15 +201,15 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
     logger.critical("unhandled exception", exc_info=(kind, error, trace))
 
 
-def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
-    if found.exc_value is not None and found.exc_type is not SystemExit:
-        name = "a thread" if found.thread is None else found.thread.name
-        logger.error("%s ended by an exception", name, exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
+def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and args.exc_type is not SystemExit:
+        name = "a thread" if args.thread is None else args.thread.name
+        logger.error("%s ended by an exception", name, exc_info=(args.exc_type, args.exc_value, args.exc_traceback))
 
 
-def _unraisable(found: "sys.UnraisableHookArgs") -> None:
-    if found.exc_value is not None:
-        logger.error("an exception was ignored", exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
+def _unraisable(args: "sys.UnraisableHookArgs") -> None:
+    if args.exc_value is not None:
+        logger.error("an exception was ignored", exc_info=(args.exc_type, args.exc_value, args.exc_traceback))
 
 
 def _time(record: logging.LogRecord) -> str:

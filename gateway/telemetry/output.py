@@ -77,7 +77,7 @@ class Sink:
         self._capacity = capacity
         # A list, taken in one step: a queue is taken from one by one, and each time the interpreter changes threads.
         self._queued: list[bytes] = []
-        self._wanted = threading.Event()
+        self._wake = threading.Event()
         self._closing = threading.Event()
         # Cached state of the two, because asking them is a call.
         self._closed = self._woken = False
@@ -102,7 +102,7 @@ class Sink:
         self._queued.append(line)
         if not self._woken:
             self._woken = True
-            self._wanted.set()
+            self._wake.set()
 
     def miss(self) -> None:
         """Count one line that could not even be queued."""
@@ -113,17 +113,17 @@ class Sink:
         atexit.unregister(self.close)
         self._closed = True
         self._closing.set()
-        self._wanted.set()
+        self._wake.set()
         self._thread.join(timeout)
         if self._thread.is_alive():
             self._refused += len(self._queued)
 
     def _run(self) -> None:
         while True:
-            self._wanted.wait()
+            self._wake.wait()
             self._closing.wait(_GATHER)
             # Before anything is taken or the end is looked for: what comes from here on wakes this thread again.
-            self._wanted.clear()
+            self._wake.clear()
             closing = self._closing.is_set()
             self._woken = False
             while count := min(len(self._queued), _BATCH):

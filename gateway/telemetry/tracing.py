@@ -169,14 +169,14 @@ class ExchangeSpan:
         span = self._tracer.start_span(f"{call.operation} {agent}", context, SpanKind.CLIENT, attributes)
         return AttemptSpan(span, is_http=place.scheme in ("http", "https"))
 
-    def add_progress(self, told: Progress) -> None:
+    def add_progress(self, progress: Progress) -> None:
         """Add an event if a task is in another state than before."""
-        seen = (told.task_id, told.state)
-        if told.state is None or seen == self._last or not self._span.is_recording():
+        seen = (progress.task_id, progress.state)
+        if progress.state is None or seen == self._last or not self._span.is_recording():
             return
         self._last = seen
-        task = {} if told.task_id is None else {names.TASK_ID: short(told.task_id) or ""}
-        self._span.add_event(names.TASK_STATE_EVENT, {**task, names.TASK_STATE: told.state})
+        task = {} if progress.task_id is None else {names.TASK_ID: short(progress.task_id) or ""}
+        self._span.add_event(names.TASK_STATE_EVENT, {**task, names.TASK_STATE: progress.state})
 
     def end(self, line: Mapping[str, Any], agent: str) -> None:
         """End the span.

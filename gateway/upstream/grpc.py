@@ -140,7 +140,7 @@ class GrpcUpstream:
         if tenant is not None and call.dialect.version is Version.V0_3 and not BY_PATH[call.method].scoped:
             # A call of the plain service, or a translated one, has no scope yet.
             call = replace(call, method=path, tenant=None)
-        if (call.told and tenant == call.tenant) or (tenant is None and not call.in_body):
+        if (call.tenant_written and tenant == call.tenant) or (tenant is None and not call.in_body):
             return call.body
         return with_tenant(call, tenant, scope_field=self._scope_field)
 

@@ -82,7 +82,7 @@ class HttpUpstream:
             fresh: As in `ConnectionPool.request`, as are the faults.
         """
         tenant = self.dialects.tenant(call, interface)
-        body = call.body if call.told and tenant == call.tenant else _body(call, tenant)
+        body = call.body if call.tenant_written and tenant == call.tenant else _body(call, tenant)
         is_jsonrpc = call.dialect.binding is Binding.JSONRPC
         method = b"POST" if is_jsonrpc else (call.verb or head.method).encode("ascii")
         is_fixed = is_jsonrpc and not call.query and not call.path.legacy_card

@@ -174,7 +174,7 @@ def readings(body: bytes, node: Node | None) -> list[Any]:
 
 def forwarded(call: Call, wanted: str | None) -> bytes:
     """What an agent gets that is to be told of this tenant."""
-    if (call.told and wanted == call.tenant) or (wanted is None and not call.in_body):
+    if (call.tenant_written and wanted == call.tenant) or (wanted is None and not call.in_body):
         return call.body
     return with_tenant(call.params, call.body, wanted)
 
@@ -215,7 +215,7 @@ def test_what_is_forwarded_over_json_rpc_is_read_alike(node: Node | None, text: 
         return
     event("forwarded")
     agree(call, forwarded(call, wanted), wanted, node)
-    if call.told:
+    if call.tenant_written:
         assert forwarded(call, call.tenant) == body
         agree(call, body, call.tenant, node)
 
@@ -230,7 +230,7 @@ def test_what_is_forwarded_over_rest_is_read_alike(node: Node | None, text: str,
         return
     event("forwarded")
     agree(call, with_tenant(call.params, body, wanted), wanted, node)
-    if call.told and call.in_body:
+    if call.tenant_written and call.in_body:
         agree(call, body, call.tenant, node)
 
 

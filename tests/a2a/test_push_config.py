@@ -55,19 +55,19 @@ def test_those_of_an_answer_are_found_and_replaced() -> None:
     one, other = dict(WHOLE), {"url": "x"}
     for operation in (Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG):
         result = dict(one)
-        assert push_config.answered(operation, result) == [one]
-        push_config.replace_answered(operation, result, [other])
+        assert push_config.in_answer(operation, result) == [one]
+        push_config.replace_in_answer(operation, result, [other])
         assert result == other
-        push_config.replace_answered(operation, result, [])
+        push_config.replace_in_answer(operation, result, [])
         assert result == {}
-        assert push_config.answered(operation, result) == []
+        assert push_config.in_answer(operation, result) == []
     page: Tree = {"configs": [one, other], "nextPageToken": "n"}
-    assert push_config.answered(Operation.LIST_PUSH_CONFIGS, page) == [one, other]
-    push_config.replace_answered(Operation.LIST_PUSH_CONFIGS, page, [other])
+    assert push_config.in_answer(Operation.LIST_PUSH_CONFIGS, page) == [one, other]
+    push_config.replace_in_answer(Operation.LIST_PUSH_CONFIGS, page, [other])
     assert page == {"configs": [other], "nextPageToken": "n"}
-    assert push_config.answered(Operation.LIST_PUSH_CONFIGS, {"configs": None}) == []
-    assert push_config.answered(Operation.DELETE_PUSH_CONFIG, {"url": "x"}) == []
-    assert push_config.answered(Operation.GET_TASK, {"url": "x"}) == []
+    assert push_config.in_answer(Operation.LIST_PUSH_CONFIGS, {"configs": None}) == []
+    assert push_config.in_answer(Operation.DELETE_PUSH_CONFIG, {"url": "x"}) == []
+    assert push_config.in_answer(Operation.GET_TASK, {"url": "x"}) == []
 
 
 def test_no_secret_and_no_url_is_in_what_is_printed() -> None:

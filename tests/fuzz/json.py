@@ -81,7 +81,7 @@ def _request(data: bytes, read: Callable[[bytes], Call]) -> object:
     for wanted in ("initech", 'a"\u00e4\\', None):
         written = with_tenant(call.params, data, wanted)
         assert _strict(written) == _told(call, tree, wanted), "another tenant changed more than the tenant"
-    return call.operation, call.dialect, call.tenant is None, call.told, len(call.params.tenants)
+    return call.operation, call.dialect, call.tenant is None, call.tenant_written, len(call.params.tenants)
 
 
 def _compare(call: Call, members: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ class Codec(Protocol):
     def make_call(
         self,
         call: Call,
-        asked: Operation,
+        operation: Operation,
         theirs: Dialect,
         params: Tree,
         *,
@@ -73,14 +73,14 @@ class Codec(Protocol):
     def read_error(self, call: Call, status: int, frame: bytes) -> AgentError | None:
         """Return the error in an agent's answer with an HTTP status; None where it is no error of A2A, or over gRPC."""
 
-    def answer(self, call: Call, told: Any) -> bytes:  # noqa: ANN401 - as above
+    def answer(self, call: Call, result: Any) -> bytes:  # noqa: ANN401 - as above
         """Return a result, a tree or `msgspec.Raw`, in the envelope of a client's call.
 
         Raises:
             UpstreamProtocol: the schema of gRPC has no place for it.
         """
 
-    def event(self, call: Call, told: Any) -> bytes:  # noqa: ANN401 - as above
+    def event(self, call: Call, result: Any) -> bytes:  # noqa: ANN401 - as above
         """Return one event of a stream as `answer`, in the client's framing; over SSE it is on one line."""
 
 

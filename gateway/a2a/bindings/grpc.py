@@ -70,7 +70,7 @@ def read_call(
     request = _parsed(method, message, bounds)
     operation, version = method.operation, method.version
     task_id = context_id = None
-    tenant, told = read_tenant(method, message, request, scope_field)
+    tenant, tenant_written = read_tenant(method, message, request, scope_field)
     refuse_unknown(method, request, scope_field)
     path = path_of(method, request)
     if operation.sends:
@@ -89,7 +89,7 @@ def read_call(
         context_id=context_id,
         body=message,
         in_body=tenant is not None,
-        told=told,
+        tenant_written=tenant_written,
         path=path,
     )
 
@@ -102,25 +102,25 @@ def read_params(call: Call) -> Tree:
     """
     request = request_class(BY_PATH[call.method]).FromString(call.body)
     try:
-        found = to_tree(request)
+        params = to_tree(request)
     except Misfit as misfit:
         raise BadParams(str(misfit), field=misfit.field) from misfit
     if call.dialect.version is Version.V1_0:
-        found.pop("tenant", None)
+        params.pop("tenant", None)
         if call.operation.sends:
-            found.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
-        return found
+            params.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
+        return params
     if call.operation in BY_NAME or call.operation in BY_PARENT:
         # The ids are what they say.
-        found.pop("name", None)
-        found.pop("parent", None)
+        params.pop("name", None)
+        params.pop("parent", None)
         task, config = call.path.task_id, call.path.config_id
         push = call.operation.kind is Kind.PUSH
         if task is not None:
-            found["taskId" if push else "id"] = task
+            params["taskId" if push else "id"] = task
         if config is not None:
-            found["id"] = config
-    return found
+            params["id"] = config
+    return params
 
 
 def write_call(operation: Operation, version: Version, params: Mapping[str, Any]) -> bytes:
@@ -143,7 +143,7 @@ def write_call(operation: Operation, version: Version, params: Mapping[str, Any]
 
 def make_call(
     call: Call,
-    asked: Operation,
+    operation: Operation,
     theirs: Dialect,
     params: Tree,
     *,
@@ -156,13 +156,13 @@ def make_call(
     if tenant is not None and version is Version.V1_0:
         params["tenant"] = tenant
     return Call(
-        asked,
+        operation,
         theirs,
-        method_of(asked, version).path,
+        method_of(operation, version).path,
         tenant=tenant,
         task_id=call.task_id,
         context_id=context_id,
-        body=write_call(asked, version, params),
+        body=write_call(operation, version, params),
         in_body=tenant is not None,
         verb="POST",
     )
@@ -192,8 +192,8 @@ def read_answer(operation: Operation, version: Version, message: bytes) -> Tree:
     Raises:
         UpstreamProtocol: it is no such message.
     """
-    found = _read(result_class(operation, version), message)
-    return {"tasks": [], **_PAGE, **found} if operation is Operation.LIST_TASKS else found
+    result = _read(result_class(operation, version), message)
+    return {"tasks": [], **_PAGE, **result} if operation is Operation.LIST_TASKS else result
 
 
 def write_answer(operation: Operation, version: Version, result: object) -> bytes:
@@ -241,15 +241,15 @@ def read_error(_call: Call, _status: int, _frame: bytes) -> AgentError | None:
     return None
 
 
-def answer(call: Call, told: object) -> bytes:
+def answer(call: Call, result: object) -> bytes:
     """As `Codec.answer`."""
-    tree = strict_json.read(told) if isinstance(told, msgspec.Raw) else told
+    tree = strict_json.read(result) if isinstance(result, msgspec.Raw) else result
     return frame_of(write_answer(call.operation, call.dialect.version, tree))
 
 
-def event(call: Call, told: object) -> bytes:
+def event(call: Call, result: object) -> bytes:
     """As `Codec.event`."""
-    return frame_of(write_answer(_EVENTS, call.dialect.version, told))
+    return frame_of(write_answer(_EVENTS, call.dialect.version, result))
 
 
 def restore_tenant(operation: Operation, version: Version, message: bytes, tenant: str | None) -> bytes:

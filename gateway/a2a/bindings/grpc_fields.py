@@ -361,7 +361,7 @@ _CONFIGS = frozenset({Operation.CREATE_PUSH_CONFIG, Operation.GET_PUSH_CONFIG})
 
 
 def read_progress(operation: Operation, version: Version, message: bytes) -> Progress | None:
-    """Return the progress that an answer or an event tells; None for no such message, or one of too many fields.
+    """Return the progress that an answer or an event reports; None for no such message, or one of too many fields.
 
     Args:
         operation: The operation of the call; if it streams, this is an event.
@@ -385,7 +385,7 @@ def read_progress(operation: Operation, version: Version, message: bytes) -> Pro
         return _of_task(held)
     task_id, context_id = held.task_id or None, held.context_id or None
     if event == "message":
-        named = nested_in((_said(held),), task_id, context_id)
+        named = nested_in((_ids_of(held),), task_id, context_id)
         return Progress(task_id=task_id, context_id=context_id, event=event, others=named)
     if event == "artifact":
         return Progress(task_id=task_id, context_id=context_id, event=event)
@@ -401,26 +401,26 @@ def _of_task(task: Message) -> Progress:
 
 def _named(held: Message, history: Sequence[Message], task_id: str | None, context_id: str | None) -> NestedIds | None:
     """Return the other ids that the messages of a task, and of its status, name."""
-    said = [_said(each) for each in history]
+    ids = [_ids_of(each) for each in history]
     if held.HasField("status"):
         status = held.status
         # Its name in 0.3.
         name = "message" if hasattr(status, "message") else "update"
         if status.HasField(name):
-            said.append(_said(getattr(status, name)))
-    return nested_in(said, task_id, context_id) if said else None
+            ids.append(_ids_of(getattr(status, name)))
+    return nested_in(ids, task_id, context_id) if ids else None
 
 
-def _said(message: Message) -> tuple[str, str, Sequence[str]]:
+def _ids_of(message: Message) -> tuple[str, str, Sequence[str]]:
     return message.task_id, message.context_id, getattr(message, "reference_task_ids", ())
 
 
-def _of_configs(operation: Operation, version: Version, found: Message) -> Progress:
+def _of_configs(operation: Operation, version: Version, message: Message) -> Progress:
     """Return the one task of a push configuration, or of a list of them."""
     if operation is Operation.LIST_PUSH_CONFIGS:
-        configs = found.configs
+        configs = message.configs
     elif operation in _CONFIGS:
-        configs = (found,)
+        configs = (message,)
     else:
         return NOTHING
     tasks = {
@@ -463,14 +463,14 @@ def status_without(status: Status, prefix: str) -> Status:
     message, details = status.message.replace(prefix, ""), status.details
     if prefix.encode("ascii") in details:
         try:
-            told = status_pb2.Status.FromString(details)
+            rpc_status = status_pb2.Status.FromString(details)
         except DecodeError:
             return Status(status.code, message)
-        _cut(told, prefix)
-        kept = [detail for detail in told.details if _cut_packed(detail, prefix)]
-        del told.details[:]
-        told.details.extend(kept)
-        details = told.SerializeToString()
+        _cut(rpc_status, prefix)
+        kept = [detail for detail in rpc_status.details if _cut_packed(detail, prefix)]
+        del rpc_status.details[:]
+        rpc_status.details.extend(kept)
+        details = rpc_status.SerializeToString()
     return Status(status.code, message, details)
 
 

@@ -44,15 +44,15 @@ _NAMES_0_3 = {
 
 
 def _methods() -> dict[tuple[Operation, Version, bool], GrpcMethod]:
-    found: dict[tuple[Operation, Version, bool], GrpcMethod] = {}
+    methods: dict[tuple[Operation, Version, bool], GrpcMethod] = {}
     for operation in CALLABLE:
-        found[operation, Version.V1_0, False] = GrpcMethod(f"/{SERVICE_1_0}/{operation}", operation, Version.V1_0)
+        methods[operation, Version.V1_0, False] = GrpcMethod(f"/{SERVICE_1_0}/{operation}", operation, Version.V1_0)
         if operation is Operation.LIST_TASKS:
             continue
         name = _NAMES_0_3.get(operation, operation.value)
         for service, scoped in ((SERVICE_0_3, False), (SCOPED_0_3, True)):
-            found[operation, Version.V0_3, scoped] = GrpcMethod(f"/{service}/{name}", operation, Version.V0_3, scoped)
-    return found
+            methods[operation, Version.V0_3, scoped] = GrpcMethod(f"/{service}/{name}", operation, Version.V0_3, scoped)
+    return methods
 
 
 _METHODS = _methods()

@@ -108,10 +108,10 @@ def of_error(error: AgentError, version: Version) -> Status:
     error = NOT_ACCEPTED if error.challenges else error
     known = BY_CODE.get(error.code)
     details = list(error.details)
-    info, told = take_own(details)
+    info, own_kind = take_own(details)
     if known is None:
         info = with_own_code(error.code)
-    elif known is not told:
+    elif known is not own_kind:
         info = None if known.reason is None else error_info(known)
     if known is BODY_TOO_LARGE and not any(map(_says_too_large, details)):
         info = _TOO_LARGE
@@ -146,23 +146,23 @@ def _made(code: int, message: str, kind: ErrorKind | None, details: Iterable[Tre
     if version is not Version.V1_0 and kind is not None:
         message = f"{kind.name}: {message}"
     message = _cut(message)
-    told = _protobuf().Status(code=code, message=message)
+    rpc_status = _protobuf().Status(code=code, message=message)
     room = LONGEST_TRAILERS - len(_escaped(message))
     for detail in details:
-        _add(told, detail, room)
-    return Status(code, message, told.SerializeToString() if told.details else b"")
+        _add(rpc_status, detail, room)
+    return Status(code, message, rpc_status.SerializeToString() if rpc_status.details else b"")
 
 
-def _add(told: Any, detail: Tree, room: int) -> None:  # noqa: ANN401 - protobuf ships no types
+def _add(rpc_status: Any, detail: Tree, room: int) -> None:  # noqa: ANN401 - protobuf ships no types
     """Add a detail to a `google.rpc.Status` if there is room for it; a reason without its metadata if need be."""
     for part in (detail, {**detail, "metadata": {}}) if detail.get("@type") == ERROR_INFO else (detail,):
         packed = _packed(part)
         if packed is None:
             return
-        told.details.append(packed)
-        if 4 * told.ByteSize() <= 3 * room:
+        rpc_status.details.append(packed)
+        if 4 * rpc_status.ByteSize() <= 3 * room:
             return
-        del told.details[-1]
+        del rpc_status.details[-1]
 
 
 def _packed(detail: Tree) -> Any:  # noqa: ANN401 - protobuf ships no types
@@ -223,8 +223,8 @@ def read(status: Status, version: Version) -> AgentError:
             kind, message = named, message[found.end() :]
     # Read as the same AIP-193 error in JSON: the reason first, then the name, then the word of the code.
     same: Tree = {"status": code, "message": message, "details": details, "type": "" if kind is None else kind.name}
-    said = read_event(write({"error": same}), Binding.REST, version)
-    error = cast("AgentError", said)  # it has an error with a status, and no depth
+    event = read_event(write({"error": same}), Binding.REST, version)
+    error = cast("AgentError", event)  # it has an error with a status, and no depth
     return msgspec.structs.replace(error, challenges=True) if code == "UNAUTHENTICATED" else error
 
 
@@ -234,15 +234,15 @@ def _details(raw: bytes) -> tuple[Tree, ...]:
         return ()
     protobuf = _protobuf()
     try:
-        told = protobuf.Status.FromString(raw)
+        rpc_status = protobuf.Status.FromString(raw)
     except protobuf.DecodeError:
         return ()
-    found = [
+    details = [
         _read_info(packed) if packed.Is(protobuf.ErrorInfo.DESCRIPTOR) else _unpacked(packed)
-        for packed in told.details[:_MOST_READ]
+        for packed in rpc_status.details[:_MOST_READ]
         if packed.type_url and len(packed.value) <= LONGEST_DETAILS
     ]
-    return bounded(sorted((each for each in found if each is not None), key=_is_own, reverse=True))
+    return bounded(sorted((each for each in details if each is not None), key=_is_own, reverse=True))
 
 
 def _read_info(packed: Any) -> Tree | None:  # noqa: ANN401 - protobuf ships no types

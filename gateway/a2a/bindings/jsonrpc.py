@@ -20,8 +20,8 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
     agreed,
-    given_params,
     open_params,
+    params_without_tenant,
     refuse_strays,
     split_query,
     task_and_context,
@@ -121,7 +121,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
     refuse_strays(operation, params)
     queried, passed = split_query(query)
     tenant = agreed("tenant", path.tenant, params.tenant, queried)
-    version = _meant(operation, version, hint, params)
+    version = _call_version(operation, version, hint, params)
     task_id, context_id = task_and_context(operation, version, params)
     return Call(
         operation=operation,
@@ -134,7 +134,7 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
         body=envelope.body,
         query=passed,
         in_body=bool(params.tenants),
-        told=params.says(tenant) and (tenant is None or "tenant" in members),
+        tenant_written=params.says(tenant) and (tenant is None or "tenant" in members),
         params=params,
         path=path,
         versioned=hint is not None,
@@ -143,12 +143,12 @@ def read_call(envelope: Envelope, path: PathCall, query: bytes, hint: Version | 
 
 def read_params(call: Call) -> Tree:
     """As `Codec.read_params`."""
-    return given_params(call.params)
+    return params_without_tenant(call.params)
 
 
 def make_call(
     call: Call,
-    asked: Operation,
+    operation: Operation,
     theirs: Dialect,
     params: Tree,
     *,
@@ -160,12 +160,21 @@ def make_call(
     if tenant is not None:
         params["tenant"] = tenant
     identity = b'"%b"' % id.encode("ascii")
-    method = _NAMES[asked, theirs.version]
+    method = _NAMES[operation, theirs.version]
     # The older generations' only operation without parameters has no such member.
-    told = b',"params":' + strict_json.write(params) if params or theirs.version is Version.V1_0 else b""
-    body = b'{"jsonrpc":"2.0","id":%b,"method":"%b"%b}' % (identity, method.encode("ascii"), told)
+    member = b',"params":' + strict_json.write(params) if params or theirs.version is Version.V1_0 else b""
+    body = b'{"jsonrpc":"2.0","id":%b,"method":"%b"%b}' % (identity, method.encode("ascii"), member)
     return Call(
-        asked, theirs, method, identity, tenant, call.task_id, context_id, body, in_body=tenant is not None, verb="POST"
+        operation,
+        theirs,
+        method,
+        identity,
+        tenant,
+        call.task_id,
+        context_id,
+        body,
+        in_body=tenant is not None,
+        verb="POST",
     )
 
 
@@ -258,14 +267,14 @@ def _has_twins(frame: bytes) -> bool:
         return True
 
 
-def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+def answer(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """As `Codec.answer`."""
-    return write_answer(call.id, told)
+    return write_answer(call.id, result)
 
 
-def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+def event(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """As `Codec.event`."""
-    return sse.encode(write_answer(call.id, strict_json.on_one_line(told)))
+    return sse.encode(write_answer(call.id, strict_json.on_one_line(result)))
 
 
 def write_answer(id: bytes, result: Any) -> bytes:  # noqa: A002, ANN401 - JSON-RPC's word; any JSON
@@ -328,7 +337,7 @@ def _is_unset(raw: msgspec.Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
 
 
-def _meant(operation: Operation, version: Version, hint: Version | None, params: Parameters) -> Version:
+def _call_version(operation: Operation, version: Version, hint: Version | None, params: Parameters) -> Version:
     """Return the generation of a call's objects; some clients send those of 1.0 under 0.3's method names (trap 14).
 
     A message tells its own generation, and so do the parameters of push configurations; otherwise the header decides.
@@ -343,8 +352,8 @@ def _meant(operation: Operation, version: Version, hint: Version | None, params:
         return (_objects_version(params.message) if mixes else None) or version
     if version is not Version.V0_3:
         return version
-    told = _push_version(operation, params.members) if operation.kind is Kind.PUSH else None
-    return told or (Version.V1_0 if hint is Version.V1_0 else version)
+    push_version = _push_version(operation, params.members) if operation.kind is Kind.PUSH else None
+    return push_version or (Version.V1_0 if hint is Version.V1_0 else version)
 
 
 def _push_version(operation: Operation, members: Members) -> Version | None:
@@ -392,7 +401,7 @@ def _is_id(raw: bytes) -> bool:
 
 # Six characters for each that an id may have, were all of them escaped.
 _LONGEST_ANSWERED = 6 * _LONGEST_ID
-_UNSAID = frozenset({b"", b"null"})
+_NO_ID = frozenset({b"", b"null"})
 
 
 def answers(frame_id: bytes, call_id: bytes) -> bool:
@@ -401,12 +410,12 @@ def answers(frame_id: bytes, call_id: bytes) -> bool:
     Some servers leave the id out of errors or write null; some read numbers as doubles and change large ones; a string
     may come back with other escapes.
     """
-    return frame_id in _UNSAID or _is_same(frame_id, call_id, as_doubles=True)
+    return frame_id in _NO_ID or _is_same(frame_id, call_id, as_doubles=True)
 
 
 def is_same(frame_id: bytes, call_id: bytes) -> bool:
     """Return whether two raw ids have the same value, so that clients take the one for the other."""
-    return frame_id == call_id or (frame_id not in _UNSAID and _is_same(frame_id, call_id, as_doubles=False))
+    return frame_id == call_id or (frame_id not in _NO_ID and _is_same(frame_id, call_id, as_doubles=False))
 
 
 def _is_same(frame_id: bytes, call_id: bytes, *, as_doubles: bool) -> bool:

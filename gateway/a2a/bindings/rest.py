@@ -25,10 +25,10 @@ from gateway.a2a.operation import Kind, Operation
 from gateway.a2a.params import (
     Parameters,
     agreed,
-    given_params,
     ids_of,
     is_resource_of,
     open_params,
+    params_without_tenant,
     query_value,
     refuse_other_ids,
     refuse_strays,
@@ -85,7 +85,7 @@ def read_call(path: PathCall, body: bytes, query: bytes, version: Version, *, bo
         body=body if operation in _MAY_HAVE_BODY else b"",
         query=passed,
         in_body=bool(params.tenants),
-        told=params.says(tenant) if params.tenants else True,
+        tenant_written=params.says(tenant) if params.tenants else True,
         params=params,
         path=path,
     )
@@ -102,17 +102,17 @@ def read_params(call: Call) -> Tree:
     """
     operation, path = call.operation, call.path
     in_body = operation in _MAY_HAVE_BODY
-    found = given_params(call.params) if in_body else read_query(operation, call.query)
+    params = params_without_tenant(call.params) if in_body else read_query(operation, call.query)
     if operation is Operation.CREATE_PUSH_CONFIG and call.dialect.version is Version.V0_3:
-        _add_config_id(found, call.query)
+        _add_config_id(params, call.query)
     if operation.kind is Kind.PUSH:
-        found.pop("task_id", None)
-        found["taskId"] = path.task_id
+        params.pop("task_id", None)
+        params["taskId"] = path.task_id
         if path.config_id is not None:
-            found["id"] = path.config_id
+            params["id"] = path.config_id
     elif path.task_id is not None:
-        found["id"] = path.task_id
-    return found
+        params["id"] = path.task_id
+    return params
 
 
 def _add_config_id(params: dict[str, Any], query: bytes) -> None:
@@ -151,8 +151,8 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
     for members in (params.members, *(way[-1][1] for way in params.pushes)):
         agreed("taskId", task_id, text_of(members, "taskId", "task_id"))
         for name in ("name", "parent"):
-            said = strict_json.text(members, name) if name in members else None
-            if said is not None and not is_resource_of(said, task_id):
+            resource = strict_json.text(members, name) if name in members else None
+            if resource is not None and not is_resource_of(resource, task_id):
                 raise BadParams(f"{name} names another task than the path", field=name)
     if operation is Operation.CANCEL_TASK or params.pushes:
         # Without a wrapper, `id` is the configuration's own.
@@ -161,7 +161,7 @@ def _refuse_other_tasks(operation: Operation, params: Parameters, task_id: str |
 
 def make_call(
     call: Call,
-    asked: Operation,
+    operation: Operation,
     theirs: Dialect,
     params: Tree,
     *,
@@ -172,34 +172,34 @@ def make_call(
     """As `Codec.make_call`; in a call without a body, parameters that fit neither path nor query are lost."""
     newest = theirs.version is Version.V1_0
     # 0.3 has no such field, and its strict parsers refuse it.
-    if tenant is not None and asked in _WITH_BODY and newest:
+    if tenant is not None and operation in _WITH_BODY and newest:
         # SDKs of 1.0 repeat the tenant of the path in the body (protocol §2.4).
         params["tenant"] = tenant
     task_id = config_id = None
-    if asked.kind is Kind.PUSH:
+    if operation.kind is Kind.PUSH:
         task_id = path_id(params, "taskId", verb=True)
-        if asked in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
+        if operation in (Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG):
             config_id = path_id(params, "id")
-    elif asked in _OF_TASK:
+    elif operation in _OF_TASK:
         task_id = path_id(params, "id", verb=True)
     body = b""
-    if asked in _WITH_BODY or (asked is Operation.CANCEL_TASK and newest):
+    if operation in _WITH_BODY or (operation is Operation.CANCEL_TASK and newest):
         # In 0.3 only the path names the task of a new configuration: its parsers refuse members that they do not know.
-        unknown = {"taskId"} if asked is Operation.CREATE_PUSH_CONFIG and not newest else ()
+        unknown = {"taskId"} if operation is Operation.CREATE_PUSH_CONFIG and not newest else ()
         body = strict_json.write({name: value for name, value in params.items() if name not in unknown})
-    verb = "DELETE" if asked is Operation.DELETE_PUSH_CONFIG else "GET"
-    if asked in _MAY_HAVE_BODY or (asked is Operation.SUBSCRIBE_TO_TASK and newest):
+    verb = "DELETE" if operation is Operation.DELETE_PUSH_CONFIG else "GET"
+    if operation in _MAY_HAVE_BODY or (operation is Operation.SUBSCRIBE_TO_TASK and newest):
         verb = "POST"
     return Call(
-        asked,
+        operation,
         theirs,
-        asked.value,
+        operation.value,
         tenant=tenant,
         task_id=call.task_id,
         context_id=context_id,
         body=body,
-        query=write_query(asked, params),
-        path=PathCall(asked, prefixed=not newest, task_id=task_id, config_id=config_id),
+        query=write_query(operation, params),
+        path=PathCall(operation, prefixed=not newest, task_id=task_id, config_id=config_id),
         verb=verb,
     )
 
@@ -220,14 +220,14 @@ def read_error(call: Call, status: int, frame: bytes) -> AgentError | None:
     return read_rest(status, frame, call.dialect.version) if status >= 400 else None
 
 
-def answer(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+def answer(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """As `Codec.answer`."""
-    return write_answer(call.operation, told)
+    return write_answer(call.operation, result)
 
 
-def event(call: Call, told: Any) -> bytes:  # noqa: ANN401 - any JSON
+def event(call: Call, result: Any) -> bytes:  # noqa: ANN401 - any JSON
     """As `Codec.event`."""
-    return sse.encode(write_answer(call.operation, strict_json.on_one_line(told)))
+    return sse.encode(write_answer(call.operation, strict_json.on_one_line(result)))
 
 
 def write_answer(operation: Operation, result: Any) -> bytes:  # noqa: ANN401 - any JSON
@@ -271,19 +271,19 @@ def read_query(operation: Operation, query: bytes) -> dict[str, Any]:
         BadParams: a value is not of its parameter's type, or differs under two names of one parameter.
     """
     known = _IN_QUERY.get(operation, ())
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for pair in query.split(b"&") if query and known else ():
-        said, _, raw = pair.decode("ascii").partition("=")
-        name = _NAMES.get(said)
+        key, _, raw = pair.decode("ascii").partition("=")
+        name = _NAMES.get(key)
         if name not in known or not raw:
             continue
         read, words = _PARAMETERS[name]
         value = read(unquote_plus(raw))
         if value is None:
-            raise BadParams(f"{said} {words}", field=said)
-        if value != "" and found.setdefault(name, value) != value:
-            raise BadParams(f"{said} is another name of {name}, which says something else", field=said)
-    return found
+            raise BadParams(f"{key} {words}", field=key)
+        if value != "" and params.setdefault(name, value) != value:
+            raise BadParams(f"{key} is another name of {name}, which says something else", field=key)
+    return params
 
 
 def write_query(operation: Operation, params: Mapping[str, Any]) -> bytes:

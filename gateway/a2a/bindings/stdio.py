@@ -83,26 +83,26 @@ def refusal(identity: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (identity, METHOD_NOT_FOUND)
 
 
-def course(members: Members, told: Progress | None, version: Version) -> Course:
+def course(members: Members, progress: Progress | None, version: Version) -> Course:
     """Return the state of a stream after an event.
 
     Args:
-        told: The event's progress; None for no answer, which the relay refuses.
+        progress: The event's progress; None for no answer, which the relay refuses.
         version: The agent's generation.
     """
-    if told is None:
+    if progress is None:
         return Course.GOES_ON
-    if told.error is not None or told.event == "message" or is_empty(members):
+    if progress.error is not None or progress.event == "message" or is_empty(members):
         return Course.ENDS
-    if told.event not in ("task", "status"):
+    if progress.event not in ("task", "status"):
         return Course.GOES_ON
     if version is Version.V1_0:
-        if told.state in TERMINAL:
+        if progress.state in TERMINAL:
             return Course.ENDS
-        return Course.MAY_END if told.state in INTERRUPTED else Course.GOES_ON
-    if told.event == "status" and _is_final(members):
+        return Course.MAY_END if progress.state in INTERRUPTED else Course.GOES_ON
+    if progress.event == "status" and _is_final(members):
         return Course.ENDS
-    return Course.MAY_END if told.state in TERMINAL | INTERRUPTED else Course.GOES_ON
+    return Course.MAY_END if progress.state in TERMINAL | INTERRUPTED else Course.GOES_ON
 
 
 def ends_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -100,9 +100,9 @@ class Schema:
             del tree[name]
         if renamed:
             _rename(tree, renamed)
-        for name, said in self.required:
+        for name, label in self.required:
             if name not in tree:
-                raise Misfit(said, "is required")
+                raise Misfit(label, "is required")
         if self.finish is not None:
             self.finish(tree, memo)
 
@@ -157,10 +157,10 @@ def _converted(name: str, value: object, field: Field, memo: Memo) -> object:
 
 def _rename(tree: Tree, renamed: list[tuple[str, str]]) -> None:
     # Taken out first, all of them: one member's new name may be the old name of another.
-    values = [tree.pop(said) for said, _ in renamed]
-    for (said, name), value in zip(renamed, values, strict=True):
+    values = [tree.pop(old) for old, _ in renamed]
+    for (old, name), value in zip(renamed, values, strict=True):
         if tree.setdefault(name, value) != value:
-            raise Misfit(said, f"is another name of {name}, which says something else")
+            raise Misfit(old, f"is another name of {name}, which says something else")
 
 
 def choose(tree: Tree, *names: str) -> None:

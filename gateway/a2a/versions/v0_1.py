@@ -205,11 +205,11 @@ def _tell_apart(items: list[Tree], name: str) -> None:
     seen: set[str] = set()
     counts: dict[str, int] = {}
     for item in items:
-        given = unique = item[name]
+        base = unique = item[name]
         while unique in seen:
             # Counted on for each name, so that no try is made twice.
-            counts[given] = number = counts.get(given, 1) + 1
-            unique = item[name] = f"{given}-{number}"
+            counts[base] = number = counts.get(base, 1) + 1
+            unique = item[name] = f"{base}-{number}"
         seen.add(unique)
 
 

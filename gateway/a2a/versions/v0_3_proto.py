@@ -208,22 +208,22 @@ def _finish_resource(resource: Tree, memo: Memo) -> None:
     resource.update(flat)
 
 
-def _finish_creation(asked: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
+def _finish_creation(request: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every finish
     """Flatten the request, or the bare resource that a2a-js sends.
 
     The task is the one in the path; the reader of the call has refused a `parent` or `name` of another.
     """
-    task, wrapped = asked.get("taskId"), asked.get("config")
-    if wrapped is not None and ("name" in asked or "pushNotificationConfig" in asked):
+    task, wrapped = request.get("taskId"), request.get("config")
+    if wrapped is not None and ("name" in request or "pushNotificationConfig" in request):
         raise Misfit("config", "must not stand beside name or pushNotificationConfig")
-    resource, path = (asked, "") if wrapped is None else (wrapped, "config.")
+    resource, path = (request, "") if wrapped is None else (wrapped, "config.")
     flat = resource.get("pushNotificationConfig")
     if flat is None:
         raise Misfit(f"{path}pushNotificationConfig", "is required")
     if task is None:
         raise Misfit("parent", "is required")
     # The proto's own path has the collection behind the task.
-    if "parent" in asked and asked["parent"].removesuffix("/pushNotificationConfigs") != f"tasks/{task}":
+    if "parent" in request and request["parent"].removesuffix("/pushNotificationConfigs") != f"tasks/{task}":
         raise Misfit("parent", "must be tasks/{task}")
     flat["taskId"] = task
     if "name" in resource:
@@ -234,11 +234,11 @@ def _finish_creation(asked: Tree, memo: Memo) -> None:  # noqa: ARG001 - as ever
         # Inside the request a2a-python ends the name in "None" where there is no id; a bare resource has only the name.
         if named_id and wrapped is None:
             flat.setdefault("id", named_id)
-    config = asked.get("configId")
+    config = request.get("configId")
     if config and flat.setdefault("id", config) != config:
         raise Misfit("configId", "says something else than id")
-    asked.clear()
-    asked.update(flat)
+    request.clear()
+    request.update(flat)
 
 
 _PUSH = push_fields(ID)

@@ -500,8 +500,8 @@ def _check_command(agent: Agent, backend: Backend, at: KeyPath, findings: Findin
     line = _check_command_line(backend, stdio, at, findings)
     if folder is None or line is None:
         return
-    found = dict(line.assignments) | {name: value.get_secret_value() for name, value in stdio.env.items()}
-    path = found.get("PATH", os.environ.get("PATH", _PATH))
+    environment = dict(line.assignments) | {name: value.get_secret_value() for name, value in stdio.env.items()}
+    path = environment.get("PATH", os.environ.get("PATH", _PATH))
     if not _is_installed(line.words[0], folder, path):
         where: KeyPath = (*at, "card") if backend.card is not None else (*below, "command")
         fact = f"there is no program {printable(line.words[0])!r} here"
@@ -751,9 +751,11 @@ def _is_reserved(name: str) -> bool:
 
 
 def _check_header_names(headers: IdentityHeaders, at: KeyPath, findings: Findings) -> None:
-    for told, claim in headers.claims.items():
+    for header, claim in headers.claims.items():
         if not claim:
-            findings.error((*at, told), "no claim is named", "write claim: and the name of a claim, such as claim:sid")
+            findings.error(
+                (*at, header), "no claim is named", "write claim: and the name of a claim, such as claim:sid"
+            )
     for key in headers.model_fields_set:
         name = getattr(headers, key) if key != "claims" else ""
         if not name:

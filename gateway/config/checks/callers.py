@@ -154,7 +154,7 @@ def _check_fetched_url(url: str, at: KeyPath, findings: Findings, why: str, *, q
 # ---- certificates ----------------------------------------------------------------------------------------------------
 
 _MTLS: KeyPath = ("auth", "mtls")
-_Found: TypeAlias = tuple[KeyPath, str, ClientPattern]
+_PlacedPattern: TypeAlias = tuple[KeyPath, str, ClientPattern]
 """A pattern with its place and its client."""
 
 
@@ -175,10 +175,10 @@ def _check_clients(config: Config, findings: Findings, today: date) -> None:
     if not auth.mtls.clients:
         remedy = "add `clients` with `NAME: { uri: …, tenant: … }`"
         findings.error_at_key(_MTLS, "no certificate belongs to a client: there are no `clients`", remedy)
-    found: list[_Found] = []
+    patterns: list[_PlacedPattern] = []
     for name, client in auth.mtls.clients.items():
-        found += ((at, name, pattern) for at, pattern in _check_patterns(name, client, findings))
-    _check_patterns_differ(found, findings)
+        patterns += ((at, name, pattern) for at, pattern in _check_patterns(name, client, findings))
+    _check_patterns_differ(patterns, findings)
 
 
 def _check_client_authorities(mtls: Mtls, findings: Findings, today: date) -> None:
@@ -214,37 +214,37 @@ def _check_required_certificates(config: Config, auth: Auth, mtls: Mtls, finding
 
 def _check_patterns(name: str, client: Client, findings: Findings) -> Iterator[tuple[KeyPath, ClientPattern]]:
     at: KeyPath = (*_MTLS, "clients", name)
-    found: list[tuple[KeyPath, ClientPattern]] = []
+    patterns: list[tuple[KeyPath, ClientPattern]] = []
     broken = False
     for kind in KINDS:
         for number, text in enumerate(getattr(client, kind)):
             here = (*at, kind, number)
             pattern = findings.read(here, text, partial(ClientPattern.parse, kind))
             broken = broken or pattern is None
-            found += [] if pattern is None else [(here, pattern)]
+            patterns += [] if pattern is None else [(here, pattern)]
     if broken:
         return
-    if not found:
+    if not patterns:
         remedy = "write `uri`, `dns` or `common_name`: the name on its certificates"
         findings.error_at_key(at, "there is no name for its certificates", remedy)
-    for here, pattern in found:
+    for here, pattern in patterns:
         if client.tenant is None and not pattern.has_tenant:
             remedy = "write `tenant`, or {tenant} where the name says it"
             findings.error(here, "there is no tenant for these certificates", remedy)
         elif client.tenant is not None and pattern.has_tenant:
             fact = "the tenant is given twice, by {tenant} and by `tenant`"
             findings.error(here, fact, "remove `tenant`, or write * for {tenant}")
-    yield from found
+    yield from patterns
 
 
-def _check_patterns_differ(found: list[_Found], findings: Findings) -> None:
+def _check_patterns_differ(patterns: list[_PlacedPattern], findings: Findings) -> None:
     """Check that of two patterns that fit one name, one is the narrower.
 
     A pattern without wildcards is narrower than all others, so only equal ones of these meet.
     """
-    whole: dict[tuple[object, ...], list[_Found]] = {}
-    wild: dict[tuple[str, int], list[_Found]] = {}
-    for each in found:
+    whole: dict[tuple[object, ...], list[_PlacedPattern]] = {}
+    wild: dict[tuple[str, int], list[_PlacedPattern]] = {}
+    for each in patterns:
         pattern = each[2]
         if pattern.is_whole:
             alike = whole.setdefault((pattern.kind, pattern.segments), [])
@@ -258,7 +258,7 @@ def _check_patterns_differ(found: list[_Found], findings: Findings) -> None:
         alike.append(each)
 
 
-def _conflict(one: _Found, other: _Found) -> bool:
+def _conflict(one: _PlacedPattern, other: _PlacedPattern) -> bool:
     """Return whether a name may fit both patterns, of different clients or tenants, and neither is the narrower."""
     pattern, rival = one[2], other[2]
     if one[1] == other[1] and not pattern.has_tenant and not rival.has_tenant:

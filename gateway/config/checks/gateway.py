@@ -66,7 +66,7 @@ def check_gateway(config: Config, findings: Findings) -> None:
 def _check_listen(config: Config, admin: Listen | None, findings: Findings) -> list[tuple[str, Listen]]:
     """Check the addresses for clients over HTTP; return those that can be read, each with its text."""
     gateway = config.gateway
-    found: list[tuple[str, Listen]] = []
+    addresses: list[tuple[str, Listen]] = []
     if not gateway.listen:
         findings.error((*_AT, "listen"), "there is no address", "write HOST:PORT")
     for number, text in enumerate(gateway.listen):
@@ -74,7 +74,7 @@ def _check_listen(config: Config, admin: Listen | None, findings: Findings) -> l
         listen = findings.read(at, text, read_listen)
         if listen is None:
             continue
-        if any(listen.collides(other) for _, other in found):
+        if any(listen.collides(other) for _, other in addresses):
             findings.error(at, "another address of `gateway.listen` is there already", "remove one of the two")
         if admin is not None and listen.collides(admin):
             _report_collision(text, at, gateway, findings)
@@ -83,11 +83,11 @@ def _check_listen(config: Config, admin: Listen | None, findings: Findings) -> l
             if gateway.public_url is None:
                 remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
                 findings.error(at, "there is no `public_url`, and it cannot be guessed for this address", remedy)
-        found.append((text, listen))
-    if found and gateway.public_url is None and all(listen.path for _, listen in found):
+        addresses.append((text, listen))
+    if addresses and gateway.public_url is None and all(listen.path for _, listen in addresses):
         remedy = "add `gateway.public_url: https://…`, the URL that clients use: cards advertise it"
         findings.error((*_AT, "listen"), "there is no `public_url`, and a Unix socket has none", remedy)
-    return found
+    return addresses
 
 
 def _report_collision(text: str, at: KeyPath, gateway: Gateway, findings: Findings) -> None:
@@ -441,13 +441,13 @@ def _check_validity(config: Config, findings: Findings) -> None:
 
 def _validity_fact(file: Path, now: datetime) -> str:
     """Return the fact about the dates of the first certificate of a file; empty if it is good or cannot be read."""
-    found = read_certificate(file)
-    if found is None:
+    certificate = read_certificate(file)
+    if certificate is None:
         return ""
-    if found.not_valid_after_utc < now:
-        return f"has expired: it was valid until {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-    if found.not_valid_before_utc > now:
-        return f"is not valid yet: it begins at {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    if certificate.not_valid_after_utc < now:
+        return f"has expired: it was valid until {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if certificate.not_valid_before_utc > now:
+        return f"is not valid yet: it begins at {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
     return ""
 
 

@@ -93,10 +93,10 @@ def _without_references(value: Value, path: KeyPath, marks: Marks) -> str:
     return REFERENCE.sub(_default, marks.written.get(path, str(value)))
 
 
-def _default(found: re.Match[str]) -> str:
-    if found[0] == "$${":
+def _default(match: re.Match[str]) -> str:
+    if match[0] == "$${":
         return "${"
-    _, default, text = (found[1] or "").partition(":-")
+    _, default, text = (match[1] or "").partition(":-")
     return text if default and text else _REFERENCE
 
 

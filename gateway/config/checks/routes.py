@@ -24,24 +24,24 @@ _HOST = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?
 _SHOWN = 5
 """Agents or tenants that a message names."""
 
-Found = tuple[Rule, KeyPath]
+PlacedRule = tuple[Rule, KeyPath]
 """A rule, and the path in the file that it comes from."""
 
 
 def check_routes(config: Config, findings: Findings) -> None:
     """Find mistakes in matches and tests."""
     agents: dict[str, AgentRules] = {}
-    found: list[Found] = []
+    rules: list[PlacedRule] = []
     for name, agent in config.agents.items():
         at: KeyPath = ("agents", name)
         _check_matches(agent, at, findings)
         agents[name] = agent_rules(name, agent, findings.marks)
         paths = [(*at, "match", number) for number in range(len(agent.match))] or [at]
-        found += zip(agents[name].rules, paths, strict=True)
+        rules += zip(agents[name].rules, paths, strict=True)
         _check_own_tenants(agent, at, findings)
     reached = reach(config)
-    _check_overlaps(agents, found, findings)
-    _check_disclosure(config, agents, found, reached, findings)
+    _check_overlaps(agents, rules, findings)
+    _check_disclosure(config, agents, rules, reached, findings)
     if config.gateway.listen_grpc is not None:
         _check_grpc(config, agents, reached, findings)
     _check_tests(config, findings)
@@ -102,15 +102,15 @@ def _check_own_tenants(agent: Agent, at: KeyPath, findings: Findings) -> None:
     """Matches and `by_tenant` entries of one agent that cannot meet."""
     if not agent.by_tenant or not agent.match:
         return
-    asked = [match.tenant for match in agent.match]
-    for number, tenant in enumerate(asked):
+    tenants = [match.tenant for match in agent.match]
+    for number, tenant in enumerate(tenants):
         if tenant is not None and tenant not in agent.by_tenant:
             fact = f"the match can never answer: `by_tenant` has no {tenant!r}"
             findings.error((*at, "match", number, "tenant"), fact, "leave `tenant` out, or add it to `by_tenant`")
-    if None in asked:
+    if None in tenants:
         return
     for tenant in agent.by_tenant:
-        if tenant not in asked:
+        if tenant not in tenants:
             fact = f"nothing reaches this backend: every match asks for another tenant than {tenant!r}"
             findings.error_at_key(
                 (*at, "by_tenant", tenant), fact, "leave `tenant` out of a match, or remove the entry"
@@ -120,11 +120,11 @@ def _check_own_tenants(agent: Agent, at: KeyPath, findings: Findings) -> None:
 # ---- matches of several agents -------------------------------------------------------------------------------------
 
 
-def _check_overlaps(agents: dict[str, AgentRules], found: list[Found], findings: Findings) -> None:
-    first: dict[tuple[object, ...], Found] = {}
-    by_path: dict[tuple[str, ...], list[Found]] = {}
-    by_parent: dict[tuple[str, ...], list[Found]] = {}
-    for rule, at in found:
+def _check_overlaps(agents: dict[str, AgentRules], rules: list[PlacedRule], findings: Findings) -> None:
+    first: dict[tuple[object, ...], PlacedRule] = {}
+    by_path: dict[tuple[str, ...], list[PlacedRule]] = {}
+    by_parent: dict[tuple[str, ...], list[PlacedRule]] = {}
+    for rule, at in rules:
         # Several agents may ask for the same skill: their rank decides.
         of = rule.agent if rule.by_skill else ""
         same = first.setdefault((rule.host, rule.path, rule.conditions, of), (rule, at))
@@ -136,8 +136,8 @@ def _check_overlaps(agents: dict[str, AgentRules], found: list[Found], findings:
         by_path.setdefault(rule.path, []).append((rule, at))
         if rule.path:
             by_parent.setdefault(rule.path[:-1], []).append((rule, at))
-    _check_skills(found, findings)
-    for rule, at in found:
+    _check_skills(rules, findings)
+    for rule, at in rules:
         agent = agents[rule.agent]
         for tenant in _tenants_of(rule, agent):
             _check_hidden_backend(rule, at, tenant, first, findings)
@@ -147,10 +147,10 @@ def _check_overlaps(agents: dict[str, AgentRules], found: list[Found], findings:
             _check_paths_of_tenants(rule, at, by_parent.get(rule.path, []), findings)
 
 
-def _check_skills(found: list[Found], findings: Findings) -> None:
+def _check_skills(rules: list[PlacedRule], findings: Findings) -> None:
     """Find matches for two skills at one place: no request says there which one is meant."""
-    first: dict[tuple[object, ...], Found] = {}
-    for rule, at in found:
+    first: dict[tuple[object, ...], PlacedRule] = {}
+    for rule, at in rules:
         skill = next((each[1] for each in rule.conditions if each[0] == "skill" and each[1] is not None), None)
         if skill is None or ("skill", None) in rule.conditions:
             continue
@@ -170,7 +170,7 @@ def _tenants_of(rule: Rule, agent: AgentRules) -> Iterator[str]:
 
 
 def _check_hidden_backend(
-    rule: Rule, at: KeyPath, tenant: str, first: dict[tuple[object, ...], Found], findings: Findings
+    rule: Rule, at: KeyPath, tenant: str, first: dict[tuple[object, ...], PlacedRule], findings: Findings
 ) -> None:  # fmt: skip
     if rule.tenant is not None:
         return
@@ -181,7 +181,7 @@ def _check_hidden_backend(
         findings.error_at_key(entry, fact, "remove one of the two, or give them different paths")
 
 
-def _check_path_of_tenant(rule: Rule, at: KeyPath, tenant: str, others: list[Found], findings: Findings) -> None:
+def _check_path_of_tenant(rule: Rule, at: KeyPath, tenant: str, others: list[PlacedRule], findings: Findings) -> None:
     for other, where in others:
         if other.agent != rule.agent and _hosts_overlap(rule.host, other.host):
             path = "/" + "/".join(other.path)
@@ -190,7 +190,7 @@ def _check_path_of_tenant(rule: Rule, at: KeyPath, tenant: str, others: list[Fou
             findings.error(place, fact, "give one of the two another path, or the tenant another name")
 
 
-def _check_paths_of_tenants(rule: Rule, at: KeyPath, others: list[Found], findings: Findings) -> None:
+def _check_paths_of_tenants(rule: Rule, at: KeyPath, others: list[PlacedRule], findings: Findings) -> None:
     names = sorted({one.agent for one, _ in others if one.agent != rule.agent and _hosts_overlap(rule.host, one.host)})
     if names:
         others_shown = listed(names, _SHOWN)
@@ -215,25 +215,25 @@ def _check_grpc(
 ) -> None:
     """Find agents that list gRPC on their cards but cannot be reached over it, for some tenant, for want of paths."""
     listing = {name for name, agent in config.agents.items() if "grpc" in agent.expose}
-    found = GrpcRules.build(agents)
+    grpc_rules = GrpcRules.build(agents)
     alike: dict[object, list[Rule]] = {}
-    for rule in found.rules():
+    for rule in grpc_rules.rules():
         alike.setdefault(rule.conditions, []).append(rule)
-    named = [rule for rule in found.rules() if rule.tenant is not None]
+    named = [rule for rule in grpc_rules.rules() if rule.tenant is not None]
     for agent in agents.values():
         _check_grpc_credentials(config, agent, named, reached_by, findings)
-        _check_grpc_host(agent, found, findings, listed=agent.name in listing)
-    reached = {name for name in listing & agents.keys() if _check_grpc_reachable(agents[name], found, findings)}
-    for rule in found.rules():
-        if rule.agent in reached and agents[rule.agent].by_tenant and found.written(rule).tenant is None:
-            _check_grpc_tenant(rule, alike[rule.conditions], found, findings)
+        _check_grpc_host(agent, grpc_rules, findings, listed=agent.name in listing)
+    reached = {name for name in listing & agents.keys() if _check_grpc_reachable(agents[name], grpc_rules, findings)}
+    for rule in grpc_rules.rules():
+        if rule.agent in reached and agents[rule.agent].by_tenant and grpc_rules.written(rule).tenant is None:
+            _check_grpc_tenant(rule, alike[rule.conditions], grpc_rules, findings)
     for name in (name for name in config.agents if name in reached):
-        _check_grpc_any_tenant(agents[name], found, named, findings)
+        _check_grpc_any_tenant(agents[name], grpc_rules, named, findings)
 
 
-def _check_grpc_reachable(agent: AgentRules, found: GrpcRules, findings: Findings) -> bool:
+def _check_grpc_reachable(agent: AgentRules, grpc_rules: GrpcRules, findings: Findings) -> bool:
     """Return whether some match of an agent has an address; warn where none has."""
-    obstacles = [found.obstacle(rule) for rule in agent.rules]
+    obstacles = [grpc_rules.obstacle(rule) for rule in agent.rules]
     first = obstacles[0]
     if first is None or None in obstacles:
         return True
@@ -251,12 +251,12 @@ def _check_grpc_reachable(agent: AgentRules, found: GrpcRules, findings: Finding
     return False
 
 
-def _check_grpc_host(agent: AgentRules, found: GrpcRules, findings: Findings, *, listed: bool) -> None:
+def _check_grpc_host(agent: AgentRules, grpc_rules: GrpcRules, findings: Findings, *, listed: bool) -> None:
     """Warn of a host that picks an agent over HTTP and would be expected to over gRPC."""
     number = next((at for at, rule in enumerate(agent.rules) if rule.host is not None), None)
     if number is None or not (listed or all(rule.host and not rule.conditions for rule in agent.rules)):
         return
-    address = found.address(agent.rules[number])
+    address = grpc_rules.address(agent.rules[number])
     if address is None:
         remedy = "give the agent a match with a `tenant`, `key` or `claim`"
     elif address.tenant is None:
@@ -267,22 +267,22 @@ def _check_grpc_host(agent: AgentRules, found: GrpcRules, findings: Findings, *,
     findings.warning(("agents", agent.name, "match", number, "host"), fact, remedy)
 
 
-def _check_grpc_tenant(rule: Rule, there: list[Rule], found: GrpcRules, findings: Findings) -> None:
+def _check_grpc_tenant(rule: Rule, there: list[Rule], grpc_rules: GrpcRules, findings: Findings) -> None:
     """Warn of a tenant of a `by_tenant` agent that another agent's match asks for."""
     rival = next((other for other in there if other.agent != rule.agent), None)
     if rule.tenant is None or rival is None:
         return
-    line = findings.line_of(found.written(rival).place)
+    line = findings.line_of(grpc_rules.written(rival).place)
     fact = f"clients of gRPC cannot reach this backend: {rival.agent!r} asks for tenant {rule.tenant!r} too ({line})"
     remedy = "give one of the two tenants another name"
     findings.warning(("agents", rule.agent, "by_tenant", rule.tenant), fact, remedy)
 
 
-def _check_grpc_any_tenant(agent: AgentRules, found: GrpcRules, named: list[Rule], findings: Findings) -> None:
+def _check_grpc_any_tenant(agent: AgentRules, grpc_rules: GrpcRules, named: list[Rule], findings: Findings) -> None:
     """Warn of an agent that takes any tenant, and is found beside others that tenants pick."""
     if agent.by_tenant or not agent.tenanted:
         return
-    addresses = [address for rule in agent.rules if (address := found.address(rule)) is not None]
+    addresses = [address for rule in agent.rules if (address := grpc_rules.address(rule)) is not None]
     if all(address.tenant is not None for address in addresses):
         return
     names = listed((str(rule.tenant) for rule in named if rule.agent != agent.name), _SHOWN)
@@ -324,12 +324,12 @@ def _check_grpc_credentials(
 
 def _agents_of_key(config: Config, key: str | None, reached: Mapping[str, Reach]) -> frozenset[str] | None:
     """Return the agents that the callers with an API key may call; None if unknown."""
-    found = None if config.auth is None or key is None else config.auth.api_keys.get(key)
-    if found is None:
+    api_key = None if config.auth is None or key is None else config.auth.api_keys.get(key)
+    if api_key is None:
         return None
-    may = reached.get(found.tenant, reached.get(EVERYONE))
+    may = reached.get(api_key.tenant, reached.get(EVERYONE))
     agents = frozenset[str]() if may is None else may.agents
-    return agents if found.agents is None else agents & frozenset(found.agents)
+    return agents if api_key.agents is None else agents & frozenset(api_key.agents)
 
 
 # ---- disclosure ------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ _FEW = 3
 def _check_disclosure(
     config: Config,
     agents: Mapping[str, AgentRules],
-    written: list[Found],
+    written: list[PlacedRule],
     reached: Mapping[str, Reach],
     findings: Findings,
 ) -> None:
@@ -356,30 +356,30 @@ def _check_disclosure(
     for tenant, may in reached.items():
         for agent in may.agents:
             callers.setdefault(agent, set()).add(tenant)
-    told = set()
+    disclosing = set()
     for rule, at, hidden in _disclosing_rules(config, written, callers, reached):
-        told.add(rule.agent)
+        disclosing.add(rule.agent)
         findings.warning(at, _disclosure_fact(hidden), "give this agent a path of its own, or a `tenant` in its match")
     if config.gateway.listen_grpc is None:
         return
     endpoints = GrpcRules.build(agents)
     paths = dict(written)
-    found = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
-    for rule, at, hidden in _disclosing_rules(config, found, callers, reached):
-        if agents[rule.agent].tenanted and rule.agent not in told:
+    rules = [(rule, paths[endpoints.written(rule)]) for rule in endpoints.rules()]
+    for rule, at, hidden in _disclosing_rules(config, rules, callers, reached):
+        if agents[rule.agent].tenanted and rule.agent not in disclosing:
             findings.warning(at, f"over gRPC {_disclosure_fact(hidden)}", "give this agent a `key` or `claim`")
 
 
 def _disclosing_rules(
     config: Config,
-    found: Iterable[Found],
+    rules: Iterable[PlacedRule],
     callers: Mapping[str, set[str]],
     reached: Mapping[str, Reach],
 ) -> Iterator[tuple[Rule, KeyPath, list[Rule]]]:
     """Yield general rules, each with the rules for tenants beside it that some of its callers may not reach."""
     general: list[tuple[Rule, KeyPath]] = []
     tenanted: dict[tuple[object, ...], list[Rule]] = {}
-    for rule, at in found:
+    for rule, at in rules:
         if not rule.conditions and not config.agents[rule.agent].by_tenant:
             # With `by_tenant` an unknown tenant is refused as a hidden one is.
             general.append((rule, at))

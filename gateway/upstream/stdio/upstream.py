@@ -92,7 +92,7 @@ class StdioUpstream:
         version = interface.dialect.version
         tenant = self.dialects.tenant(call, interface)
         body = call.body
-        if not (call.told and tenant == call.tenant) and (tenant is not None or call.in_body):
+        if not (call.tenant_written and tenant == call.tenant) and (tenant is not None or call.in_body):
             body = with_tenant(call.params, call.body, tenant)
         # The request of 0.2 is a path without a body.
         received = read_message(_LEGACY_CARD if call.path.legacy_card else body)

@@ -44,7 +44,7 @@ def read(method: GrpcMethod, more: bytes = b"", /, **members: Any) -> Call:
 
 
 def told(call: Call) -> tuple[str | None, bool, bool]:
-    return call.tenant, call.in_body, call.told
+    return call.tenant, call.in_body, call.tenant_written
 
 
 # ---- 1.0 -------------------------------------------------------------------------------------------------------------

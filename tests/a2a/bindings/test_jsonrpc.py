@@ -126,7 +126,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
     assert call.query == b"x=1"
     assert call.in_body == (inner is not None or push is not None)
     # The frame may stay as it is only if every reader finds the tenant in it, and no other.
-    assert call.told == ((inner or None) == call.tenant and push in (None, call.tenant) and inner != "")
+    assert call.tenant_written == ((inner or None) == call.tenant and push in (None, call.tenant) and inner != "")
     for wanted in (None, "acme", "initech"):
         written = json.loads(changed(body, wanted))["params"]
         assert written.get("tenant") == wanted

@@ -123,7 +123,7 @@ def test_all_places_of_the_tenant_agree_or_nothing_is_read(
         return
     assert {call.tenant} - {None} == named
     assert parse_qsl(call.query.decode()) == ([] if queried is None else [("x", "1")])
-    assert call.told == ({inner, push} <= {None, call.tenant})
+    assert call.tenant_written == ({inner, push} <= {None, call.tenant})
     for wanted in (None, "initech"):
         written = json.loads(with_tenant(call.params, call.body, wanted))
         assert written.get("tenant") == wanted
