@@ -322,8 +322,8 @@ class _Pages:
         self._left = pages
         self._most = LONGEST_PAGE
         self._begun = False
-        self._asked: set[str] = set()
-        self._met: set[str] = set()
+        self._used_tokens: set[str] = set()
+        self._listed: set[str] = set()
         self._bytes = 0
 
     @property
@@ -341,8 +341,8 @@ class _Pages:
         self._bytes += len(frame)
         page = await _aside(len(frame), self._listing.read, frame)
         self._begun, self._left = True, self._left - 1
-        self._asked.add(self.token)
-        if page.next_token and page.next_token in self._asked:
+        self._used_tokens.add(self.token)
+        if page.next_token and page.next_token in self._used_tokens:
             raise UpstreamProtocol("the agent's page tokens repeat")
         self.token = page.next_token
         if page.broken and (own := await self._mine([{"id": task} for task in page.broken])):
@@ -351,9 +351,9 @@ class _Pages:
         # A task that moves while its agent is asked may be on two pages, or twice on one.
         fresh: dict[str, Tree] = {}
         for task in page.tasks:
-            if task["id"] not in self._met:
+            if task["id"] not in self._listed:
                 fresh.setdefault(task["id"], task)
-        self._met.update(fresh)
+        self._listed.update(fresh)
         return await self._mine(list(fresh.values())) if fresh else ()
 
     async def count(self) -> int:

@@ -253,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             self._deadline.at = response.received + response.patience
             try:
                 if not sink(piece):
-                    response.rest()
+                    response.pause()
             except Exception as error:  # noqa: BLE001 - raised in the task that waits
                 response.refuse(error)
             return

@@ -256,11 +256,11 @@ class Response:
             self._connection.expect_by(self.received + self.patience)
             try:
                 if not self.sink(self._take()):
-                    self.rest()
+                    self.pause()
             except Exception as error:  # noqa: BLE001 - raised in the task that waits
                 self.refuse(error)
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Push nothing on until the task has settled: the sink takes no more."""
         self._full = True
         self._pause()

@@ -307,7 +307,7 @@ class ErrorLog(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
         self._rest = b""
         self._skipped = 0
-        self._told = -math.inf
+        self._logged_at = -math.inf
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the pipe."""
@@ -336,14 +336,14 @@ class ErrorLog(asyncio.Protocol):
         if text and self._rate.take(self._loop.time()):
             self._skipped += 1
         elif text:
-            if self._loop.time() >= self._told + _SKIPPED_EVERY:
+            if self._loop.time() >= self._logged_at + _SKIPPED_EVERY:
                 self._log_skipped()
             logger.info("%s: %s", self._name, text)
 
     def _log_skipped(self) -> None:
         skipped, self._skipped = self._skipped, 0
         if skipped:
-            self._told = self._loop.time()
+            self._logged_at = self._loop.time()
             logger.warning("%s wrote %d more lines to standard error, which are not logged", self._name, skipped)
 
     def _resume(self) -> None:
