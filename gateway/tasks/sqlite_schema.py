@@ -80,16 +80,16 @@ _CONTEXTS = f"""
 # behind its kind, and may have more behind them.
 _PUT_TASK = f"""
     INSERT INTO task (scope, id, tenant, principal, context, state, open, replica, dialect, made, seen)
-    VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?7 IN ({_OPEN}), ?8, ?9, ?10, ?11)
+    VALUES (:scope, :id, :tenant, :principal, :context, :state, :state IN ({_OPEN}), :replica, :dialect, :made, :seen)
     ON CONFLICT (scope, id) DO UPDATE
     SET context = excluded.context, state = excluded.state, open = excluded.open, seen = excluded.seen
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""  # noqa: S608 - constants
 _PUT_CONTEXT = """
-    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (?2, ?3, ?4, ?5, ?11)
+    INSERT INTO context (scope, id, tenant, principal, seen) VALUES (:scope, :id, :tenant, :principal, :seen)
     ON CONFLICT (scope, id) DO UPDATE SET seen = max(seen, excluded.seen)
     WHERE tenant = excluded.tenant AND principal = excluded.principal"""
 
-_COLUMNS = 11
+_COLUMNS = ("kind", "scope", "id", "tenant", "principal", "context", "state", "replica", "dialect", "made", "seen")
 _Entry: TypeAlias = list[int | str]
 _decode = msgspec.json.Decoder(list[_Entry]).decode
 
@@ -115,7 +115,8 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> Path | 
         beside = path.resolve()
         log = beside.with_name(f"{beside.name}-{name}")
         for entry in _entries(log):
-            connection.execute(_PUT_TASK if entry[0] == _TASK else _PUT_CONTEXT, entry[:_COLUMNS])
+            columns = dict(zip(_COLUMNS, entry, strict=False))
+            connection.execute(_PUT_TASK if entry[0] == _TASK else _PUT_CONTEXT, columns)
         connection.execute("DROP TABLE arrivals")
     connection.execute(f"DROP TABLE {table}")
     (tasks,) = connection.execute("SELECT count(*) FROM task").fetchone()
