@@ -424,13 +424,14 @@ class AgentMeter:
         self._metrics.backend_requests.add((self.agent, backend, _CLASSES.get(status, "error")))
 
 
-_EVERY = 0.1
+_EVERY = 0.05
+"""Seconds between two looks at the lag; with more of them a stall of `_STALL` is seen less often."""
 _STALL = 0.1
 """Lag in seconds that counts as a stall."""
 
 
 async def watch_lag(metrics: Metrics) -> None:
-    """Measure the lag of the event loop, by which every call is delayed, ten times a second until cancelled."""
+    """Measure the lag of the event loop, by which every call is delayed, twenty times a second until cancelled."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle
 

@@ -185,7 +185,7 @@ class Response:
                     self.received = self._carrier.loop.time()
                     if not take(reader.take()):
                         # A client that reads slowly, or not at all, must not have the gateway buffer its stream.
-                        self._pause()
+                        self._pause_reading()
                         await settle()
                     continue
                 if self.fault is not None:
@@ -263,7 +263,7 @@ class Response:
     def pause(self) -> None:
         """Push nothing on until the task has settled: the sink takes no more."""
         self._full = True
-        self._pause()
+        self._pause_reading()
         self._wake()
 
     def refuse(self, error: Exception) -> None:
@@ -306,7 +306,7 @@ class Response:
             self._waiter = None
             connection.expect_nothing(self)
 
-    def _pause(self) -> None:
+    def _pause_reading(self) -> None:
         if self._connection is not None:
             self._connection.pause_reading()
 
