@@ -55,6 +55,16 @@ ARTIFACT = (
 )
 AFTER_REPEATS = {
     "alike": ARTIFACT % b'{"parts":[{"text":"three"}]}',
+    "an empty text": ARTIFACT % b'{"parts":[{"text":""}]}',
+    "escapes": ARTIFACT % b'{"parts":[{"text":"three\\n\\"\\u00e4"}]}',
+    "beyond ASCII": ARTIFACT % '{"parts":[{"text":"drei ä"}]}'.encode(),
+    "no UTF-8": ARTIFACT % b'{"parts":[{"text":"\xff"}]}',
+    "a control character": ARTIFACT % b'{"parts":[{"text":"a\tb"}]}',
+    "an escape of the quotation mark that ends the text": ARTIFACT % b'{"parts":[{"text":"\\"}]}',
+    "a text that shares its quotation mark": ARTIFACT % b'{"parts":[{"text":"}]}',
+    "another member behind the text": ARTIFACT % b'{"parts":[{"text":"a","text":"b"}]}',
+    "another task behind the text": ARTIFACT
+    % b'{"parts":[{"text":"a"}]},"taskId":"u","artifact":{"parts":[{"text":"b"}]}',
     "on two lines": ARTIFACT % b'{"parts":\n[]}',
     "on two lines that end in CR": ARTIFACT % b'{"parts":\r[]}',
     "on two lines of data": ARTIFACT % b'{"parts":\ndata: []}',
