@@ -76,6 +76,8 @@ UNUSUAL = {
     "no size": b"\r\nhello\r\n",
     "another line end": b"5\nhello\r\n",
     "no line end": b"5\r\nhelloXX",
+    "capital digits": b"A\r\n0123456789\r\n",
+    "a long chunk": b"1000\r\n" + b"x" * 4096 + b"\r\n",
 }
 
 
@@ -87,7 +89,19 @@ def test_what_is_not_one_whole_chunk_is_left_to_the_parser(data: bytes) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            [b"5\r\nhello\r\n", b"2\r\nh", b"o\r\n", b"3;x=y\r\n", b"abc\r", b"\n", b"0\r\n", b"\r\n", b"a: b\r\n"]
+            [
+                b"5\r\nhello\r\n",
+                b"2\r\nh",
+                b"o\r\n",
+                b"3;x=y\r\n",
+                b"abc\r",
+                b"\n",
+                b"0\r\n",
+                b"\r\n",
+                b"a: b\r\n",
+                b"A\r\n0123456789\r\n",
+                b"a\r\n0123456789\r\n",
+            ]
         )
     )
 )
