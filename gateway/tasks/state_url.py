@@ -46,6 +46,7 @@ _PATHS = {
     "cluster": (re.compile(r"(?P<master>)(?:/(?P<db>0?))?"), "names a database, and a cluster has only 0"),
 }
 """Paths by what follows redis+ in a scheme: a database, or the master that Sentinels know and a database."""
+_AUTHORITY = re.compile(r"[^:/?]+://([^/?]*@)?([^/?@]*)")
 _URL = re.compile(r"[!-~]+")
 # URLs that can hold no password, not even one in the wrong place.
 _OPEN = re.compile(
@@ -222,8 +223,13 @@ def read_redis(url: str) -> RedisAddress:
         raise ValueError(fact, _REMEDY)
     if _URL.fullmatch(url) is None or "#" in url:
         raise ValueError("has a character that must be written as %XX", _REDIS_REMEDY)
+    addresses, readable = "", url
+    if (authority := _AUTHORITY.match(url)) is not None:
+        addresses = authority[2]
+        # Newer versions of Python read no IPv6 address among several hosts.
+        readable = f"{url[: authority.start(2)]}{addresses.partition(',')[0]}{url[authority.end(2) :]}"
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(readable)
         user, password = (unquote(word or "", errors="strict") for word in (parts.username, parts.password))
     except ValueError as error:
         raise ValueError("is no URL: its host or password cannot be read", _REDIS_REMEDY) from error
@@ -239,17 +245,17 @@ def read_redis(url: str) -> RedisAddress:
     path = master = ""
     if parts.scheme == "unix":
         path = unquote(parts.path)
-        if parts.netloc.rpartition("@")[2] or path in ("", "/"):
+        if addresses or path in ("", "/"):
             raise ValueError("names no socket by an absolute path", "write unix:///run/redis/redis.sock")
     else:
-        hosts = _hosts(parts, kind, remedy)
+        hosts = _hosts(addresses, kind, remedy)
         pattern, fact = _PATHS[kind]
         found = pattern.fullmatch(parts.path)
         if found is None or (kind == "cluster" and int(database or 0)):
             raise ValueError(fact, remedy)
         master, database = found["master"], database or found["db"] or ""
     return RedisAddress(
-        label=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}",
+        label=f"{parts.scheme}://{addresses}{parts.path}",
         hosts=hosts,
         path=path,
         master=master,
@@ -267,10 +273,10 @@ def read_redis(url: str) -> RedisAddress:
     )
 
 
-def _hosts(parts: SplitResult, kind: str, remedy: str) -> tuple[tuple[str, int], ...]:
+def _hosts(addresses: str, kind: str, remedy: str) -> tuple[tuple[str, int], ...]:
     default = SENTINEL_PORT if kind == "sentinel" else REDIS_PORT
     try:
-        split = [urlsplit(f"//{written}") for written in parts.netloc.rpartition("@")[2].split(",")]
+        split = [urlsplit(f"//{written}") for written in addresses.split(",")]
         hosts = tuple((one.hostname or "", default if one.port is None else one.port) for one in split)
     except ValueError as error:
         raise ValueError("is no URL: its host, port or password cannot be read", remedy) from error
