@@ -51,6 +51,9 @@ def tls_failure(error: BaseException, *, connecting: bool = False) -> TlsFailure
     for each in _causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return _VERIFY_CODES.get(each.verify_code, TlsFailure.BAD_CERTIFICATE)
+        if isinstance(each, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            # Which of the two it is depends on the version of Python, and the second has no reason.
+            return TlsFailure.ENDED
         if isinstance(each, ssl.SSLError):
             return of_reason(each.reason or "")
         if connecting and isinstance(each, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
