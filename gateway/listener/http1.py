@@ -50,6 +50,7 @@ from gateway.listener.tls import NO_TLS, read_tls_session
 from gateway.network.certificate import ServerTls
 from gateway.network.chunk import chunk
 from gateway.network.deadline import Deadline
+from gateway.network.write_batch import WriteBatch
 
 logger = logging.getLogger("gateway.listener")
 
@@ -210,6 +211,7 @@ class ListenerState:
         closing: Whether connections end with the answer that they are waiting for.
         connection_limit: The connections there are.
         request_queue: The order in which requests begin.
+        writes: Sends answers at the end of the turn.
         tasks: Of the requests that are served.
         common_lines: The header lines that every answer has.
     """
@@ -223,6 +225,7 @@ class ListenerState:
     closing: bool = False
     connection_limit: ConnectionLimit = field(init=False)
     request_queue: RequestQueue = field(default_factory=RequestQueue)
+    writes: WriteBatch = field(default_factory=WriteBatch)
     connections: set["ClientConnection"] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     common_lines: bytes = b""
@@ -559,7 +562,7 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_backlog", "_client", "_deadline", "_early", "_entered", "_heads", "_incoming", "_loop", "_peer", "_state",
-        "dropped", "keeps", "listener_state", "paused", "tls_session", "transport",
+        "_writes", "dropped", "keeps", "listener_state", "paused", "tls_session", "transport",
     )  # fmt: skip
 
     def __init__(self, listener_state: ListenerState, peer: str | None = None) -> None:
@@ -580,6 +583,7 @@ class ClientConnection(asyncio.Protocol):
         self._deadline = Deadline(self._loop, self._late)
         self.paused = False
         self._backlog = Backlog()
+        self._writes = listener_state.writes
 
     @property
     def state(self) -> str:
@@ -787,7 +791,7 @@ class ClientConnection(asyncio.Protocol):
     def send_continue(self) -> None:
         """Have a client send the body that it holds back (RFC 9110 §10.1.1)."""
         if self._state is _BODY:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._writes.write(self.transport, b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def forget(self) -> None:
         """Let go of the head that is kept to know the next one by, and of what else waits for the next request."""
@@ -810,7 +814,7 @@ class ClientConnection(asyncio.Protocol):
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of an answer."""
         if self._state is _ANSWERING:
-            self.transport.write(data)
+            self._writes.write(self.transport, data)
 
     async def drained(self) -> None:
         """Wait until the client has read, or is gone."""
@@ -870,7 +874,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, words: str, *, linger: bool = True) -> None:
         """Refuse what is no request, in plain HTTP."""
         request_id = secrets.token_hex(8)
-        self.transport.write(refusal(status, words, request_id, self.listener_state.common_lines))
+        self._writes.write(self.transport, refusal(status, words, request_id, self.listener_state.common_lines))
         self.listener_state.refused(self._peer, request_id, status, words)
         if linger:
             self._linger()
@@ -884,6 +888,7 @@ class ClientConnection(asyncio.Protocol):
         self._incoming = None
         self.dropped = 0
         transport = self.transport
+        self._writes.flush(transport)
         transport.resume_reading()
         self._deadline.within(self.listener_state.limits.write_stall if self.paused else DRAIN_TIME)
         if not end_writing(transport):
@@ -894,6 +899,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._state = _CLOSING
         self._heads.drop()
+        self._writes.flush(self.transport)
         self._backlog.has_moved(self.transport)
         # Over TLS the client has to say goodbye, too.
         self._deadline.within(self.listener_state.limits.write_stall)

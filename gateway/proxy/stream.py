@@ -48,8 +48,8 @@ class Stream:
         "_after", "_backlog", "_before", "_call", "_client", "_clock", "_decoder", "_delivery", "_failed", "_failure",
         "_has_ended", "_headers", "_heartbeat", "_heartbeat_timer", "_is_grpc", "_is_renumbered", "_is_wrapped",
         "_is_writing", "_longest_repeated", "_meter", "_prefix", "_read", "_recorded",
-        "_release_timer", "_request", "_sends_heartbeats", "_too_long_to_push", "_translation", "_undecoded",
-        "_unrecorded", "_waiting",
+        "_release_timer", "_request", "_sends_heartbeats", "_text", "_too_long_to_push", "_translation",
+        "_undecoded", "_unrecorded", "_waiting",
     )  # fmt: skip
 
     def __init__(self, delivery: ReplyDelivery, client: Responder, headers: Pairs) -> None:
@@ -82,6 +82,7 @@ class Stream:
         self._recorded: Progress | None = None
         # The bytes around the text of the last chunk; empty unless that was one event and left as it came.
         self._before = self._after = b""
+        self._text = slice(0)
         self._longest_repeated = min(longest, _TURN)
         # The context prefix that is removed from events; empty for none.
         self._prefix = b""
@@ -207,7 +208,7 @@ class Stream:
             and chunk.startswith(self._before)
             and chunk.endswith(self._after)
             # Empty also where the two would share bytes.
-            and (text := chunk[len(self._before) : -len(self._after)])
+            and (text := chunk[self._text])
             and (not text.translate(None, PLAIN) or is_content(text))
             and not (self._prefix and b"-" in text and self._prefix in text)
         ):
@@ -343,6 +344,7 @@ class Stream:
                 if isinstance(self._read, EventReader):
                     # Its line is known, so it was alone in its chunk, and the decoder holds nothing.
                     self._before, self._after = b"data: " + self._read.before, self._read.after + b"\n\n"
+                    self._text = slice(len(self._before), -len(self._after))
                 return raw
         before = self._request.events
         try:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from gateway.a2a.fault import Overloaded, UpstreamConnect
 from gateway.network.certificate import verifying_context
+from gateway.network.write_batch import WriteBatch
 from gateway.policy.concurrency import ConcurrencyLimiter, Flow, NoSlot
 from gateway.telemetry.tls_failure import tls_failure
 from gateway.upstream.connection import Connection, closed, closing, read_buffer
@@ -98,6 +99,7 @@ class ConnectionPool:
         connections: All open connections, idle ones included.
         limits: The bounds of the file.
         limiter: Grants connections to tenants.
+        writes: Sends requests at the end of the turn.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class ConnectionPool:
         self._emptied = asyncio.Event()
         self._plain = PlainHeads(limits.header_bytes, limits.header_count)
         self._buffer = read_buffer() if buffer is None else buffer
+        self.writes = WriteBatch()
 
     @property
     def active(self) -> int:

@@ -1,0 +1,3 @@
+from tests.loops import both_loops
+
+anyio_backend = both_loops
