@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import logging
 import os
 import resource
 import socket
@@ -28,8 +27,6 @@ _POLL = 0.01
 _MOST_FILES = 1_048_576
 # The process needs some open files for itself.
 _FILES_FOR_CLIENTS = 0.9
-
-logger = logging.getLogger("gateway.listener")
 
 
 class ListenFailed(Exception):  # noqa: N818 - operators read the text

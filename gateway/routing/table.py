@@ -307,11 +307,6 @@ class Table:
                     return endpoint
         return None if self._any_host is None else self._any_host.longest(path)
 
-    def endpoints(self) -> Iterator[Endpoint]:
-        """Yield all endpoints that are found by a path."""
-        for paths in self._by_host.values():
-            yield from paths
-
     def rules(self, *, grpc: bool = False) -> Sequence[Rule]:
         """Return every rule of every agent; over gRPC, those of its endpoint."""
         if grpc:
@@ -524,9 +519,6 @@ class _Paths:
         self._by_path = by_path
         self._skilled = any(path[-1:] == (SKILL,) for path in by_path)
         self._longest = max(map(len, by_path), default=0)
-
-    def __iter__(self) -> Iterator[Endpoint]:
-        return iter(self._by_path.values())
 
     def longest(self, path: tuple[str, ...]) -> Endpoint | None:
         for length in range(min(len(path), self._longest), -1, -1):

@@ -9,7 +9,6 @@ a thread, on a connection of its own.
 
 import asyncio
 import contextlib
-import logging
 import sqlite3
 import time
 import weakref
@@ -129,8 +128,6 @@ _CONTEXT_ROWS = """
 _TASK_ROWS = """
     SELECT scope, id, tenant, principal, context, state, replica, dialect, made, seen FROM task
     WHERE (scope, id) > (?, ?) ORDER BY scope, id LIMIT ?"""
-
-logger = logging.getLogger("gateway.tasks.sqlite")
 
 
 class SqliteStore:
