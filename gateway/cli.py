@@ -143,9 +143,7 @@ def serve(
     raise typer.Exit(process.serve_examined(examined, on_started=partial(_write_error, one.welcome(program()))))
 
 
-@app.command(
-    cls=command("check", "check gateway.yaml --strict --online", "cat gateway.yaml | a2a-gateway check - --output json")
-)
+@app.command(cls=command("check", "check gateway.yaml --strict --online", "check - --output json < gateway.yaml"))
 @takes_settings
 def check(
     file: Annotated[
