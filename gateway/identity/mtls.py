@@ -3,8 +3,8 @@
 OpenSSL has verified a certificate in the handshake: its chain up to an authority of the file, the dates, and that it is
 for clients (RFC 5280 §4.2.1.12). Left to do: find its principal, and see that it has not expired since.
 
-Decision (2026-11-22): one bundle of authorities, each of which can vouch for any name. To tell them apart one would
-need the chain that a certificate was verified by, and a TLS session that is resumed has none.
+There is one bundle of authorities, each of which can vouch for any name, because a resumed TLS session has no chain
+(decision 0005).
 """
 
 import hashlib

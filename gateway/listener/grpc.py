@@ -105,17 +105,10 @@ class _NextCall(asyncio.Future[Any]):
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # grpcio has no types
     """A grpc.aio server that survives a path that is not UTF-8, and accepts calls at a cost that methods do not raise.
 
-    Decision: this subclasses a private class of grpcio (1.85; later minor versions are refused in `pyproject.toml`),
-    because the public API cannot keep what users notice:
-
-    - The accept loop of grpcio decodes the path of every call of an unregistered method, and ends with a
-      UnicodeDecodeError where it cannot. With the public `add_generic_rpc_handlers` and
-      `add_registered_method_handlers` alone, one call of a stranger to a path that is not UTF-8 stops the listener: all
-      later calls get UNAVAILABLE until the gateway is restarted. So every method is registered, and the loop never sees
-      any other call.
-    - For registered methods the loop waits for one future each: a call would cost a sixth more with the methods of A2A.
-      It gets one future for all of them. A grpcio that asks for no future here still works, as fast as it does by
-      itself.
+    A private class of grpcio 1.85 is subclassed, because with its public API one call to a path that is not UTF-8 stops
+    the listener (decision 0011). Every method is registered, so the accept loop never sees such a call. The loop would
+    wait for one future per method; it gets one future for all. A grpcio that asks for none still works, at its own
+    speed.
 
     Attributes:
         refuse: Ends a call of an unregistered method; None for a server that is not the gateway's.

@@ -10,17 +10,16 @@
                                                            sends 16 MiB is read
     CLOSING     the last bytes are on their way          → gone, at the latest when the client reads nothing any more
 
-Whatever the state, a client that reads nothing of what waits for it is cut after `write_stall`, and one that ends its
-side of the connection has left. While an answer waits for its client, nothing more is read from it but in ANSWERING,
-where what comes is dropped.
+In every state, a client that does not read pending output is disconnected after `write_stall`, and a client that ends
+its side of the connection has left. While an answer waits for its client, the connection is read in ANSWERING only, and
+the bytes are dropped.
 
-One request at a time: what a client sends behind a request before that is answered (pipelining) is not served, for it
-would hide that the client has left; the connection ends with the answer, and the client asks again (RFC 9112 §9.3.2).
-Fields behind a chunked body (trailers) are dropped: a credential there would count (safety H4).
+Requests are not pipelined: bytes behind an unanswered request are not served, because they would hide that the client
+has left. The connection closes after the answer, and the client repeats the request (RFC 9112 §9.3.2). Trailers behind
+a chunked body are dropped: a credential there would count (safety H4).
 
-Decision, 2026-11-20: not uvicorn's own httptools protocol, nor a subclass of it. It has no limits and no deadlines, and
-its cycle is hard-coded in the callback that one would override; what was left of it was the cost. Heads are read by
-`request` (one strict reading of bytes that are at hand), bodies that come later by `incoming`.
+uvicorn's httptools protocol is not used: it has no limits and no deadlines (decision 0001). Heads, and bodies that come
+later, are read by `request_parser`.
 """
 
 import asyncio

@@ -13,15 +13,11 @@ waiting tenants get calls in proportion to their weights.
 A tenant whose calls hang would end with all slots. So a tenant that already uses its weighted share (plus two slots)
 yields to waiting tenants that are below theirs. No slot stays free while a call waits.
 
-Decision (2026-11-22): shares of slots, not estimates of the cost of each tenant's calls, which past calls do not
-predict; no reserved slots, which would be free most of the time.
+Shares count slots, not estimated costs, which past calls do not predict; no slot is reserved (decision 0008).
 
 Streams hold connections for hours, so that no slot becomes free. A call may therefore bring a function to `reclaim` a
 slot. After a part of `timeout`, if its tenant is below its share, it takes a slot from the tenant that exceeds its own
-most.
-
-Decision (2026-11-23): not at once, because slots of short calls become free by themselves; and not never, because the
-streams of one tenant would shut out all others.
+most. It waits first, because slots of short calls become free by themselves (decision 0008).
 """
 
 import asyncio

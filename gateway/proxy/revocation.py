@@ -15,8 +15,8 @@ caller that lost its access is cut off at the end of a whole event, with an erro
 | this backend of it (`by_tenant`) is not | go on, as long as the agent may be called |
 | anything else | go on |
 
-Decision (2026-11-22): the expiry of a credential by itself ends no stream. A token of five minutes is for beginning
-calls, and a stream is one call; no generation of A2A can renew the token within it.
+The expiry of a credential by itself ends no stream, because no version of A2A can renew the token within it (decision
+0006).
 """
 
 from gateway.a2a.fault import AuthInvalid, Fault, NotAdmitted

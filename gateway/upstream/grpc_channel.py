@@ -1,17 +1,12 @@
 """The connection to one agent over gRPC: made when it is first needed, shared by all calls.
 
 gRPC connects for the first call and again for the next one after a connection was lost; a call that finds no
-connection is never sent. A channel that could not connect is let go: the next call tries afresh, so that neither gRPC's
-pauses between attempts nor its memory of a name that was not found keep away an agent that is back. Calls that are
-still going on over such a channel are not disturbed.
+connection is never sent. A channel that could not connect is dropped, and the next call makes a new one. So neither
+gRPC's backoff nor its cache of failed DNS look-ups delays calls to an agent that is back. Open calls on the dropped
+channel go on.
 
-Decision: pings come less often than every five minutes. Servers of gRPC in C, Python, Go and Java take a client that
-pings more often, on a stream on which nothing is said, for an abuser (gRFC A8): with the fourth ping they close the
-connection, and every stream with it. What a dead connection does not take is found out within `_PING_TIMEOUT` all the
-same.
-
-Decision: windows do not grow with the speed of the line. What an agent sends to a client that does not read waits in
-the gateway, and would be megabytes for each stream.
+Pings come less often than every five minutes, because servers close the connection of a client that pings more often
+(decision 0011). Windows do not grow with the speed of the line: data for a client that does not read waits here.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,24 +1,17 @@
 """A reply over gRPC: one message, or a stream that may last for hours, and the status that ends it.
 
-Tells the status that an agent gave from a status that the gRPC library made up because there was none.
+Distinguishes the status of an agent from a status that the gRPC library makes up because there was none.
 
-The library reports both as a code with a text, without a mark. Its own are known by their code, by missing details, and
-by fixed texts. An agent's status with such a text is taken for the library's: a text of the library, which may name
-addresses, never passes for the agent's.
+The library reports both as a code with a text. Its own statuses are recognised by their code, missing details, and
+fixed texts. An agent's status with such a text is treated as the library's, because a text of the library may name
+addresses and must not reach the client.
 
-Decision: that an agent could not be reached, and so that nothing was sent, is believed only while its channel has
-failed to connect. An agent that asks another one over gRPC hands on the very same words, and may hang up behind them:
-the channel then rests, and what was said is no proof that nothing was done.
+"Nothing was sent" is believed only while the channel has failed to connect: an agent may pass on the same words from
+another agent (decision 0011). UNAVAILABLE without details, and CANCELLED without details or words, mean that the answer
+broke off: servers that stop answer so (decision 0011). A call that the gateway cancels is never reported to a client.
 
-Decision: UNAVAILABLE without details is that the answer broke off. No error of A2A has that code, servers that shut
-down and proxies give it with any words they like, and gRPC hands on those words. To let them pass where the connection
-still stands was refused: whether it does is known a moment too late.
-
-Decision, 2026-11-22: so is CANCELLED without details or words. Servers of gRPC in C and Python say it of calls that
-arrive while they stop; what the gateway itself cancels comes to nobody as a status.
-
-The texts are those of grpcio 1.85, with or without the words round them that come and go between versions.
-`tests/upstream/test_grpc_faults.py` has real servers cause them.
+The texts are those of grpcio 1.85; the words around them vary between versions. `tests/upstream/test_grpc_faults.py`
+has real servers cause them.
 """
 
 import asyncio

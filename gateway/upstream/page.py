@@ -1,9 +1,7 @@
-"""Refuse an error page that is no answer of A2A, from an agent or from a server in front of it.
+"""Refuse an error page that is not an A2A answer, from an agent or from a server in front of it.
 
-Decision, 2026-11-20: the client gets `upstream_protocol` with the statuses of that reason. SDKs look at an error's
-text only on HTTP 200, and the page may name addresses or be a script. Passing on its status was refused, except 429
-and 503 with a `Retry-After`, which HTTP machinery acts on. A 413 is about the caller's request: the caller gets
-`body_too_large`.
+The client gets `upstream_protocol`, because SDKs read an error's text only on HTTP 200, and the page may name addresses
+(decision 0002). 429 and 503 with a `Retry-After` keep their status, and a 413 becomes `body_too_large`.
 """
 
 import email.utils
