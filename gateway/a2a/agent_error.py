@@ -1,10 +1,10 @@
 """Errors that agents answer with: read in any dialect, and written in the client's.
 
-The error is told by the first of these that the body has: the reason of A2A's `ErrorInfo`, the JSON-RPC code in the
-meaning of the agent's generation, the name in `type`, the HTTP status, which up to eight errors share (protocol §4.1).
-An `AgentError` says it in the words of 1.0.
+The first of these in the body determines the error: the reason of A2A's `ErrorInfo`, the JSON-RPC code in the meaning
+of the agent's generation, the name in `type`, the HTTP status, which up to eight errors share (protocol §4.1). An
+`AgentError` has it in the form of 1.0.
 
-An agent may write anything. Reading it costs linear time and raises nothing, and what goes on to the client is bounded:
+An agent may write anything. Reading it costs linear time and raises nothing, and text passed to the client is bounded:
 a message of `LONGEST_MESSAGE` characters, details within `MOST_DETAILS`, `LONGEST_DETAILS` and `DEEPEST_DETAIL`.
 
 1.0 has typed details (`google.rpc.Status`, AIP-193): objects with an `@type`. Agents of 0.3 have anything, and

@@ -227,7 +227,7 @@ class EventReader:
         self._tries = _MOST_TRIES
 
     def __call__(self, data: bytes) -> Progress | None:
-        """Return what the data of an event tells; None for what is no answer."""
+        """Return the task progress in an event, or None if the data is not an answer."""
         if self._progress is not None and data.startswith(self.before) and data.endswith(self.after):
             text = data[len(self.before) : -len(self.after)]
             if text and is_content(text):

@@ -76,7 +76,7 @@ class StdioCards:
 def _read(card: bytes, longest: int, *, whole: bool) -> Tree:
     try:
         if whole:
-            # Refuses what is no card; what is wrong in one is for who takes it to say.
+            # Refuses anything that is not a card. The caller reports defects of a card.
             parse_card(card, longest=longest)
         tree = msgspec.json.decode(card)
     except (CardInvalid, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

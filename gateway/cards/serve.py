@@ -440,7 +440,7 @@ class _Shelf:
         return kept
 
     def put(self, key: Hashable, made: ServedCard | str) -> ServedCard | str:
-        """Keep what was made under a key that has nothing yet, and give it back."""
+        """Cache a card or an error under an empty key, and return it."""
         self._kept[key] = made
         self._size += _length(made)
         while len(self._kept) > MOST_KEPT or (self._size > ROOM and len(self._kept) > 1):

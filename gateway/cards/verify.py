@@ -92,8 +92,8 @@ class Verified(NamedTuple):
     """A card that may be used.
 
     Attributes:
-        card: As JSON: of a signed one the members that its signature covers.
-        kid: The key that has signed it, or None if nobody has, and nobody must.
+        card: As JSON; if it is signed, only the members that its signature covers.
+        kid: The key that signed it, or None if unsigned and no signature is required.
     """
 
     card: bytes

@@ -172,12 +172,12 @@ class Retry(Part):
     """Which calls are sent again; never one that the agent may have acted on, unless that changes nothing."""
 
     max: Count | None = None
-    """Most repeats of one call; 0 is none at all; 2."""
+    """Maximum retries of one call; 0 turns retries off; 2."""
     when: Annotated[tuple[Repeated, ...], OneOrMany()] | None = None
-    """`connect`: no connection, so that nothing was sent; `reset`: none of an answer came, once, and only what may be
-    repeated; `503`: the agent says so and asks for at most 2s of patience, once, and only what reads; all three."""
+    """`connect`: no connection, nothing was sent; `reset`: no response byte arrived, one retry of idempotent calls;
+    `503`: the agent answers 503 with a `Retry-After` of at most 2s, one retry of calls that only read; all three."""
     budget: Percent | None = None
-    """Most repeats in percent of the calls of the last 10s, and 20 in any case; 20."""
+    """Maximum retries in percent of the calls of the last 10s, and 20 in any case; 20."""
 
 
 DEFAULT_AFFINITY = Affinity.model_validate({"by": "task", "gone": "refuse", "wait": "0s"})

@@ -429,7 +429,7 @@ class Push(Part):
     max_per_task: Annotated[Positive, _MANY] = 3
     """Most webhooks of one task, where `mode` is `relay`; 100 at most."""
     max_per_tenant: Positive = 20_000
-    """Most webhooks of one tenant, likewise: those of its open tasks, and of those that ended of late."""
+    """Maximum webhooks of one tenant, where `mode` is `relay`: of its open tasks, and of tasks that ended recently."""
     sign: Flag = True
     """Whether deliveries of `relay` are signed; clients verify them by the gateway's key set."""
     deliver: Deliver = Deliver()

@@ -155,7 +155,7 @@ class _Agent:
 
 
 def _urls(entry: Value) -> Iterator[Value]:
-    """Yield the URLs of a backend and of its replicas, in whatever form it is written; None for what has none."""
+    """Yield the URL of each replica of a backend, in each form of `backend`; None if a replica has no URL."""
     backend = entry.get("backend") if isinstance(entry, dict) else entry
     for replica in backend if isinstance(backend, list) else [backend]:
         yield replica.get("url") if isinstance(replica, dict) else replica

@@ -324,5 +324,5 @@ def tenant_of(issuer: Issuer, claims: Mapping[str, object], tenants: Collection[
 
 
 def _can_be_tenant(value: str) -> bool:
-    # Nobody may be called like a path segment, or like those who showed nothing.
+    # A tenant must be a valid path segment, and not the anonymous tenant's name.
     return fits_path(value) and value != ANONYMOUS_TENANT

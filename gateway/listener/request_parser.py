@@ -489,7 +489,7 @@ class IncomingBody:
         return self._left == 0
 
     def count_from(self, now: float) -> None:
-        """Somebody reads it from now on: what came before says nothing of how fast its sender is."""
+        """Start measuring the body rate: bytes that came before do not show how fast the client sends."""
         self._began = now
         self._size = 0
 

@@ -1,23 +1,23 @@
 """Short writes of one turn of the event loop, sent one right after the other.
 
-A write to a socket wakes the process at the other end if it sleeps, which costs the writer more than all else in the
-write. Where a turn serves several calls, that process takes the first message and sleeps again before the next one
-is ready, and is woken for each. Sent together they wake it once: with 32 calls at a time that is a quarter of the CPU
-of a call (`docs/performance.md`).
+A write to a socket wakes a sleeping process at the other end, which is the largest cost of the write. If a turn serves
+several calls, that process reads the first message and sleeps again before the next one is ready, so each write wakes
+it. Writes that are sent together wake it once: with 32 concurrent calls this saves a quarter of the CPU of a call
+(`docs/performance.md`).
 """
 
 import asyncio
 from typing import Final
 
 _SHORT: Final = 16 * 1024
-"""Bytes of a write that may wait. For longer ones the wake counts for little."""
+"""Bytes of the longest write that may wait. In longer writes the wake-up is a small part of the cost."""
 
 
 class WriteBatch:
     """Sends short writes at the end of the turn.
 
-    A connection has one write that waits, and only while its transport holds nothing. So no buffer fills with writes
-    that wait, and a peer that reads slowly is noticed in the same turn as without a batch.
+    A connection has at most one pending write, and only while its transport's buffer is empty. So pending writes fill
+    no buffer, and a peer that reads slowly is noticed in the same turn as without a batch.
     """
 
     __slots__ = ("_waiting",)
@@ -45,7 +45,7 @@ class WriteBatch:
         return transport in self._waiting
 
     def flush(self, transport: asyncio.Transport) -> None:
-        """Send now what waits."""
+        """Flush pending writes."""
         data = self._waiting.pop(transport, None)
         if data is not None and not transport.is_closing():
             transport.write(data)

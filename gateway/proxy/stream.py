@@ -395,7 +395,7 @@ class Stream:
         return progress
 
     def _record_progress(self, progress: Progress) -> Progress | None:
-        """Keep what an event tells; return it if the ledger has to record it before the event goes out."""
+        """Record the progress of an event; return it if the ledger has to record it before the event goes out."""
         request = self._request
         request.events += 1
         if request.events == 1 and request.on_event is not None:

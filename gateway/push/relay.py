@@ -278,14 +278,14 @@ class PushRelay:
     # ---- The callback ----------------------------------------------------------------------------------------------
 
     async def authenticate(self, callback_id: str, headers: Mapping[bytes, bytes]) -> Subscription | None:
-        """Return the subscription of a callback, before anything of a body is read; None for 404.
+        """Return the subscription of a callback, before its body is read; None for 404.
 
         Args:
             callback_id: The last segment of the path, as it came.
             headers: By name, in lower case.
 
         Raises:
-            StateUnavailable: nobody knows it.
+            StateUnavailable: the store cannot be read.
         """
         subscription = await self._find(callback_id)
         if subscription is None or _is_authentic(subscription, headers):

@@ -485,8 +485,8 @@ class Table:
     def _names_nobody(self, endpoint: Endpoint, winner: Rule, tenant: str | None) -> bool:
         """Return whether a credential alone has picked the winner, and the request names another tenant.
 
-        Only where tenants pick agents. An agent that is picked by neither answers for the rest, but for names that
-        stand for paths, and one that has a use for tenants of its own takes any.
+        Only where tenants pick agents. An agent without tenant or credential match is the fallback, except for names
+        that stand for paths. An agent that has tenants of its own accepts any name.
         """
         if tenant is None or not endpoint.tenants or ("tenant", tenant) in winner.conditions:
             return False

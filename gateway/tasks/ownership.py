@@ -6,8 +6,8 @@ An agent hands any task to every caller that knows its id. The gateway therefore
    Otherwise the agent is not asked. A foreign task and an unknown one get the same answer, TaskNotFound.
 2. **On the way back** (`Ownership.observe`): each task and context that a frame names is recorded as the receiver's
    before the frame leaves. A frame that names a foreign one is withheld. So is an error that does
-   (`is_foreign_error`), and of a list each task that is not the caller's is left out (`check_list`); these two make
-   nobody an owner. A notification to a webhook is checked like a frame (`Isolation.observe_notification`).
+   (`is_foreign_error`), and of a list each task that is not the caller's is left out (`check_list`); neither records an
+   owner. A notification to a webhook is checked like a frame (`Isolation.observe_notification`).
 3. **Where it is written**: `Store.record` decides and writes in one step, so the first receiver owns an id for good.
 
 The rule is `Isolation.is_owned`: of the same tenant, and of the same principal if `isolation: principal`.

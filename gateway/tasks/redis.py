@@ -1,14 +1,14 @@
 """The ledger in a Redis, or a Valkey, that several gateways share.
 
-Each decision is one script that runs within the server (`redis_scripts.py`), so two gateways that ask at a time are
-told the same. All keys carry one hash tag, the prefix: whose a task is, how many its tenant has and which of them is
-the oldest are decided together. So in a cluster the ledger is one shard, and no bigger than that.
+Each decision is one script that runs within the server (`redis_scripts.py`), so two gateways that ask at the same time
+get the same answer. All keys carry one hash tag, the prefix, because the owner of a task, its tenant's count and the
+oldest task are decided together. So in a cluster the whole ledger is on one shard.
 
-What the server has acknowledged it may still lose: when a replica takes over, or when it is killed without
-`appendfsync always`, the last second of it. A task that is lost is nobody's: it is denied to everybody. A server that
-evicts keys when it is full forgets whose tasks are whose; `maxmemory-policy` should be `noeviction`.
+The server may lose writes that it has acknowledged: the last second of them when a replica takes over, or when it is
+killed without `appendfsync always`. A lost task has no owner and is denied. A server that evicts keys when it is full
+loses task owners; `maxmemory-policy` should be `noeviction`.
 
-Every failure is `StateUnavailable`, within half a second, or some seconds for what is large: `redis_client.py`.
+Every failure is `StateUnavailable`, within half a second, or some seconds for large requests: `redis_client.py`.
 """
 
 import sys

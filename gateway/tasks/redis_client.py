@@ -75,7 +75,7 @@ _AT_ONCE: Final = 16
 _LARGE_AT_ONCE: Final = 4
 _CONNECTIONS: Final = _AT_ONCE + _LARGE_AT_ONCE + 1
 _PAUSES: Final = (0.1, 0.25)
-# A loop that was held up hears of the time before it hears of the reply that lies there already.
+# After a stall of the loop, the timer fires before a reply that has already arrived is read.
 _SECOND_LOOK: Final = 0.01
 _USELESS: Final = frozenset({"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "NOAUTH"})
 _FAILED: Final = (RedisConnectionError, RedisTimeoutError, RedisClusterException, OSError)

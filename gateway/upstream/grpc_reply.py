@@ -225,7 +225,7 @@ class GrpcReply:
             self._over = True
             self.metadata = _named(_pairs(await call.trailing_metadata()))
             return None
-        return cast("bytes", message)  # nobody told gRPC to make anything else of it
+        return cast("bytes", message)  # no deserializer is set
 
     def _ended(self, error: aio.AioRpcError, expired: Callable[[], Fault] | None) -> None:
         self.failure = own_status(error, unreachable=self._channel.get_state() is _FAILED, expired=expired)

@@ -272,7 +272,7 @@ class Reply(Protocol):
         """Release the reply. If it is incomplete, the agent sees the call cancelled at once."""
 
     def disown(self) -> None:
-        """Close, and reuse the connection for no other call: the reply may not belong to this one (safety T14)."""
+        """Close, and do not reuse the connection: the reply may belong to another call (safety T14)."""
 
     def distrust(self) -> None:
-        """Reuse the connection for no call after this one, whose reply goes on."""
+        """Do not reuse the connection after this reply."""

@@ -111,7 +111,7 @@ def read_params(call: Call) -> Tree:
             params.get("configuration", {}).get("taskPushNotificationConfig", {}).pop("tenant", None)
         return params
     if call.operation in BY_NAME or call.operation in BY_PARENT:
-        # The ids are what they say.
+        # The ids already contain the resource name.
         params.pop("name", None)
         params.pop("parent", None)
         task, config = call.path.task_id, call.path.config_id

@@ -211,11 +211,11 @@ def values(message: bytes, number: int) -> list[bytes]:
 
 
 def refuse_twins(message: bytes, name: str, *way: int) -> None:
-    """Refuse a message that has a text twice in one place: parsers keep the last, a reader may stop at the first.
+    """Refuse a message that has a text field twice: parsers keep the last value, other readers may take the first.
 
     Args:
         name: The name of the text.
-        way: The numbers of the fields that lead to it. What stands twice on the way is merged, so all of it counts.
+        way: The numbers of the fields that lead to it. Duplicate fields on the way are merged, so all of them count.
 
     Raises:
         DuplicateKey: it does.

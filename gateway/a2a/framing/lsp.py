@@ -164,7 +164,7 @@ class FrameDecoder:
 
     @property
     def last(self) -> Frame | None:
-        """Return the line that nobody ended, or None where nothing stands behind the last frame.
+        """Return the unterminated last line, or None if nothing follows the last frame.
 
         Raises:
             BadFrame: the stream ended within a frame.

@@ -59,7 +59,7 @@ class StdioUpstream:
             binding=Binding.JSONRPC,
             version=version,
         )
-        # A client adds nothing to what the gateway sets.
+        # Clients cannot set the gateway's headers.
         own = {name for name, _ in treatment.credentials} | EXTENSIONS | {b"a2a-version"} | _OF_HTTP
         self._allowed = (TO_AGENT | treatment.forwarded) - own
 
