@@ -114,7 +114,7 @@ class Translation:
         if mixed or (older != newer and (older or call.dialect == JSONRPC_0_3)):
             self._naming = Naming(alias, record, newer=newer or mixed, mixed=mixed)
         self.stream_error: AgentError | None = None
-        # 0.1 has no word for a Task in a stream; agents of 1.0 say it themselves.
+        # Streams of 0.1 cannot hold a Task; agents of 1.0 send it themselves.
         self._begun = call.dialect.version is Version.V0_1 or theirs.version is Version.V1_0
         self._held = _HeldEvent(call.dialect.version)
         # Push configurations hold tenants, a deletion has no answer, and a list has members that some leave out.
@@ -238,7 +238,7 @@ class Translation:
             self._restore_tenants(result)
             self._localise({"config": result})
         elif operation.sends:
-            # Other members are no answer of either kind.
+            # Other members are not an answer of either kind.
             kind = "task" if "task" in result else "message"
             result = {kind: result[kind]}
             self._localise(result)
@@ -300,7 +300,7 @@ class Translation:
         if self.client.binding is Binding.JSONRPC:
             oldest = self.client.version is Version.V0_1
             if oldest and error.code == _UNSUPPORTED and self._operation.sends and not error.challenges:
-                # 0.1 has words of its own for what a send may not be supported for (protocol §4.1).
+                # 0.1 has its own errors for unsupported sends (protocol §4.1).
                 known = self._naming is not None and self._naming.known
                 code = _INVALID_TASK_STATE if known else _STREAMING_NOT_SUPPORTED
                 if known or self._operation.streams:
@@ -316,8 +316,8 @@ class Translation:
         A stream about a task begins with the Task for clients of 0.3 and 1.0 (1.0 §3.1.2, §3.1.6), also where an agent
         of an older generation begins with an update.
 
-        Generations before 1.0 say in the last event that it is the last. An event that may be it, which ends the task
-        or waits for the client, is held back until another comes or the stream ends.
+        Versions before 1.0 mark the last event. An event that may be the last, because it ends the task or waits for
+        the client, is held back until another comes or the stream ends.
 
         Raises:
             UpstreamProtocol: the event breaks the rules of the agent's version.
@@ -340,10 +340,10 @@ class Translation:
         return before if self._held.hold(event) else before + self._lowered(event, last=False)
 
     def fail(self, error: AgentError) -> bytes:
-        """Return the last bytes of a stream that the agent ends with an error; gRPC tells it in the trailers.
+        """Return the last bytes of a stream that the agent ends with an error; over gRPC the error is in the trailers.
 
         Raises:
-            UpstreamReset: the client's dialect has no word for it.
+            UpstreamReset: the client's dialect has no event for it.
         """
         self.stream_error = error
         word = self._last_word(error)

@@ -403,9 +403,9 @@ CLAIM = "claim:"
 
 
 class IdentityHeaders(Part):
-    """Headers that tell an agent its caller: a name, null for none, or `claim:NAME` for that claim's value.
+    """Headers that tell an agent its caller: a name, null for no header, or `claim:NAME` for that claim's value.
 
-    Clients cannot set them, but those with `trust_identity_headers`.
+    Only clients with `trust_identity_headers` can set them.
     """
 
     tenant: Header = None
