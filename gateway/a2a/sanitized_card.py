@@ -285,8 +285,8 @@ class Redaction:
 
     A host with a port, a dot or a colon is searched everywhere, also inside longer names: false positives are preferred
     to a leaked address. A bare label such as `support` is also an ordinary word (a skill's id, a tag), so it counts
-    only in the position of an address: behind `//`, or before `:` and a digit. Letter case and percent-escapes do not hide a
-    host.
+    only in the position of an address: behind `//`, or before `:` and a digit. Letter case and percent-escapes do not
+    hide a host.
 
     The whole word around it is removed, so a URL is removed with its port and path. The work is linear in the length of
     all texts times `breadth` for any text, because the texts are untrusted.

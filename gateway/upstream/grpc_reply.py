@@ -42,15 +42,15 @@ class GrpcReply:
 
     Args:
         address: Host and port that the library connects to.
-        bare: A cache that answers of one message without headers share.
+        bare: A cache that is shared by answers of one message without headers.
 
     Attributes:
-        headers: The metadata in front, without what is binary: names in lower case, those of one name together.
-        known: A cache for what is worked out from the headers of an answer that has none, as nearly all; or None.
+        headers: The initial metadata without binary ones: names in lower case, those of one name together.
+        known: A cache of values that are derived from the headers, for the usual answers without headers; or None.
         failure: The final status if it is not OK; None before the end and for OK.
         metadata: The trailing metadata that names extensions.
         is_stream: Whether the call answers with a stream of messages.
-        alone: True: the library tells the answers of one connection apart.
+        alone: Always True: the library assigns the answers of one connection to their calls.
         received: Time of the loop at which `flow` last pushed a message.
     """
 
@@ -79,7 +79,7 @@ class GrpcReply:
         self._over = False
 
     def whole(self) -> bytes | None:
-        """Return the message of an answer that has one; None if the call streams or failed."""
+        """Return the message of a unary answer; None if the call streams or failed."""
         return self._message if self._over else None
 
     @property
@@ -93,7 +93,7 @@ class GrpcReply:
         return self.failure is not None and self.failure.code == _UNAVAILABLE
 
     async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ARG002, ASYNC109 - the message is there
-        """Return the message of an answer that has one, and keep it no longer.
+        """Return the message of a unary answer, and drop it.
 
         Raises:
             UpstreamProtocol: there is none.
@@ -114,19 +114,19 @@ class GrpcReply:
         timeout: float,  # noqa: ASYNC109 - of silence
         lag: Callable[[int], None] = ignore_size,  # noqa: ARG002 - gRPC makes the agent wait
     ) -> None:
-        """Give the messages of a stream to `take` as they come, each in its frame; `failure` tells how they ended.
+        """Push the messages of a stream to `take` as they come, each in its frame; `failure` has the final status.
 
-        The headers are let go: a stream may last for hours. Where `take` answers False nothing more is given to it, nor
-        asked of the agent, before `settle` was awaited.
+        The headers are dropped, because a stream may last for hours. After `take` returns False nothing more is read or
+        pushed until `settle` was awaited.
 
         Args:
-            timeout: Seconds of silence that are accepted.
+            timeout: Longest silence in seconds.
 
         Raises:
             UpstreamIdle: nothing came for `timeout`.
-            DeadlinePassed: it is not over by the time that the client said.
+            DeadlinePassed: it did not end within the client's deadline.
             UpstreamReset: it broke off.
-            UpstreamProtocol: what came is no gRPC; or what `take` raises.
+            UpstreamProtocol: it is not gRPC; or any fault that `take` raises.
             Draining: the channel is closed.
         """
         self.headers = []
@@ -139,7 +139,7 @@ class GrpcReply:
             message = await self._next(timeout, silent)
 
     def close(self) -> None:
-        """Be done with the answer. If it is not complete, the agent sees the call cancelled at once."""
+        """Release the answer. If it is incomplete, the agent sees the call cancelled at once."""
         if not self._over:
             self._over = True
             self._call.cancel()
@@ -147,7 +147,7 @@ class GrpcReply:
     disown = close
 
     def distrust(self) -> None:
-        """Do nothing: no call is mistaken for another."""
+        """Do nothing: answers cannot be confused."""
 
     # ---- Between an answer and its channel -------------------------------------------------------------------------
 
@@ -156,10 +156,10 @@ class GrpcReply:
         timeout: float,  # noqa: ASYNC109 - kept by gRPC
         expired: Callable[[], Fault] = late,
     ) -> Self:
-        """Wait for the one message of an answer that has one.
+        """Wait for the message of a unary answer.
 
         Args:
-            timeout: Seconds that the call was given.
+            timeout: Timeout of the call in seconds.
             expired: Makes the fault when they are over.
         """
         end = asyncio.get_running_loop().time() + timeout
@@ -201,7 +201,7 @@ class GrpcReply:
         rung = False
 
         def ring() -> None:
-            # Not `asyncio.timeout`, which would leave a read of gRPC's behind.
+            # Not `asyncio.timeout`, which would leave a pending read of gRPC.
             nonlocal rung
             rung = True
             call.cancel()
@@ -211,7 +211,7 @@ class GrpcReply:
             message = await call.read()
         except aio.AioRpcError as error:
             self._over = True
-            # The rest of the stream's deadline is kept by the caller.
+            # The caller enforces the rest of the stream's deadline.
             self._ended(error, None)
             return None
         except asyncio.CancelledError as error:
@@ -236,11 +236,11 @@ class GrpcReply:
 _UNAVAILABLE = 14
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _HASTE = 0.05
-"""Seconds by which gRPC may be early: its clock is another."""
+"""Seconds by which gRPC may be early, because it uses another clock."""
 
 
 def _is_leaving() -> bool:
-    """Return whether a wait was cancelled because its task is to end; else the channel was closed."""
+    """Return whether a wait was cancelled because its task is cancelled; else the channel was closed."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -284,7 +284,7 @@ def own_status(error: aio.AioRpcError, *, unreachable: bool, expired: Callable[[
     if code not in _NEVER_MADE_UP:
         _refuse_made_up(code, text, own=details != b"", unreachable=unreachable, expired=expired)
     if code is grpc.StatusCode.UNAUTHENTICATED:
-        # As HTTP's 401 (`page.refuse_challenge`): the client's credential was good here.
+        # As HTTP's 401 (`page.refuse_challenge`): the client's credential was valid.
         raise NotAccepted("the agent does not accept the gateway", detail="status UNAUTHENTICATED")
     return Status(code.value[0], text, details)
 
@@ -319,14 +319,14 @@ def _refuse_made_up(
         raise UpstreamProtocol("the agent's answer is too long", detail=detail)
     if _NO_GRPC.match(words) is not None:
         raise UpstreamProtocol("the agent's answer is no gRPC", detail=detail)
-    # Where the connection stands and something could not be reached, it is of agents behind the agent.
+    # If the connection is up and an agent could not be reached, it is an agent behind this agent.
     stopping = code is grpc.StatusCode.CANCELLED and words in _NO_WORDS
     if removed is not None or stopping or code is grpc.StatusCode.UNAVAILABLE or _CUT.match(words) is not None:
         raise UpstreamReset(CUT, detail=detail)
 
 
 def _tls_failure(words: str) -> TlsFailure | None:
-    """Why TLS failed, by gRPC's own text of a connection that was not made."""
+    """Why TLS failed, by gRPC's own text of a failed connection."""
     for pattern, failure in _TLS:
         if pattern.search(words) is not None:
             return failure
@@ -359,7 +359,7 @@ _TLS = tuple(
 """Why TLS failed, by the texts of BoringSSL and gRPC; there are no codes here."""
 _PAGE = re.compile(r"Received http2 header with status: ([0-9]+)")
 _TOO_LONG = re.compile(r"(?:CLIENT: )?(?:Received|Decompressed) message larger|received (?:\w+ )?metadata size exceeds")
-# Servers say it, of C and Python, Go, and Java; clients of gRPC's own library say CLIENT.
+# The texts of servers in C and Python, Go, and Java; clients of gRPC's own library have CLIENT instead.
 _TOO_LARGE = re.compile(
     r"SERVER: (?:Received|Decompressed) message larger|grpc: received message (?:after decompression )?larger than max"
     r"|gRPC message exceeds maximum size"
@@ -383,4 +383,4 @@ _NEVER_MADE_UP = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
-"""Codes of the agent's own alone: gRPC reserves them to applications (gRFC A54)."""
+"""Codes that only agents send: gRPC reserves them for applications (gRFC A54)."""

@@ -77,6 +77,7 @@ def tells_nothing(fault: Fault) -> bool:
 def counts(fault: Fault) -> bool:
     """Return whether a fault counts against the replica.
 
-    Bytes that are no HTTP count as well; the caller has to check, because an answer that is no A2A has the same fault.
+    Bytes that are not HTTP count as well; the caller has to check, because an answer that is not A2A has the same
+    fault.
     """
     return isinstance(fault, _COUNTS) and not tells_nothing(fault)

@@ -17,8 +17,8 @@ def refuse_page(reply: Reply) -> None:
 
     Raises:
         WrongHttpMethod: the agent's path is for another method.
-        BodyTooLarge: the agent takes no request as long as this one.
-        UpstreamProtocol: else; `UpstreamLimited` and `UpstreamBusy` where it says when to come again.
+        BodyTooLarge: the request is longer than the agent accepts.
+        UpstreamProtocol: any other page; `UpstreamLimited` and `UpstreamBusy` if it has a `Retry-After`.
     """
     status = reply.http_status
     after = retry_after(reply)
@@ -46,8 +46,8 @@ def _allowed(reply: Reply) -> tuple[str, ...]:
 def refuse_challenge(reply: Reply) -> None:
     """Refuse a 401 or 407 with any content.
 
-    A client would take it for a refusal of the credential that it showed the gateway, which was accepted. The agent
-    refuses the credential that the gateway showed or passed on, so it challenges no client.
+    A client would read it as a refusal of its own credential, which the gateway accepted. The agent refuses the
+    credential that it got from the gateway.
 
     Raises:
         UpstreamProtocol: it is one.
