@@ -1,7 +1,7 @@
 """Decides which open streams end when a new configuration is activated.
 
-A call is served wholly by the configuration that it began under. A stream may last for days, so it is checked again: a
-caller that lost its access is cut off at the end of a whole event, with an error as the last word.
+A call is served by the configuration under which it began. A stream may last for days, so it is checked again: the
+stream of a caller that lost its access ends after a whole event, with an error as its last event.
 
 | the caller, under the new configuration | its streams |
 |---|---|
