@@ -328,7 +328,7 @@ class BadRequest(Fault, error=INVALID_REQUEST, reason="bad_request", outcome="cl
 
 
 class ParseFailed(BadRequest, error=PARSE_ERROR):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
 
 class MethodNotFound(BadRequest, error=METHOD_NOT_FOUND):
@@ -352,7 +352,7 @@ class EncodedBody(BadRequest, rpc_status=415, http_status=415, a2a_reason=None):
 
 
 class ContentTypeUnsupported(BadRequest, error=CONTENT_TYPE_NOT_SUPPORTED, rpc_status=415, http_status=415):
-    """The Content-Type of the request body is no JSON."""
+    """The Content-Type of the request body is not JSON."""
 
 
 class BodyTooSlow(BadRequest, rpc_status=408, http_status=408, a2a_reason=None):
@@ -549,7 +549,7 @@ class UpstreamBusy(UpstreamProtocol, rpc_status=503, http_status=503, grpc_statu
 class ClientGone(
     Fault, reason="client_gone", outcome="client_gone", rpc_status=499, http_status=499, grpc_status="CANCELLED"
 ):
-    """The client left; nobody reads this."""
+    """The client left before the answer."""
 
 
 OUTCOMES = (

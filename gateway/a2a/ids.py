@@ -2,9 +2,10 @@
 
 An agent gives any task to every caller that names it, and agents differ in the places that they read. So ids are read
 from every place that any version defines, in both spellings of ProtoJSON, and from every place that a hand-written
-agent may read: beside the message of a send, or in the query of a JSON-RPC request. Free content is never searched:
-parts, `data` and `metadata`, except for the references that the gateway itself keeps in the metadata of 0.1. Where ids
-stand in the parameters of a call, as JSON has them:
+agent may read: beside the message of a send, or in the query of a JSON-RPC request.
+
+Free content is never searched: parts, `data` and `metadata`, except for the references that the gateway itself keeps in
+the metadata of 0.1. The places of ids in the parameters of a call, as JSON has them:
 
     taskId, task_id; id                     all operations, unless `id` is a push configuration's own
     contextId, context_id                   all operations

@@ -95,7 +95,7 @@ def open_object(raw: msgspec.Raw, name: str) -> Members:
     """Return the members of a value of an opened body that must be an object.
 
     Raises:
-        BadParams: it is none.
+        BadParams: it is not an object.
         DuplicateKey: as `open_body`.
     """
     try:

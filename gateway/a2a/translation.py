@@ -146,7 +146,7 @@ class Translation:
             except Misfit as misfit:
                 raise BadParams(str(misfit), field=misfit.field) from misfit
             params = self._theirs.lower_params(agent_operation, params, self._memo)
-        # A send goes on in the agent's own context of its task, whatever word its client has for it.
+        # A send continues in the agent's own context of its task, even if the client names another one.
         context = self._memo.context_id if self._operation.sends else call.context_id
         return self._their_codec.make_call(
             call, agent_operation, theirs, params, tenant=tenant, id=id, context_id=context
@@ -179,7 +179,7 @@ class Translation:
             self._config_id = params.get("id")
         unnamed = operation is Operation.GET_PUSH_CONFIG and self._config_id is None
         if unnamed and self._theirs is v0_3_proto.FORM:
-            # Its servers call a configuration that nobody named as its task; those of Python cannot list any.
+            # Its servers give an unnamed configuration the id of its task; those of Python cannot list configurations.
             params["id"] = params.get("taskId")
         elif unnamed and Operation.LIST_PUSH_CONFIGS in self._theirs.answers:
             # 0.3 may name the task alone, and means its one configuration (protocol §8.2).

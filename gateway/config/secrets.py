@@ -218,7 +218,7 @@ class Masks:
 
     Args:
         written: The text in the file for each value that came by a reference.
-        secret: Values of secret paths, whatever they came by.
+        secret: Values of secret paths, from any source.
     """
 
     def __init__(self, written: Mapping[str, str], secret: Mapping[str, str]) -> None:

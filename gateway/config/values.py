@@ -83,7 +83,7 @@ def parse_duration(value: object) -> float:
     """Return the seconds of a duration such as `250ms`, `3s`, `10m`, `1h30m`, `2d`.
 
     Raises:
-        ValueError: It is none; units are required, so that `30` cannot mean minutes.
+        ValueError: It is invalid; units are required, so that `30` cannot mean minutes.
     """
     text = value if isinstance(value, str) else ""
     seconds, end = 0.0, 0
@@ -112,7 +112,7 @@ def parse_size(
     """Return the bytes of a size such as `512`, `64KiB`, `10MiB`, `1GB`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is invalid.
     """
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is not None:

@@ -5,8 +5,9 @@ webhook is https at any public address by default. If patterns are listed, it ha
 address needs a pattern that lists it, and private networks that are not blocked (safety B3).
 
 URL and addresses are checked when a webhook is set, and again for each delivery. The second check is of the addresses
-that are then dialled (`delivery.py`), which prevents DNS rebinding. A refusal names the rule, and reveals nothing of
-the network: neither the addresses of a name nor whether it exists.
+that are then dialled (`delivery.py`), which prevents DNS rebinding.
+
+A refusal names the rule, and reveals nothing of the network: neither the addresses of a name nor whether it exists.
 """
 
 import asyncio

@@ -3,7 +3,9 @@
 The ledger has the replica of each task. A note holds that of each context. Calls by skill name no agent, and the best
 agent may change before the next call. So a note holds the backend of each task of such a call, and of each context by
 tenant and skill. None of this ever changes, so it is cached here, and a follow-up call mostly needs no look-up. Without
-a ledger there is only the cache. A note only selects the backend: ownership is checked there as usual (`ownership.py`).
+a ledger there is only the cache.
+
+A note only selects the backend: ownership is checked there as usual (`ownership.py`).
 """
 
 from collections.abc import Sequence

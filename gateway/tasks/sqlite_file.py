@@ -60,7 +60,7 @@ logger = logging.getLogger("gateway.tasks.sqlite")
 
 
 def connect(path: Path, timeout: float, patience: float) -> sqlite3.Connection:
-    """Open the ledger in a file; make the file where there is none, and migrate one of an earlier release.
+    """Open the ledger in a file; create a missing file, and migrate one of an earlier release.
 
     Args:
         timeout: Seconds that a statement waits for another process.

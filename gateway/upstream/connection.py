@@ -4,10 +4,11 @@ A connection is in one of three states:
 
     IDLE     no response; the pool holds it. A byte, a close or the idle deadline closes it (`drop`).
     BUSY     a response: the request or the answer is on its way. It becomes IDLE after a complete answer, else CLOSED.
-    CLOSED   the transport is closing. A connection that may be out of step is never used again (safety T14). It closes
-on a byte while it is IDLE, because no request asked for it, and on any byte after an answer's end. It is not reused
-after an answer that came before the request was sent whole, that was not an A2A answer (`distrust`), or that filled the
-read buffer: over TLS there may be more bytes, which the loop reads later and `usable` cannot see.
+    CLOSED   the transport is closing. A connection that may be out of step is never used again (safety T14).
+
+A connection closes on a byte while it is IDLE, because no request asked for it, and on any byte after an answer's end.
+It is not reused after an answer that came before the request was sent whole, that was not an A2A answer (`distrust`),
+or that filled the read buffer: over TLS there may be more bytes, which the loop reads later and `usable` cannot see.
 """
 
 import asyncio

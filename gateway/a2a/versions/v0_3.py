@@ -2,8 +2,9 @@
 
 Spellings in use by peers of these versions are read as well: 1.0's own spellings within (`ROLE_USER`,
 `TASK_STATE_WORKING`, parts without `kind`, results wrapped as `{"task": ...}`), nulls and empty lists anywhere. The
-output is strict 0.3, with explicit values for optional flags (`blocking`, `append`). Members that 0.3 lacks are kept in
-metadata if possible, and read back:
+output is strict 0.3, with explicit values for optional flags (`blocking`, `append`).
+
+Members that 0.3 lacks are kept in metadata if possible, and read back:
 
 - of a text or data part `media_type_compat` and `filename_compat`, which 0.3 has for files alone;
 - of a data part `data_part_compat`: its `data` is `{"value": ...}` around a value that is no object. SDKs do the same.
