@@ -173,7 +173,7 @@ class Gateway:
 
     @property
     def asgi(self) -> AsgiListener:
-        """Return the listener that serves what an ASGI server has read.
+        """Return the listener that serves the requests of an ASGI server.
 
         Raises:
             RuntimeError: the gateway serves clients over HTTP itself, or was not started.

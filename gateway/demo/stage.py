@@ -197,7 +197,7 @@ def set_up(agents: str, over_grpc: int) -> Stage:
 
 
 def free_ports(*wanted: int) -> list[int]:
-    """Of each of the wanted loopback ports that one, if it is free, else one that the system picks; no two alike."""
+    """Return each wanted loopback port if it is free, else one that the system picks; all different."""
     with ExitStack() as held:
         return [_held(port, held) for port in wanted]
 

@@ -34,7 +34,7 @@ class GrpcUpstream:
 
     Args:
         backend: The key of the backend in metrics and logs.
-        version: The version that the file writes, or None for what the card says.
+        version: The configured version, or None for that of the card.
         scope_field: The number of `scope` in requests of the scoped service.
         clock: Monotonic seconds.
 

@@ -26,8 +26,8 @@ class HttpUpstream:
 
     Args:
         backend: The key of the backend in metrics and logs.
-        binding: The binding that the file writes, or None for what the card says.
-        version: The version that the file writes, or None.
+        binding: The configured binding, or None for that of the card.
+        version: The configured version, or None.
         public_url: The gateway's own, which an agent may advertise in its card.
     """
 

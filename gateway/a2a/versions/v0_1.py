@@ -100,7 +100,7 @@ _FILE_CONTENTS = (("bytes", "uri"), ("uri", "bytes"))
 
 
 def _lift_part(part: Tree, memo: Memo) -> Tree:
-    """Return a part of a client's message, which must say what it is."""
+    """Return a part of a client's message, which must have a `type`."""
     # `kind` is the name in 0.2; messages of both versions use it.
     kind = part.pop("type", None) or part.get("kind")
     if kind == "text" and len(part) == 1 and type(part.get("text")) is str:
@@ -123,7 +123,7 @@ def _lift_part(part: Tree, memo: Memo) -> Tree:
 
 
 def _lift_heard_part(part: Tree, memo: Memo) -> Tree:
-    """Return a part of an agent's, which some send without saying what it is."""
+    """Return a part of an agent's message; some agents omit its `type`."""
     if not part.get("type") and not part.get("kind"):
         part["type"] = next((name for name in ("text", "file", "data") if part.get(name) is not None), None)
     return _lift_part(part, memo)
@@ -225,13 +225,13 @@ def _finish_status_update(update: Tree, memo: Memo) -> None:
 def _finish_artifact_update(update: Tree, memo: Memo) -> None:
     _finish_update(update, memo)
     for name in ("append", "lastChunk"):
-        # ProtoJSON leaves out what is false.
+        # ProtoJSON omits false values.
         if update["artifact"].pop(name, None):
             update[name] = True
 
 
 _STATES_UP = dict(zip(WORDS, HUB_STATES, strict=True))
-# Agents that else speak 0.1 say rejected and auth-required, words of 0.2, as well.
+# Some agents of 0.1 also use rejected and auth-required, states of 0.2.
 _STATE = named("must be the state of a task, as completed", _STATES_UP)
 _STATUS = need(within(exact({"state": need(_STATE), "message": within(_MESSAGE), "timestamp": ANSWERED_MOMENT})))
 _ARTIFACT = exact(
@@ -408,7 +408,7 @@ def _index(artifact_id: str, indexes: dict[str, int]) -> int:
 
 
 def _named_task(tree: Tree, memo: Memo) -> None:
-    # The client looks for the id that it gave, which need not be one that the agent knows.
+    # The client expects the id that it gave, which the agent may not know.
     tree.setdefault("id", memo.task_id or memo.new_id)
     if "artifact" not in tree:
         tree.setdefault("status", {"state": "unknown"})
@@ -519,7 +519,7 @@ def _lower_send(params: Tree, memo: Memo, history: int | None = ALL_HISTORY) -> 
     message = params["message"]
     configuration = params.get("configuration") or {}
     task_id = message.get("taskId") or memo.new_id
-    # As events name no context, a task without one is given the one that `_lift_event` would make up.
+    # Events name no context, so a task without one gets the context that `_lift_event` would use.
     context_id = message.get("contextId") or memo.context_id or task_id
     _SENT_DOWN(params, memo)
     params["id"], params["sessionId"] = task_id, context_id
@@ -555,7 +555,7 @@ _PUSH_DOWN = exact({**PUSH_DOWN.fields, **dropped("id", "taskId", "tenant")})
 _REFUSED = {operation: Rules(_refuse(operation), result_up=_refuse(operation)) for operation in Operation}
 _ANSWERED = {
     Operation.SEND_MESSAGE: Rules(_lift_send, _lower_send, _lift_answer, _lower_answer),
-    # A stream of 0.1 tells no history, so it is asked for none.
+    # A stream of 0.1 has no history, so none is requested.
     Operation.SEND_STREAMING_MESSAGE: Rules(
         _lift_send, lambda params, memo: _lower_send(params, memo, None), _lift_answer, _lower_answer
     ),

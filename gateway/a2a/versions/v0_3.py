@@ -128,7 +128,7 @@ def lift_part(part: Tree, memo: Memo) -> Tree:
     """Return a part in the hub's words; without a `kind` it is the one thing that it holds.
 
     Raises:
-        Misfit: it is no part.
+        Misfit: it is not a part.
     """
     kind = part.pop("kind", None)
     if kind is None:
@@ -192,7 +192,7 @@ class Objects:
 
 
 def _kind_of(tree: Tree) -> str | None:
-    """Return what an object without a `kind` and without a wrapper is, by its members."""
+    """Return the type of an object without a `kind` and without a wrapper, by its members."""
     if tree.get("artifact") is not None:
         return "artifact-update"
     if tree.get("status") is not None:
@@ -218,7 +218,7 @@ def objects(part: Step, *, proto: bool) -> Objects:
     """Return the objects of agents, with parts in their spelling.
 
     Args:
-        proto: Whether they are messages of `a2a.v1`, which have other names and leave out what is empty.
+        proto: Whether they are messages of `a2a.v1`, which have other names and omit empty members.
     """
     content = {"content": "parts"} if proto else None
     update = {"update": "message"} if proto else None
@@ -246,7 +246,7 @@ def objects(part: Step, *, proto: bool) -> Objects:
             **common,
             "kind": tag("artifact-update"),
             "artifact": need(within(artifact)),
-            # ProtoJSON leaves out what is false.
+            # ProtoJSON omits false values.
             "append": unless_empty(BOOL),
             "lastChunk": unless_empty(BOOL),
         },
@@ -265,7 +265,7 @@ def objects(part: Step, *, proto: bool) -> Objects:
         task,
         kinds,
         wrapped,
-        # Other members would be what the answer is in the hub.
+        # In the hub other members would change the type of the answer.
         schema(
             {**wrapper, "statusUpdate": DROP, "artifactUpdate": DROP},
             lambda answer, _: choose(answer, "task", "message"),
@@ -279,7 +279,7 @@ def objects(part: Step, *, proto: bool) -> Objects:
 
 
 def _first(values: list[str], memo: Memo) -> str | None:
-    """Return the one scheme that 1.0 has room for."""
+    """Return the first scheme, because 1.0 has only one."""
     if TEXTS.convert is not None:
         TEXTS.convert(values, memo)
     return values[0] or None if values else None
@@ -463,7 +463,7 @@ _ARTIFACT_UPDATE_DOWN = exact(
 
 def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # noqa: FBT001 - as every form
     if (update := event.get("statusUpdate")) is not None:
-        # By the letter the end of a stream, which is where a task is over or waits (0.3 §7.2.2).
+        # Strictly the end of a stream, which is where a task ends or waits (0.3 §7.2.2).
         final = last and (update.get("status") or {}).get("state") in RESTING
         _STATUS_UPDATE_DOWN(update, memo)["final"] = final
         return (update,)
@@ -513,7 +513,7 @@ _NAMED_DOWN = exact(
 
 FORM = Form(
     version=Version.V0_3,
-    # In prose 0.3 can list tasks, over other bindings; no agent has been met that does.
+    # The text of 0.3 has lists of tasks, over other bindings; no known agent implements them.
     answers=frozenset(Operation) - {Operation.LIST_TASKS},
     rules={
         Operation.SEND_MESSAGE: Rules(_SENT, _SENT_DOWN, _JSON.answer, _lower_answer),

@@ -1,18 +1,18 @@
 """A2A 0.3 as ProtoJSON of the package `a2a.v1`, for HTTP+JSON, and for gRPC by the same messages.
 
 By the letter it is ProtoJSON (`message`, `content`, `fileWithBytes`). Stock clients also send the proto's own names
-(`request`, `message_id`, `file_with_bytes`), and people write what they know from JSON-RPC (`kind`, `parts`, `user`,
-`file.bytes`). A parser of one of these drops the others without a word, so all three are read (protocol §10.3), and
-names of 1.0 as in 1.0, since they would mean that once they are in the hub. A member that is there in two spellings
-must say the same in both. A client is held to what 0.3 requires; more is accepted of an agent, where the call or the
-SDKs' habit tells the rest.
+(`request`, `message_id`, `file_with_bytes`), and hand-written clients send the names of JSON-RPC (`kind`, `parts`,
+`user`, `file.bytes`). A parser of one spelling silently drops the others, so all three are read (protocol §10.3). Names
+of 1.0 are read as in 1.0, because the hub would read them so. A member in two spellings must have the same value in
+both. Clients must follow the requirements of 0.3; agents may leave out members that follow from the call or from the
+usual behaviour of SDKs.
 
-The output is the camelCase of ProtoJSON and nothing but members of the proto, in requests and in answers: servers and
+The output is the camelCase of ProtoJSON, with members of the proto only, in requests and in answers: servers and
 clients of a2a-python 0.3 parse strictly, and one unknown member fails the call. ProtoJSON leaves out what is empty.
 
 A push configuration is inside a resource, which names its task (`tasks/T/pushNotificationConfigs/C`);
-the hub's is flat. Nobody escapes the ids in a name: one that holds a `/` is recognised only where the call says which
-task it is about, and else refused.
+the hub's is flat. Ids in a name are not escaped: an id with a `/` is recognised only if the call names its task
+elsewhere, and refused otherwise.
 """
 
 import re
@@ -83,10 +83,10 @@ def _bytes(value: str, memo: Memo) -> str:  # noqa: ARG001 - as every step
 
 
 def _doubled(value: str, memo: Memo) -> str:  # noqa: ARG001 - as every step
-    """Return the same, or what it encodes where that is base64 again.
+    """Return the same, or the decoded text if that is base64 again.
 
     All SDKs but one put the base64 text of a file into `file_with_bytes`, so that ProtoJSON encodes it twice (protocol
-    §10.3). A file that is base64 text itself, as many a tiny one is by chance, is taken for such a one.
+    §10.3). A file that is itself base64 text, as tiny files may be by chance, is decoded as well.
     """
     inner = _decoded(value)
     try:
@@ -108,7 +108,7 @@ _KINDS = {"text": "text", "file": "file", "raw": "file", "url": "file", "data": 
 def _finish_part(part: Tree, memo: Memo) -> None:
     kind = part.pop("kind", None)
     if len(part) == 1 and "text" in part and kind in (None, "text"):
-        # Nearly all that is ever sent.
+        # The usual case.
         return
     choose(part, *_KINDS)
     content = next(name for name in _KINDS if name in part)
@@ -124,7 +124,7 @@ def _finish_part(part: Tree, memo: Memo) -> None:
 
 
 def _unwrap(part: Tree) -> None:
-    """Take the data out of the `DataPart` that the proto has around it, which JSON-RPC has not."""
+    """Unwrap the data from the `DataPart` of the proto, which JSON-RPC does not have."""
     data = part["data"]
     if "data" not in data:
         return
@@ -330,7 +330,7 @@ _STATUS_DOWN = within(
         {
             "state": _STATE,
             "message": within(_MESSAGE_DOWN),
-            # A strict parser refuses the whole answer for a time that it cannot read.
+            # A strict parser refuses the whole answer because of an invalid time.
             "timestamp": Field(str, "", lambda value, _: to_utc(value)),
         },
         default(state=HUB_STATES[0]),
@@ -387,7 +387,7 @@ _SENT_DOWN = exact(
                     "taskPushNotificationConfig": called("pushNotification", within(_PUSH_DOWN)),
                     "returnImmediately": called("blocking", Field(bool, "", lambda value, _: not value)),
                 },
-                # Always: of servers that find no configuration some block, and some do not.
+                # Always: without a configuration some servers block, and some do not.
                 default(blocking=True),
                 closed=True,
             )
@@ -419,7 +419,7 @@ def _lower_event(event: Tree, memo: Memo, last: bool) -> tuple[Tree, ...]:  # no
 
 
 def _task_name(task: str) -> str:
-    # Readers of a name stop at the next `/`, some of them without looking further: another task would be meant.
+    # Readers of a name stop at the next `/`, some without a check of the rest, and would use another task.
     return f"tasks/{task.replace('/', '%2F')}"
 
 

@@ -1,8 +1,8 @@
-"""A2A 1.0, which is the hub: what is read is checked and brought to one spelling; what is written stays as it is.
+"""A2A 1.0, which is the hub: input is checked and normalised; output stays unchanged.
 
-A client is held to the specification. More is accepted of an agent, because a reader can use most of it: enumerations
-as older versions spell them, their `kind` and `final`, and required members that are missing but follow from the call
-or mean nothing. A required member without such a value is a `Misfit` in both.
+A client is held to the specification. Agents may deviate where readers can still use the object: enumerations of older
+versions, their `kind` and `final`, and missing required members that follow from the call or have a neutral value. A
+required member without such a value is a `Misfit` in both.
 """
 
 from collections.abc import Mapping
@@ -43,15 +43,15 @@ from gateway.a2a.versions.version import Form, Memo, Misfit, Rules, Step
 
 _ROLES = ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT")
 ROLES = {"ROLE_USER": "ROLE_USER", "ROLE_AGENT": "ROLE_AGENT", "user": "ROLE_USER", "agent": "ROLE_AGENT"}
-"""The hub's word for a role, by every word for it."""
+"""The hub's name of a role, by each of its spellings."""
 ONE_OF_ROLES = "must be ROLE_USER or ROLE_AGENT"
 ONE_OF_STATES = "must be the name of a task state, as TASK_STATE_WORKING"
 ANSWERED_ROLE = named(ONE_OF_ROLES, {**ROLES, "ROLE_UNSPECIFIED": "ROLE_AGENT"}, _ROLES)
 STATES = {**{state: state for state in HUB_STATES}, **OLDER_STATES}
-"""The hub's word for a task state, by every word for it."""
+"""The hub's name of a task state, by each of its spellings."""
 STATE = named(ONE_OF_STATES, STATES, HUB_STATES)
 _ROLE = named(ONE_OF_ROLES, {role: role for role in _ROLES[1:]} | {"ROLE_UNSPECIFIED": None}, _ROLES)
-# Which all states pass: no filter at all.
+# It matches all states, so it is no filter.
 _FILTER = named(ONE_OF_STATES, {state: state for state in HUB_STATES} | {HUB_STATES[0]: None}, HUB_STATES)
 _SIZE = among(range(1, 101), "must be from 1 to 100")
 
@@ -158,7 +158,7 @@ def _finish_part(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every fin
         if part["data"] is not None:
             contents += 1
         elif contents:
-            # A null is the value of `data` where there is nothing else, and else nothing.
+            # A null is the value of `data` if there is no other content, and otherwise absent.
             del part["data"]
         else:
             contents = 1
@@ -168,7 +168,7 @@ def _finish_part(part: Tree, memo: Memo) -> None:  # noqa: ARG001 - as every fin
 
 def _finish_answered_part(part: Tree, memo: Memo) -> None:
     if part.keys() <= _BESIDE_CONTENTS:
-        # Some writers forget a null or an empty string where it is all that a part has.
+        # Some writers omit a null or an empty string even if it is the only content of a part.
         part["text"] = ""
     _finish_part(part, memo)
 

@@ -1,7 +1,7 @@
 """The contract of a version: translate its objects to the hub's, and the hub's to its own.
 
 The hub is A2A 1.0 as ProtoJSON writes it: camelCase names, enumerations by name, `Part` and results as oneofs. A form
-*lifts* what it reads to the hub and *lowers* the hub's objects to its own. Any two versions understand each other
+*lifts* its own objects to the hub and *lowers* the hub's objects to its own. Any two versions understand each other
 through the hub: V files, never V by V. The hub's objects for each operation:
 
 | operation | parameters | result |
@@ -118,9 +118,9 @@ _NO_RULES = Rules()
 class Form:
     """The objects of one version in one spelling, translated to the hub and back.
 
-    Trees are consumed: what is given may be changed in place and become part of what is returned. Unknown members
-    survive where the other side can hold them. Integers stay integers; other numbers come as `decimal.Decimal`, which
-    the encoder writes digit by digit. A member that is null counts as absent.
+    Trees are consumed: an argument may be changed in place and become part of the result. Unknown members survive where
+    the other side can hold them. Integers stay integers; other numbers come as `decimal.Decimal`, which the encoder
+    writes digit by digit. A member that is null counts as absent.
 
     Attributes:
         answers: Operations that an agent of this version has.
@@ -176,7 +176,7 @@ class Form:
         return lifted
 
     def lower_event(self, event: Tree, memo: Memo, *, last: bool) -> tuple[Tree, ...]:
-        """Return the hub's event as a client of this version reads it: one event, or several that say the same.
+        """Return the hub's event as a client of this version reads it: one event, or several equivalent ones.
 
         Args:
             last: Whether the stream ends with it; older versions say so in the event.

@@ -730,7 +730,7 @@ def _forward_refusal(
 
 
 _CERTIFICATES = ("client-cert", "ssl-client-", "x-client-cert", "x-ssl-client-", "x-amzn-mtls-")
-"""By which proxies tell what is on a client's certificate."""
+"""Headers by which proxies forward fields of a client's certificate."""
 
 
 def _normalized(name: str) -> bytes:

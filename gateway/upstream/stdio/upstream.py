@@ -32,7 +32,7 @@ class StdioUpstream:
 
     Args:
         backend: The key of the backend in metrics and logs.
-        version: The version that the file writes, or None for what the card says.
+        version: The configured version, or None for that of the card.
     """
 
     def __init__(

@@ -54,8 +54,8 @@ metadata:
   annotations:
     kubectl.kubernetes.io/default-container: a2a-gateway
     {{- if not .Values.existingSecret }}
-    # Running pods take up changed agents, tenants and callers by themselves. What waits for a restart is in these two
-    # parts, so only a change there replaces the pods.
+    # Running pods take up changed agents, tenants and callers by themselves. Settings that need a restart are in these
+    # two parts, so only a change there replaces the pods.
     {{- $config := include "a2a-gateway.config" . | fromYaml }}
     checksum/restart: {{ pick $config "gateway" "observe" | toJson | sha256sum }}
     {{- end }}
