@@ -13,6 +13,7 @@ from gateway.a2a.headers import Pairs
 from gateway.principal import Principal
 from gateway.upstream.dialects import Dialects, Interface
 from gateway.upstream.oauth2 import NoToken, TokenSource
+from gateway.upstream.reply_cache import ReplyCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,7 @@ class Reply(Protocol):
         """Whether the body is a stream of events."""
 
     @property
-    def known(self) -> dict[object, object] | None:
+    def known(self) -> ReplyCache | None:
         """A cache for what is worked out from the headers; None where nothing is kept."""
 
     async def read(self, limit: int, timeout: float, hold: Callable[[int], None] = ignore_size) -> bytes:  # noqa: ASYNC109
