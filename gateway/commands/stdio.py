@@ -23,7 +23,13 @@ import uvloop
 
 from gateway import __version__
 from gateway.a2a.card import is_clean_path, spoken
-from gateway.a2a.fault import Draining, Fault
+from gateway.a2a.fault import (
+    EXTENDED_AGENT_CARD_NOT_CONFIGURED,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_OPERATION,
+    Draining,
+    Fault,
+)
 from gateway.a2a.framing.lsp import BadFrame, Framing
 from gateway.a2a.paths import fits_path
 from gateway.background import Background
@@ -53,7 +59,7 @@ _PUBLIC = "http://stdio.invalid"
 _SECRET = "CREDENTIAL"  # noqa: S105 - the name of it
 _CARD_METHODS = ("GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard", "agent/authenticatedExtendedCard")
 # Codes of agents without an extended card (1.0 §5.4).
-_NO_EXTENDED_CARD = (-32007, -32004, -32601)
+_NO_EXTENDED_CARD = (EXTENDED_AGENT_CARD_NOT_CONFIGURED.code, UNSUPPORTED_OPERATION.code, METHOD_NOT_FOUND.code)
 # Other interfaces and their credentials are of no use to a host on stdio.
 _LEFT_OUT = ("additionalInterfaces", "securitySchemes", "security", "securityRequirements", "signatures")
 

@@ -45,7 +45,7 @@ def called_path(location: Location) -> PathCall:
     """
     path = location.path
     if path is None:
-        raise location.unread or NoEndpoint("there is nothing here")
+        raise location.unread or NoEndpoint(NoEndpoint.words)
     if path.allowed:
         refuse_method(path)
     if location.is_encoded:

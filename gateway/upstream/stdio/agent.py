@@ -22,7 +22,16 @@ import msgspec
 from gateway.a2a.bindings.jsonrpc import read_progress
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.dialect import Version
-from gateway.a2a.fault import Draining, Fault, NoHealthyBackend, Overloaded, UpstreamReset
+from gateway.a2a.fault import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Draining,
+    Fault,
+    NoHealthyBackend,
+    Overloaded,
+    UpstreamReset,
+)
 from gateway.a2a.framing.lsp import LONGEST, Framing
 from gateway.background import Background
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, ProcessStartFailed
@@ -44,7 +53,7 @@ _END_TOGETHER = 0.2
 EXTENDED = "extended"
 PRINTED = "printed"
 NONE = "none"
-_NO_SUCH_METHOD = frozenset({-32601, -32600, -32700})
+_NO_SUCH_METHOD = frozenset({METHOD_NOT_FOUND.code, INVALID_REQUEST.code, PARSE_ERROR.code})
 _NULL = msgspec.Raw(b"null")
 
 logger = logging.getLogger("gateway.upstream.stdio")
