@@ -22,6 +22,7 @@ import msgspec
 import uvloop
 
 from gateway import __version__
+from gateway.a2a.bindings.jsonrpc import METHODS
 from gateway.a2a.card import is_clean_path, spoken
 from gateway.a2a.fault import (
     EXTENDED_AGENT_CARD_NOT_CONFIGURED,
@@ -31,6 +32,7 @@ from gateway.a2a.fault import (
     Fault,
 )
 from gateway.a2a.framing.lsp import BadFrame, Framing
+from gateway.a2a.operation import Operation
 from gateway.a2a.paths import fits_path
 from gateway.background import Background
 from gateway.cards.serve import PublicUrl
@@ -57,7 +59,7 @@ _NAME = "agent"
 _PUBLIC = "http://stdio.invalid"
 """The public URL of this gateway, which has no listener."""
 _SECRET = "CREDENTIAL"  # noqa: S105 - the name of it
-_CARD_METHODS = ("GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard", "agent/authenticatedExtendedCard")
+_CARD_METHODS = tuple(name for name, (operation, _) in METHODS.items() if operation is Operation.GET_EXTENDED_CARD)
 # Codes of agents without an extended card (1.0 §5.4).
 _NO_EXTENDED_CARD = (EXTENDED_AGENT_CARD_NOT_CONFIGURED.code, UNSUPPORTED_OPERATION.code, METHOD_NOT_FOUND.code)
 # Other interfaces and their credentials are of no use to a host on stdio.

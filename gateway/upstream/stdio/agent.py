@@ -19,7 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.a2a.bindings.jsonrpc import read_progress
+from gateway.a2a.bindings.jsonrpc import NAMES, read_progress
 from gateway.a2a.bindings.stdio import read_message
 from gateway.a2a.dialect import Version
 from gateway.a2a.fault import (
@@ -33,6 +33,7 @@ from gateway.a2a.fault import (
     UpstreamReset,
 )
 from gateway.a2a.framing.lsp import LONGEST, Framing
+from gateway.a2a.operation import Operation
 from gateway.background import Background
 from gateway.upstream.stdio.process import Command, ErrorLog, Process, ProcessStartFailed
 from gateway.upstream.stdio.rpc import Rpc
@@ -196,8 +197,7 @@ async def shake_hands(rpc: Rpc, card: str, query: CardQuery, seconds: float) -> 
         method = card
         if card == EXTENDED:
             # 0.1 has no such method; any answer to that of 0.3 shows that the agent is there.
-            is_newest = version is Version.V1_0
-            method = "GetExtendedAgentCard" if is_newest else "agent/getAuthenticatedExtendedCard"
+            method = NAMES[Operation.GET_EXTENDED_CARD, version if version is Version.V1_0 else Version.V0_3]
         fields = query.fields + b"a2a-version: %b\r\n" % version.encode("ascii")
         answer = await rpc.request(method, fields, version, seconds)
         progress = read_progress(answer)
