@@ -193,7 +193,7 @@ class ReplyDelivery(msgspec.Struct, eq=False):
         if ownership is None:
             return frame
         if self.call.dialect.binding is Binding.GRPC:
-            return ownership.prefix.remove_from_message(self.call, frame, event=event)
+            return ownership.remove_prefix(self.call, frame, event=event)
         return ownership.prefix.remove(frame)
 
     def work(self, work: Callable[[bytes], _T], frame: bytes) -> Coroutine[Any, Any, _T]:

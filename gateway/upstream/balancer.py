@@ -200,14 +200,14 @@ class Balancer:
             )
         return found
 
-    def steady(self, owner: str) -> Replica:
-        """Return the replica for a caller's lists, always the same one, so that the pages of one list fit together."""
+    def steady(self, key: str) -> Replica:
+        """Return the replica for a key, always the same one, so that the pages of a caller's list fit together."""
         now = self.clock()
         available = [each for each in self.replicas.values() if each.weight and each.condition.is_available(now)]
         if not available:
             return self.another(())
-        # Rendezvous hashing: the same in every process, and a lost replica moves its own callers only.
-        return max(available, key=lambda each: blake2b(f"{owner} {each.name}".encode()).digest())
+        # Rendezvous hashing: the same in every process, and a lost replica moves its own keys only.
+        return max(available, key=lambda each: blake2b(f"{key} {each.name}".encode()).digest())
 
     # ---- Results -------------------------------------------------------------------------------------------------
 

@@ -244,12 +244,6 @@ class Backend(Protocol):
         """Peculiarities of the agent, such as `OWN_IDS`."""
 
 
-class Ownership(Protocol):
-    """The ownership of the tasks of one request."""
-
-    replica: str
-
-
 class Record(Protocol):
     """The request context, as far as a call to an agent reads and fills it.
 
@@ -266,10 +260,6 @@ class Record(Protocol):
     call: Call | None
     sent: float | None
     span: "ExchangeSpan | None"
-
-    @property
-    def ownership(self) -> Ownership | None:
-        """The ownership of its tasks."""
 
 
 class Attempt:
@@ -339,9 +329,6 @@ class Attempt:
         self._trials = backend.balancer.begin(replica)
         if backend.balancer.only is None:
             request.backend = replica.key if replica.name in replica.key else f"{replica.key}@{replica.name}"
-        if request.ownership is not None:
-            # The only replica is recorded as well: its tasks stay its own when others are added.
-            request.ownership.replica = replica.place
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Send the call to the current replica."""
